@@ -1,0 +1,149 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+// MARK: The house plan
+//
+// One row per module: its floor, its name, and everything it may import. Rows only look up, never
+// down. ARCHITECTURE.md carries the same table, and TidyTests keeps the two, and every `import`
+// line in the sources, in agreement. A row comes with its module.
+
+let plan = """
+    words      Bytes              CLZ4 CPrefetch
+    words      Vocabulary         Bytes
+    words      Seams              Bytes
+    """
+
+/// What the modules of a floor may import: the floors named, and nothing else.
+let admits: [Substring: Set<Substring>] = [
+    "words": ["words", "shims"],
+    "codecs": ["words", "shims"],
+    "machines": ["words", "codecs"],  // Not each other: services introduce them.
+    "adapters": ["words", "codecs", "machines", "shims", "packages"],  // One foreign thing each.
+    "platforms": ["words", "shims", "packages"],
+    "services": ["words", "codecs", "machines", "adapters"],  // Never a platform.
+    "assembly": ["words", "codecs", "machines", "adapters", "services"],
+    "facades": [
+        "words", "codecs", "machines", "adapters", "platforms", "assembly", "facades", "packages",
+    ],
+    "programs": ["words", "codecs", "platforms", "assembly", "facades", "packages"],
+]
+
+/// The programs that live outside Sources, where an operator looks for them.
+let homes = ["divan-cluster": "cluster/Launcher", "divan-bench": "benchmarks/Driver"]
+
+/// C libraries: a system library names the Debian package that brings it; the others have sources.
+let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
+let sourceLibraries: [String: [LinkerSetting]] = [
+    "CPrefetch": [],
+    "CSimdjson": [.linkedLibrary("simdjson")],
+]
+
+/// Outside packages, by the name a plan row uses: where they come from and from which version on.
+let packages: [Substring: (url: String, from: Version)] = [
+    "hdrhistogram-swift": ("https://github.com/HdrHistogram/hdrhistogram-swift", "0.2.0"),
+    "hummingbird": ("https://github.com/hummingbird-project/hummingbird", "2.28.1"),
+    "swift-argument-parser": ("https://github.com/apple/swift-argument-parser", "1.8.2"),
+    "swift-crypto": ("https://github.com/apple/swift-crypto", "4.5.2"),
+    "swift-log": ("https://github.com/apple/swift-log", "1.16.2"),
+    "swift-nio": ("https://github.com/apple/swift-nio", "2.101.2"),
+    "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
+]
+
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+var floors: [Substring: Substring] = [:]
+var shimsUsed: Set<String> = []
+var packagesUsed: Set<Substring> = []
+var targets: [Target] = []
+
+for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
+    let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
+    var dependencies: [Target.Dependency] = []
+    for use in uses {
+        let parts = use.split(separator: "/")
+        let isShim = systemLibraries[String(use)] != nil || sourceLibraries[String(use)] != nil
+        let known: Substring? = parts.count == 2 ? "packages" : isShim ? "shims" : floors[use]
+        guard let used = known else {
+            fatalError("\(module) uses \(use), which no row above it names.")
+        }
+        guard let admitted = admits[floor], admitted.contains(used) else {
+            fatalError("\(module) (\(floor)) may not use \(use) (\(used)).")
+        }
+        if isShim { shimsUsed.insert(String(use)) }
+        if parts.count == 2 {
+            packagesUsed.insert(parts[0])
+            dependencies.append(.product(name: String(parts[1]), package: String(parts[0])))
+        } else {
+            dependencies.append(.target(name: String(use)))
+        }
+    }
+    floors[module] = floor
+
+    let path = homes[String(module)] ?? "Sources/\(module)"
+    let name = String(module)
+    let isProgram = floor == "programs"
+    let resources: [Resource] = module == "HTTPFrontend" ? [.embedInCode("Console/Assets")] : []
+    targets.append(
+        isProgram
+            ? .executableTarget(
+                name: name,
+                dependencies: dependencies,
+                path: path,
+                exclude: ["README.md"],
+                swiftSettings: settings
+            )
+            : .target(
+                name: name,
+                dependencies: dependencies,
+                path: path,
+                exclude: ["README.md"],
+                resources: resources,
+                swiftSettings: settings
+            )
+    )
+}
+
+for shim in shimsUsed.sorted() {
+    if let apt = systemLibraries[shim] {
+        targets.append(
+            .systemLibrary(name: shim, path: "Sources/Shims/\(shim)", providers: [.apt([apt])])
+        )
+    } else {
+        targets.append(
+            .target(
+                name: shim,
+                path: "Sources/Shims/\(shim)",
+                linkerSettings: sourceLibraries[shim]
+            )
+        )
+    }
+}
+
+// MARK: Tests: one target a module, and those that keep the house
+
+let tests: [(name: String, uses: [String])] = [
+    ("TidyTests", []),
+    ("BytesTests", ["Bytes"]),
+]
+
+targets += tests.map { test in
+    .testTarget(
+        name: test.name,
+        dependencies: test.uses.map { .target(name: $0) },
+        path: "Tests/\(test.name)",
+        swiftSettings: settings
+    )
+}
+
+let package = Package(
+    name: "divan",
+    dependencies: packagesUsed.sorted().compactMap { packages[$0] }
+        .map { .package(url: $0.url, from: $0.from) },
+    targets: targets,
+    cxxLanguageStandard: .cxx17
+)

@@ -1,0 +1,99 @@
+internal import CPrefetch
+
+/// A borrowed run of bytes, checked at its ends.
+///
+/// Frames, keys and values pass through the data path as views of memory that somebody else owns
+/// (a receive buffer, an item), so nothing is copied that need not be. A view is two words and
+/// costs nothing to pass on.
+///
+/// - The owner outlives the view: a view is never stored beyond the call it was given to.
+/// - Every access is checked against `count`; a wrong offset is our bug and crashes.
+package struct ByteView {
+    package let start: UnsafeRawPointer
+    package let count: Int
+
+    @inlinable
+    package init(start: UnsafeRawPointer, count: Int) {
+        precondition(count >= 0, "a view cannot have a negative length")
+        self.start = start
+        self.count = count
+    }
+
+    @inlinable
+    package init(_ buffer: UnsafeRawBufferPointer) {
+        self.count = buffer.count
+        self.start = buffer.baseAddress ?? ByteView.nowhere
+    }
+
+    /// A view of nothing.
+    @inlinable
+    package static var empty: ByteView { ByteView(start: nowhere, count: 0) }
+
+    @inlinable
+    package var isEmpty: Bool { count == 0 }
+
+    @inlinable
+    package var buffer: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+
+    @inlinable
+    package subscript(offset: Int) -> UInt8 {
+        precondition(offset >= 0 && offset < count, "byte \(offset) is outside the view")
+        return start.load(fromByteOffset: offset, as: UInt8.self)
+    }
+
+    /// The bytes from `offset` on, `length` of them.
+    @inlinable
+    package func slice(_ offset: Int, _ length: Int) -> ByteView {
+        precondition(
+            offset >= 0 && length >= 0 && length <= count && offset <= count - length,
+            "a slice must lie within its view"
+        )
+        return ByteView(start: start + offset, count: length)
+    }
+
+    /// The bytes from `offset` to the end.
+    @inlinable
+    package func dropFirst(_ offset: Int) -> ByteView { slice(offset, count - offset) }
+
+    @inlinable
+    package func bigEndian<Integer: FixedWidthInteger>(at offset: Int, as: Integer.Type) -> Integer {
+        precondition(
+            offset >= 0 && offset <= count - MemoryLayout<Integer>.size,
+            "an integer must lie within its view"
+        )
+        return Integer(bigEndian: start.loadUnaligned(fromByteOffset: offset, as: Integer.self))
+    }
+
+    @inlinable
+    package func littleEndian<Integer: FixedWidthInteger>(
+        at offset: Int,
+        as: Integer.Type
+    ) -> Integer {
+        precondition(
+            offset >= 0 && offset <= count - MemoryLayout<Integer>.size,
+            "an integer must lie within its view"
+        )
+        return Integer(littleEndian: start.loadUnaligned(fromByteOffset: offset, as: Integer.self))
+    }
+
+    package func equals(_ other: ByteView) -> Bool {
+        count == other.count && Memory.areEqual(start, other.start, count)
+    }
+
+    /// Lexicographic order of the bytes.
+    package func precedes(_ other: ByteView) -> Bool {
+        let order = Memory.compare(start, other.start, min(count, other.count))
+        return order == 0 ? count < other.count : order < 0
+    }
+
+    /// The bytes as text; ill-formed UTF-8 is repaired, so this is for names, logs and JSON only.
+    package var text: String { String(decoding: buffer, as: UTF8.self) }
+
+    /// A copy that owns its bytes.
+    package var bytes: [UInt8] { [UInt8](buffer) }
+
+    package func prefetch() { divan_prefetch(start) }
+
+    @usableFromInline
+    package static var nowhere: UnsafeRawPointer { Memory.nowhere }
+}

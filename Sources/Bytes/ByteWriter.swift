@@ -1,0 +1,107 @@
+/// An appending cursor over memory that grows, for replies, frames and blocks.
+///
+/// One writer serves many replies: a reactor fills it, sends it, and calls `removeAll`, which
+/// keeps the memory. Integers are big-endian by name, never by default.
+package final class ByteWriter {
+    @usableFromInline package private(set) var start: UnsafeMutableRawPointer
+    @usableFromInline package private(set) var capacity: Int
+    package private(set) var count = 0
+
+    package init(capacity: Int = 256) {
+        self.capacity = max(capacity, 16)
+        self.start = Memory.allocate(self.capacity)
+    }
+
+    deinit { Memory.free(start) }
+
+    package var view: ByteView { ByteView(start: start, count: count) }
+
+    package var bytes: [UInt8] { view.bytes }
+
+    /// Forgets the content and keeps the memory.
+    package func removeAll() { count = 0 }
+
+    /// Forgets the content, and the memory too where it has grown beyond `capacityMax`.
+    package func removeAll(keepingAtMost capacityMax: Int) {
+        count = 0
+        guard capacity > capacityMax else { return }
+        capacity = capacityMax
+        start = Memory.reallocate(start, capacity)
+    }
+
+    /// Forgets everything behind the first `length` bytes.
+    package func truncate(to length: Int) {
+        precondition(length >= 0 && length <= count, "a writer can only be cut shorter")
+        count = length
+    }
+
+    /// Drops the first `length` bytes and moves the rest to the front.
+    package func removeFirst(_ length: Int) {
+        precondition(length >= 0 && length <= count, "a writer can only drop what it has")
+        Memory.copy(to: start, from: start + length, count: count - length)
+        count -= length
+    }
+
+    /// Makes room for `additional` bytes behind the content.
+    package func reserve(_ additional: Int) {
+        let needed = count + additional
+        if needed > capacity { grow(to: needed) }
+    }
+
+    /// Appends `length` bytes of undefined content and returns where they begin.
+    package func claim(_ length: Int) -> UnsafeMutableRawPointer {
+        reserve(length)
+        let place = start + count
+        count += length
+        return place
+    }
+
+    package func append(_ byte: UInt8) {
+        claim(1).storeBytes(of: byte, as: UInt8.self)
+    }
+
+    package func append(bigEndian value: some FixedWidthInteger) {
+        store(value.bigEndian)
+    }
+
+    package func append(littleEndian value: some FixedWidthInteger) {
+        store(value.littleEndian)
+    }
+
+    package func append(_ view: ByteView) {
+        Memory.copy(to: claim(view.count), from: view.start, count: view.count)
+    }
+
+    package func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { append(ByteView($0)) }
+    }
+
+    package func append(_ text: StaticString) {
+        append(ByteView(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    package func append(text: String) {
+        var text = text
+        text.withUTF8 { append(ByteView(UnsafeRawBufferPointer($0))) }
+    }
+
+    /// Overwrites bytes that were appended before, for lengths known only afterwards.
+    package func replace(at offset: Int, bigEndian value: some FixedWidthInteger) {
+        let size = value.bitWidth / 8
+        precondition(offset >= 0 && offset <= count - size, "only written bytes can be replaced")
+        withUnsafeBytes(of: value.bigEndian) { bytes in
+            (start + offset).copyMemory(from: bytes.baseAddress ?? Memory.nowhere, byteCount: size)
+        }
+    }
+
+    private func store<Integer: FixedWidthInteger>(_ value: Integer) {
+        claim(MemoryLayout<Integer>.size).storeBytes(of: value, as: Integer.self)
+    }
+
+    private func grow(to needed: Int) {
+        var larger = capacity
+        while larger < needed { larger *= 2 }
+        capacity = larger
+        start = Memory.reallocate(start, larger)
+    }
+}

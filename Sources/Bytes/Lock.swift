@@ -1,0 +1,62 @@
+internal import Glibc
+
+/// A mutual exclusion lock: a few lines over `pthread_mutex`.
+///
+/// Not `Synchronization.Mutex`: ThreadSanitizer does not understand its futex calls and reports
+/// races that are none; `pthread_mutex` it knows. Not recursive, held for microseconds only.
+package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
+    private let address: UnsafeMutableRawPointer
+
+    package init() {
+        address = Memory.allocate(MemoryLayout<pthread_mutex_t>.size)
+        let code = pthread_mutex_init(mutex, nil)
+        precondition(code == 0, "a mutex could not be made: error \(code)")
+    }
+
+    /// Frees the lock; nobody may hold it or come for it any more.
+    package func destroy() {
+        pthread_mutex_destroy(mutex)
+        Memory.free(address)
+    }
+
+    private var mutex: UnsafeMutablePointer<pthread_mutex_t> {
+        address.assumingMemoryBound(to: pthread_mutex_t.self)
+    }
+
+    package func acquire() {
+        let code = pthread_mutex_lock(mutex)
+        precondition(code == 0, "a mutex could not be locked: error \(code)")
+    }
+
+    package func release() {
+        pthread_mutex_unlock(mutex)
+    }
+
+    package func withLock<Result, Failure: Error>(
+        _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        acquire()
+        defer { release() }
+        return try body()
+    }
+}
+
+/// A value that is reached only under its lock, for state that several threads share.
+package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the lock is the proof
+    private let lock = Lock()
+    private var value: Value
+
+    package init(_ value: Value) {
+        self.value = value
+    }
+
+    deinit { lock.destroy() }
+
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout Value) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        lock.acquire()
+        defer { lock.release() }
+        return try body(&value)
+    }
+}

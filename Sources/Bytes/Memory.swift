@@ -1,0 +1,91 @@
+internal import Glibc
+
+/// The C library's memory calls, under one name each.
+package enum Memory {
+    /// An address that views of nothing point to: never read, never null.
+    @inlinable
+    package static var nowhere: UnsafeRawPointer {
+        guard let address = UnsafeRawPointer(bitPattern: 16) else {
+            preconditionFailure("16 is not null")
+        }
+        return address
+    }
+
+    package static func areEqual(
+        _ one: UnsafeRawPointer,
+        _ other: UnsafeRawPointer,
+        _ count: Int
+    ) -> Bool {
+        memcmp(one, other, count) == 0
+    }
+
+    package static func compare(
+        _ one: UnsafeRawPointer,
+        _ other: UnsafeRawPointer,
+        _ count: Int
+    ) -> Int {
+        Int(memcmp(one, other, count))
+    }
+
+    @inlinable
+    package static func copy(
+        to target: UnsafeMutableRawPointer,
+        from source: UnsafeRawPointer,
+        count: Int
+    ) {
+        if count > 0 { target.copyMemory(from: source, byteCount: count) }
+    }
+
+    /// Memory from the system allocator; running out of it is the end of the process.
+    package static func allocate(_ count: Int) -> UnsafeMutableRawPointer {
+        guard let address = malloc(max(count, 1)) else {
+            fatalError("out of memory: the system refused \(count) bytes")
+        }
+        return address
+    }
+
+    package static func reallocate(
+        _ address: UnsafeMutableRawPointer?,
+        _ count: Int
+    ) -> UnsafeMutableRawPointer {
+        guard let moved = realloc(address, max(count, 1)) else {
+            fatalError("out of memory: the system refused \(count) bytes")
+        }
+        return moved
+    }
+
+    package static func free(_ address: UnsafeMutableRawPointer) { Glibc.free(address) }
+
+    /// Zeroed pages straight from the system, aligned to `alignment` (a power of two).
+    package static func mapPages(_ count: Int, alignedTo alignment: Int) -> UnsafeMutableRawPointer
+    {
+        let slack = count + alignment
+        let mapped = mmap(
+            nil,
+            slack,
+            PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+            -1,
+            0
+        )
+        guard let base = mapped, base != MAP_FAILED else {
+            fatalError("out of memory: the system refused to map \(count) bytes")
+        }
+        let address = UInt(bitPattern: base)
+        let aligned = (address + UInt(alignment) - 1) & ~UInt(alignment - 1)
+        let before = Int(aligned - address)
+        let after = slack - before - count
+        if before > 0 { munmap(base, before) }
+        if after > 0 { munmap(base + before + count, after) }
+        return base + before
+    }
+
+    package static func unmapPages(_ address: UnsafeMutableRawPointer, _ count: Int) {
+        munmap(address, count)
+    }
+
+    /// Gives the pages behind an address range back; the range stays valid and reads as zeros.
+    package static func releasePages(_ address: UnsafeMutableRawPointer, _ count: Int) {
+        madvise(address, count, MADV_DONTNEED)
+    }
+}

@@ -1,0 +1,42 @@
+/// How grave an event is.
+package enum Severity: Int, Comparable, Sendable {
+    case debug
+    case info
+    case warning
+    case error
+    /// Our own bug, or the disk's: in a simulation it fails the run.
+    case fault
+
+    package static func < (one: Severity, other: Severity) -> Bool { one.rawValue < other.rawValue }
+}
+
+/// Where events are told: the log on Linux, the transcript in the simulator.
+///
+/// Never a secret, never a document's key or value.
+package protocol Trace: Sendable {
+    /// Events below this are not told; ask before building an expensive message.
+    var threshold: Severity { get }
+    func tell(_ severity: Severity, _ module: String, _ message: String)
+}
+
+extension Trace {
+    package func debug(_ module: String, _ message: @autoclosure () -> String) {
+        if threshold <= .debug { tell(.debug, module, message()) }
+    }
+
+    package func info(_ module: String, _ message: @autoclosure () -> String) {
+        if threshold <= .info { tell(.info, module, message()) }
+    }
+
+    package func warning(_ module: String, _ message: @autoclosure () -> String) {
+        if threshold <= .warning { tell(.warning, module, message()) }
+    }
+
+    package func error(_ module: String, _ message: @autoclosure () -> String) {
+        if threshold <= .error { tell(.error, module, message()) }
+    }
+
+    package func fault(_ module: String, _ message: @autoclosure () -> String) {
+        tell(.fault, module, message())
+    }
+}

@@ -1,0 +1,1 @@
+// The shim is all in its header.

@@ -1,0 +1,33 @@
+/// Every bound in the system, in one place, each with its reason.
+package enum Limits {
+    /// Bytes of a key, collection prefix not counted: what Couchbase allows in the default collection.
+    package static let keyBytesMax = 250
+    /// Bytes of a value: what Couchbase allows; beyond it clients expect "too big".
+    package static let valueBytesMax = 20 << 20
+    /// Bytes of a whole frame: beyond it the stream is taken for garbage and the connection closed.
+    package static let frameBytesMax = 30 << 20
+    /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.
+    package static let frameBytesMaxBeforeLogin = 64 << 10
+    /// What clients of Couchbase expect where nobody chose.
+    package static let vBucketsDefault = 1_024
+    /// A vBucket number is a 10-bit column in many a client.
+    package static let vBucketCounts = [64, 128, 256, 1_024]
+    /// Older histories are of no use to anyone: Couchbase keeps 25 as well.
+    package static let failoverEntriesMax = 25
+    /// Relative expiry ends here: 30 days in seconds, as memcached has it.
+    package static let relativeExpiryMax: UInt32 = 2_592_000
+    /// Seconds that a GETL holds where the client asks for nothing or too much.
+    package static let lockSecondsDefault: UInt32 = 15
+    package static let lockSecondsMax: UInt32 = 30
+    /// Bytes a bucket needs at least: what Couchbase's form accepts.
+    package static let bucketQuotaMin: UInt64 = 100 << 20
+    /// Bytes that a reply buffer may hold before the connection must take some: keeps one request
+    /// of a deep pipeline from filling memory with large values.
+    package static let repliesBytesMax = 256 << 10
+    /// Changes that one commit takes at most: beyond it the gain per change is small and waiters wait.
+    package static let commitChangesMax = 10_000
+    /// Bytes that one commit takes at most.
+    package static let commitBytesMax = 8 << 20
+    /// The oldest unpersisted change waits no longer for its commit to begin.
+    package static let commitDelayMillisecondsMax = 250
+}

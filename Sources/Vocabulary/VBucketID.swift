@@ -1,0 +1,24 @@
+package import Bytes
+
+/// The number of a vBucket within its bucket: 0 up to, not including, the bucket's count.
+///
+/// A bucket's documents are dealt into vBuckets by key, and vBuckets are what moves between nodes.
+/// Clients compute the same number, so the formula is part of the wire contract.
+package struct VBucketID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package let number: UInt16
+
+    @inlinable
+    package init(_ number: UInt16) {
+        self.number = number
+    }
+
+    /// The vBucket that `key` (without its collection prefix) belongs to, among `count`.
+    package init(ofKey key: ByteView, count: Int) {
+        let bits = CRC32.checksum(key) >> 16 & 0x7fff
+        number = UInt16(bits % UInt32(count))
+    }
+
+    package static func < (one: VBucketID, other: VBucketID) -> Bool { one.number < other.number }
+
+    package var description: String { "vb:\(number)" }
+}

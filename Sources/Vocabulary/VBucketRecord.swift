@@ -1,0 +1,29 @@
+/// What is stored of a vBucket beside its documents, in the same transaction as they are.
+package struct VBucketRecord: Hashable, Sendable {
+    package var id: VBucketID
+    package var state: VBucketState
+    package var failoverLog: FailoverLog
+    /// Everything up to here is in the file once the transaction is committed.
+    package var highSeqno: Seqno
+    /// The snapshot that `highSeqno` belongs to; equal to it on an active vBucket.
+    package var snapshotStart: Seqno
+    package var snapshotEnd: Seqno
+    /// Tombstones up to here may be gone.
+    package var purgeSeqno: Seqno
+    /// No CAS beyond this one was ever handed out (written ahead of time, storage.md 3.8).
+    package var maxCAS: CAS
+    /// The highest revision of any tombstone that was purged; a new document starts above it.
+    package var maxRevision: UInt64
+
+    package init(id: VBucketID, state: VBucketState, failoverLog: FailoverLog) {
+        self.id = id
+        self.state = state
+        self.failoverLog = failoverLog
+        highSeqno = .zero
+        snapshotStart = .zero
+        snapshotEnd = .zero
+        purgeSeqno = .zero
+        maxCAS = .none
+        maxRevision = 0
+    }
+}

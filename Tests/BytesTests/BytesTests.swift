@@ -1,0 +1,80 @@
+import Bytes
+import Testing
+
+@Suite struct BytesTests {
+    @Test func checksumEqualsTheKnownAnswers() {
+        // "123456789" is the check value every CRC-32 catalogue gives.
+        let digits = Array("123456789".utf8)
+        digits.withUnsafeBytes { #expect(CRC32.checksum(ByteView($0)) == 0xcbf4_3926) }
+        digits.withUnsafeBytes {
+            let first = CRC32.checksum(ByteView($0).slice(0, 4))
+            #expect(CRC32.checksum(ByteView($0).dropFirst(4), seed: first) == 0xcbf4_3926)
+        }
+    }
+
+    @Test func aReaderStopsAtTheEndInsteadOfOverrunning() {
+        let bytes: [UInt8] = [0, 1, 2]
+        bytes.withUnsafeBytes {
+            var reader = ByteReader(ByteView($0))
+            #expect(reader.bigEndian(UInt16.self) == 1)
+            #expect(reader.bigEndian(UInt16.self) == nil)
+            #expect(reader.bytes(2) == nil)
+            #expect(reader.bigEndian(UInt8.self) == 2)
+            #expect(reader.isAtEnd)
+        }
+    }
+
+    @Test func leb128RoundTripsAndRefusesWhatIsTooLong() {
+        for value in [0, 1, 127, 128, 300, UInt64.max] {
+            let writer = ByteWriter()
+            LEB128.append(value, to: writer)
+            let decoded = LEB128.decode(writer.view)
+            #expect(decoded?.value == value)
+            #expect(decoded?.length == writer.count)
+        }
+        let endless = [UInt8](repeating: 0x80, count: 12)
+        endless.withUnsafeBytes { #expect(LEB128.decode(ByteView($0)) == nil) }
+    }
+
+    @Test func lz4RoundTripsAndRefusesDamage() {
+        let text = Array(String(repeating: "divan keeps sheets. ", count: 200).utf8)
+        let packed = ByteWriter()
+        text.withUnsafeBytes { _ = LZ4.compress(ByteView($0), to: packed) }
+        #expect(packed.count < text.count / 4)
+        let whole = ByteWriter()
+        #expect(LZ4.decompress(packed.view, rawCount: text.count, to: whole))
+        #expect(whole.bytes == text)
+        let part = ByteWriter()
+        #expect(LZ4.decompress(packed.view, prefixCount: 20, rawCount: text.count, to: part))
+        #expect(part.bytes == Array(text.prefix(20)))
+        let cut = packed.view.slice(0, packed.count / 2)
+        #expect(!LZ4.decompress(cut, rawCount: text.count, to: whole))
+    }
+
+    @Test func aHashDependsOnEveryByteAndOnTheSeed() {
+        var seen: Set<UInt64> = []
+        let hash = KeyHash(seed: 7)
+        for length in 0..<40 {
+            for place in 0..<max(length, 1) {
+                var key = [UInt8](repeating: 0, count: length)
+                if length > 0 { key[place] = 1 }
+                key.withUnsafeBytes { _ = seen.insert(hash(ByteView($0))) }
+            }
+        }
+        #expect(seen.count == 1 + (1..<40).reduce(0, +))
+        [UInt8]("key".utf8).withUnsafeBytes {
+            #expect(KeyHash(seed: 1)(ByteView($0)) != KeyHash(seed: 2)(ByteView($0)))
+        }
+    }
+
+    @Test func aWriterGrowsAndPatchesLengths() {
+        let writer = ByteWriter(capacity: 16)
+        writer.append(bigEndian: UInt32(0))
+        for index in 0..<100 { writer.append(UInt8(index)) }
+        writer.replace(at: 0, bigEndian: UInt32(100))
+        #expect(writer.count == 104)
+        #expect(writer.view.bigEndian(at: 0, as: UInt32.self) == 100)
+        writer.removeFirst(4)
+        #expect(writer.view[99] == 99)
+    }
+}
