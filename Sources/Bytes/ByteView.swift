@@ -33,7 +33,9 @@ package struct ByteView {
     package var isEmpty: Bool { count == 0 }
 
     @inlinable
-    package var buffer: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+    package var buffer: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: start, count: count)
+    }
 
     @inlinable
     package subscript(offset: Int) -> UInt8 {
@@ -56,7 +58,8 @@ package struct ByteView {
     package func dropFirst(_ offset: Int) -> ByteView { slice(offset, count - offset) }
 
     @inlinable
-    package func bigEndian<Integer: FixedWidthInteger>(at offset: Int, as: Integer.Type) -> Integer {
+    package func bigEndian<Integer: FixedWidthInteger>(at offset: Int, as: Integer.Type) -> Integer
+    {
         precondition(
             offset >= 0 && offset <= count - MemoryLayout<Integer>.size,
             "an integer must lie within its view"

@@ -13,6 +13,7 @@ package enum LZ4 {
     ///   - source: At most 2 GiB less a little; a block is some 32 KiB.
     ///   - writer: Where the compressed bytes go.
     ///   - acceleration: 1 compresses best; every step above is some 3 % faster and larger.
+    /// - Returns: How many bytes were appended.
     package static func compress(
         _ source: ByteView,
         to writer: ByteWriter,

@@ -1,4 +1,6 @@
-/// A small generator (xoshiro256++, Blackman and Vigna 2018). It takes its seed, never asks for one.
+/// A small generator (xoshiro256++, Blackman and Vigna 2018).
+///
+/// It takes its seed and never asks for one.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: (UInt64, UInt64, UInt64, UInt64)
 

@@ -52,7 +52,9 @@ package protocol Listener: Sendable {
     func close()
 }
 
-/// What a handler may ask of its connection. All calls may come from any thread.
+/// What a handler may ask of its connection.
+///
+/// All calls may come from any thread.
 package protocol ConnectionPort: AnyObject, Sendable {
     var peer: SocketAddress { get }
     var local: SocketAddress { get }
@@ -89,7 +91,9 @@ package struct ReceiveProgress: Sendable {
     }
 }
 
-/// One connection's protocol. Called by one reactor only, never twice at a time.
+/// One connection's protocol.
+///
+/// Called by one reactor only, never twice at a time.
 package protocol ConnectionHandler: AnyObject {
     /// Handles `input` (all bytes not consumed yet), appending replies to `output`.
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress

@@ -32,7 +32,7 @@ package struct BucketSettings: Hashable, Sendable {
     package var flushEnabled: Bool
     /// Clients may use the bucket without a password, as clients of long ago do.
     package var passwordless: Bool
-    /// Seconds; 0 for none. New documents live no longer.
+    /// New documents live no longer: seconds, or 0 for as long as they like.
     package var maxTTL: UInt32
 
     package init(name: String, uuid: String, quota: UInt64) {

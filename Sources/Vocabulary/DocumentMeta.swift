@@ -6,7 +6,7 @@ package struct DocumentMeta: Hashable, Sendable {
     package var revision: UInt64
     /// The client's own 32 bits, kept as given.
     package var flags: UInt32
-    /// Absolute seconds since 1970, or 0 for never. For a tombstone: when it was deleted.
+    /// Absolute seconds since 1970, or 0 for never; for a tombstone: when it was deleted.
     package var expiry: UInt32
     package var datatype: Datatype
     /// A tombstone: the document is gone, its metadata stays until purged.

@@ -9,7 +9,7 @@ package struct CAS: Hashable, Comparable, Sendable {
         self.value = value
     }
 
-    /// In a request: any version will do. Never the CAS of a document.
+    /// In a request: any version will do; never the CAS of a document.
     package static let none = CAS(0)
 
     /// What others see in place of a locked document's CAS.

@@ -1,4 +1,6 @@
-/// What a node's copy of a vBucket may do. The numbers are on disk and on the wire.
+/// What a node's copy of a vBucket may do.
+///
+/// The numbers are on disk and on the wire.
 package enum VBucketState: UInt8, Sendable {
     /// Reads and writes. Can become: dead.
     case active = 1
