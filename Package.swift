@@ -11,6 +11,7 @@ let plan = """
     words      Bytes              CLZ4 CPrefetch
     words      Vocabulary         Bytes
     words      Seams              Bytes
+    codecs     Wire               Bytes Vocabulary
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
