@@ -130,6 +130,7 @@ for shim in shimsUsed.sorted() {
 let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
+    ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
 ]
 
 targets += tests.map { test in
