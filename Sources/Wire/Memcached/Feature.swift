@@ -1,0 +1,84 @@
+package import Bytes
+
+/// What HELLO may agree on, by the codes clients send.
+package enum Feature: UInt16, CaseIterable, Sendable {
+    case tls = 0x02
+    case tcpNoDelay = 0x03
+    case mutationSeqno = 0x04
+    case tcpDelay = 0x05
+    case xattr = 0x06
+    case extendedErrors = 0x07
+    case selectBucket = 0x08
+    case snappy = 0x0a
+    case json = 0x0b
+    case duplex = 0x0c
+    case clusterMapNotification = 0x0d
+    case unorderedExecution = 0x0e
+    case tracing = 0x0f
+    case alternativeRequest = 0x10
+    case syncReplication = 0x11
+    case collections = 0x12
+    case snappyEverywhere = 0x13
+    case preserveTTL = 0x14
+    case virtualXattr = 0x15
+    case pointInTimeRecovery = 0x16
+    case createAsDeleted = 0x17
+    case subdocDocumentMacro = 0x18
+    case subdocReplaceBodyWithXattr = 0x19
+    case reportUnitUsage = 0x1a
+    case nonBlockingThrottle = 0x1b
+    case subdocReplicaRead = 0x1c
+    case clusterConfigWithKnownVersion = 0x1d
+    case dedupeNotMyVBucketConfig = 0x1e
+    case clusterMapNotificationBrief = 0x1f
+    case subdocManyXattrKeys = 0x20
+    case subdocBinaryXattr = 0x21
+}
+
+/// The features of one connection: a bit per code, since every code is below 64.
+package struct FeatureSet: Equatable, Sendable {
+    package private(set) var bits: UInt64 = 0
+
+    package init() {}
+
+    package init(_ features: [Feature]) {
+        for feature in features { insert(feature) }
+    }
+
+    /// The list in a HELLO; codes without a name are passed over, an odd byte makes it no list.
+    package init?(_ list: ByteView) {
+        guard list.count % 2 == 0 else { return nil }
+        for offset in stride(from: 0, to: list.count, by: 2) {
+            let code = list.bigEndian(at: offset, as: UInt16.self)
+            if let feature = Feature(rawValue: code) { insert(feature) }
+        }
+    }
+
+    package func contains(_ feature: Feature) -> Bool { bits >> feature.rawValue & 1 == 1 }
+
+    package mutating func insert(_ feature: Feature) { bits |= 1 << feature.rawValue }
+
+    package mutating func remove(_ feature: Feature) { bits &= ~(1 << feature.rawValue) }
+
+    package var features: [Feature] { Feature.allCases.filter(contains) }
+
+    /// What both sides have; nil for a request that contradicts itself (answer 0x04).
+    ///
+    /// Pushed maps need a client that listens between its requests; of the two kinds of push, the
+    /// one that only names the revision wins.
+    package static func agreed(requested: FeatureSet, offered: FeatureSet) -> FeatureSet? {
+        let wantsPush =
+            requested.contains(.clusterMapNotification)
+            || requested.contains(.clusterMapNotificationBrief)
+        guard !wantsPush || requested.contains(.duplex) else { return nil }
+        var agreed = FeatureSet()
+        agreed.bits = requested.bits & offered.bits
+        if agreed.contains(.clusterMapNotificationBrief) { agreed.remove(.clusterMapNotification) }
+        return agreed
+    }
+
+    /// The list as HELLO's answer carries it.
+    package func append(to writer: ByteWriter) {
+        for feature in features { writer.append(bigEndian: feature.rawValue) }
+    }
+}

@@ -1,0 +1,144 @@
+package import Bytes
+package import Vocabulary
+
+/// The 24 bytes that open every frame, as three words.
+///
+/// Three loads take the header out of the receive buffer; the fields are shifts of the words. It
+/// can be read before its body has come, because a body too large to keep is refused by header.
+package struct FrameHeader: Equatable, Sendable {
+    package static let byteCount = 24
+
+    /// Magic, opcode, key length, extras length, datatype, vBucket or status.
+    @usableFromInline let shape: UInt64
+    /// Body length and opaque.
+    @usableFromInline let bodyAndOpaque: UInt64
+    package let casBits: UInt64
+
+    /// Reads the first 24 bytes of `view`; the caller has seen that they are there.
+    @inlinable
+    package init(_ view: ByteView) {
+        shape = view.bigEndian(at: 0, as: UInt64.self)
+        bodyAndOpaque = view.bigEndian(at: 8, as: UInt64.self)
+        casBits = view.bigEndian(at: 16, as: UInt64.self)
+    }
+
+    @inlinable package var magicByte: UInt8 { UInt8(truncatingIfNeeded: shape >> 56) }
+
+    /// Nil where the first byte opens no frame.
+    package var magic: Magic? { Magic(rawValue: magicByte) }
+
+    @inlinable package var opcodeByte: UInt8 { UInt8(truncatingIfNeeded: shape >> 48) }
+
+    /// Nil for a number that is no command.
+    package var opcode: Opcode? { Opcode(rawValue: opcodeByte) }
+
+    /// In flexible framing the two bytes of the key length are two lengths of one byte each.
+    @inlinable package var isFlex: Bool { magicByte & 0xef == 0x08 }
+
+    /// A command that wants an answer, in either layout.
+    @inlinable package var isRequest: Bool { magicByte == 0x80 || magicByte == 0x08 }
+
+    @inlinable package var framingCount: Int { isFlex ? Int(shape >> 40 & 0xff) : 0 }
+
+    @inlinable package var keyCount: Int { Int(shape >> 32 & (isFlex ? 0xff : 0xffff)) }
+
+    @inlinable package var extrasCount: Int { Int(shape >> 24 & 0xff) }
+
+    @inlinable
+    package var datatype: Datatype { Datatype(rawValue: UInt8(truncatingIfNeeded: shape >> 16)) }
+
+    /// Of a request.
+    @inlinable
+    package var vBucket: VBucketID { VBucketID(UInt16(truncatingIfNeeded: shape)) }
+
+    /// Of a response.
+    @inlinable package var statusNumber: UInt16 { UInt16(truncatingIfNeeded: shape) }
+
+    /// Of a response; nil for a number without a name.
+    package var status: Status? { Status(rawValue: statusNumber) }
+
+    @inlinable package var bodyCount: Int { Int(bodyAndOpaque >> 32) }
+
+    /// Echoed in the answer, never looked at.
+    @inlinable package var opaque: UInt32 { UInt32(truncatingIfNeeded: bodyAndOpaque) }
+
+    @inlinable package var cas: CAS { CAS(casBits) }
+
+    /// Header and body.
+    @inlinable package var frameCount: Int { FrameHeader.headerCount + bodyCount }
+
+    /// Negative where the parts before the value are longer than the body they are parts of.
+    @inlinable
+    package var valueCount: Int { bodyCount - framingCount - extrasCount - keyCount }
+
+    @inlinable package var replyTo: ReplyTo { ReplyTo(opcodeByte: opcodeByte, opaque: opaque) }
+
+    @usableFromInline @inline(__always) static var headerCount: Int { 24 }
+}
+
+/// What an answer must repeat of its request, and all that a parked request needs to keep of it.
+package struct ReplyTo: Equatable, Sendable {
+    package let opcodeByte: UInt8
+    package let opaque: UInt32
+
+    @inlinable
+    package init(opcodeByte: UInt8, opaque: UInt32) {
+        self.opcodeByte = opcodeByte
+        self.opaque = opaque
+    }
+
+    package init(_ opcode: Opcode, opaque: UInt32) {
+        self.init(opcodeByte: opcode.rawValue, opaque: opaque)
+    }
+}
+
+/// A whole frame where it lies: its header, and views of the four parts of its body.
+///
+/// A request and a response have the same shape, so they share this type; `header.isRequest` tells.
+///
+/// - Made by `FrameDecoder` only, which has seen that all parts lie within the bytes that came.
+/// - Borrows the receive buffer, and is gone with it.
+package struct Frame {
+    package let header: FrameHeader
+    @usableFromInline let start: UnsafeRawPointer
+
+    @inlinable
+    init(header: FrameHeader, start: UnsafeRawPointer) {
+        self.header = header
+        self.start = start
+    }
+
+    /// Header and body: where the next frame begins.
+    @inlinable package var byteCount: Int { header.frameCount }
+
+    @inlinable
+    package var framing: ByteView { part(FrameHeader.headerCount, header.framingCount) }
+
+    @inlinable
+    package var extras: ByteView {
+        part(FrameHeader.headerCount + header.framingCount, header.extrasCount)
+    }
+
+    @inlinable
+    package var key: ByteView {
+        part(FrameHeader.headerCount + header.framingCount + header.extrasCount, header.keyCount)
+    }
+
+    @inlinable
+    package var value: ByteView { part(header.frameCount - header.valueCount, header.valueCount) }
+
+    /// The frame as it came.
+    @inlinable package var whole: ByteView { part(0, header.frameCount) }
+
+    @inlinable package var opcode: Opcode? { header.opcode }
+    @inlinable package var opaque: UInt32 { header.opaque }
+    @inlinable package var cas: CAS { header.cas }
+    @inlinable package var datatype: Datatype { header.datatype }
+    @inlinable package var vBucket: VBucketID { header.vBucket }
+    @inlinable package var replyTo: ReplyTo { header.replyTo }
+
+    @inlinable @inline(__always)
+    func part(_ offset: Int, _ count: Int) -> ByteView {
+        ByteView(start: start + offset, count: count)
+    }
+}

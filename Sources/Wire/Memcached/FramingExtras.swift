@@ -1,0 +1,120 @@
+package import Bytes
+
+/// How many copies must have a write before it is answered.
+package enum DurabilityLevel: UInt8, Sendable {
+    case majority = 1
+    case majorityAndPersistOnActive = 2
+    case persistToMajority = 3
+}
+
+/// What a durable write demands; without a time the server's own default holds.
+package struct DurabilityRequirement: Equatable, Sendable {
+    package let level: DurabilityLevel
+    package let timeoutMilliseconds: UInt16?
+
+    package init(level: DurabilityLevel, timeoutMilliseconds: UInt16? = nil) {
+        self.level = level
+        self.timeoutMilliseconds = timeoutMilliseconds
+    }
+}
+
+/// What a flexible request says beside its command: a sequence of (id, length, data).
+///
+/// Id and length share a byte; 15 in either half means "15 plus a byte that follows". An id nobody
+/// knows must be refused, never skipped: a client that asked for durability in words we do not
+/// understand would take the answer for a promise.
+package struct FramingExtras {
+    /// Later commands wait until this one is done.
+    package var isBarrier = false
+    package var durability: DurabilityRequirement?
+    /// Which of several DCP streams of one vBucket.
+    package var streamID: UInt16?
+    /// The user on whose behalf; borrowed from the frame.
+    package var impersonated: ByteView?
+    /// Keep the document's expiry.
+    package var preservesExpiry = false
+
+    package init() {}
+
+    package enum Outcome {
+        case parsed(FramingExtras)
+        /// Answer 0x80.
+        case unknown(id: Int)
+        /// A durability level that does not exist: answer 0xa0.
+        case levelInvalid(UInt8)
+        /// Cut short, a wrong length, a forbidden time, or said twice: answer 0x04.
+        case malformed
+    }
+
+    package static func parse(_ view: ByteView) -> Outcome {
+        var extras = FramingExtras()
+        var reader = ByteReader(view)
+        var seen: UInt32 = 0
+        while !reader.isAtEnd {
+            guard let (id, data) = nextItem(&reader) else { return .malformed }
+            guard id <= 5, id != 3 else { return .unknown(id: id) }
+            guard seen >> UInt32(id) & 1 == 0 else { return .malformed }
+            seen |= 1 << UInt32(id)
+            if let refusal = extras.take(id, data) { return refusal }
+        }
+        return .parsed(extras)
+    }
+
+    /// One item; nil where the bytes end too early.
+    private static func nextItem(_ reader: inout ByteReader) -> (id: Int, data: ByteView)? {
+        guard let first = reader.bigEndian(UInt8.self) else { return nil }
+        var id = Int(first >> 4)
+        var count = Int(first & 0x0f)
+        if id == 15 {
+            guard let more = reader.bigEndian(UInt8.self) else { return nil }
+            id += Int(more)
+        }
+        if count == 15 {
+            guard let more = reader.bigEndian(UInt8.self) else { return nil }
+            count += Int(more)
+        }
+        guard let data = reader.bytes(count) else { return nil }
+        return (id, data)
+    }
+
+    /// Takes one item in; returns why it cannot.
+    private mutating func take(_ id: Int, _ data: ByteView) -> Outcome? {
+        switch (id, data.count) {
+        case (0, 0): isBarrier = true
+        case (1, 1), (1, 3):
+            guard let level = DurabilityLevel(rawValue: data[0]) else {
+                return .levelInvalid(data[0])
+            }
+            let timeout = data.count == 3 ? data.bigEndian(at: 1, as: UInt16.self) : nil
+            guard timeout != 0, timeout != 0xffff else { return .malformed }
+            durability = DurabilityRequirement(level: level, timeoutMilliseconds: timeout)
+        case (2, 2): streamID = data.bigEndian(at: 0, as: UInt16.self)
+        case (4, 1...): impersonated = data
+        case (5, 0): preservesExpiry = true
+        default: return .malformed
+        }
+        return nil
+    }
+
+    /// Appends these extras as a client sends them.
+    package func append(to writer: ByteWriter) {
+        if isBarrier { writer.append(0x00) }
+        if let durability {
+            writer.append(durability.timeoutMilliseconds == nil ? 0x11 : 0x13)
+            writer.append(durability.level.rawValue)
+            if let timeout = durability.timeoutMilliseconds { writer.append(bigEndian: timeout) }
+        }
+        if let streamID {
+            writer.append(0x22)
+            writer.append(bigEndian: streamID)
+        }
+        if let impersonated {
+            precondition(impersonated.count < 256, "a user's name fits framing extras")
+            let isLong = impersonated.count >= 15
+            writer.append(0x40 | UInt8(isLong ? 15 : impersonated.count))
+            if isLong { writer.append(UInt8(impersonated.count - 15)) }
+            writer.append(impersonated)
+        }
+        if preservesExpiry { writer.append(0x50) }
+    }
+}

@@ -1,0 +1,182 @@
+package import Bytes
+package import Vocabulary
+
+/// Writes answers, each in one pass into memory that was claimed once.
+///
+/// Three shapes make up almost all traffic and have their own paths: a bare header, a value behind
+/// its flags, and a mutation token. The rest goes through `append`.
+///
+/// - A `duration` is only given where the client agreed to tracing; it makes the frame a flexible
+///   one, whose key must be shorter than 256 bytes.
+/// - An answer that is an error has no extras and no key; its value may be a JSON `error` object.
+package enum ResponseEncoder {
+    /// A bare header: success without a value, or an error without words.
+    package static func append(
+        _ status: Status,
+        to writer: ByteWriter,
+        replyTo: ReplyTo,
+        cas: CAS = .none,
+        duration: ServerDuration? = nil
+    ) {
+        _ = open(writer, replyTo, status, Body(), cas, duration)
+    }
+
+    /// Success with the document's flags and value.
+    package static func appendDocument(
+        to writer: ByteWriter,
+        replyTo: ReplyTo,
+        datatype: Datatype,
+        cas: CAS,
+        flags: UInt32,
+        value: ByteView,
+        duration: ServerDuration? = nil
+    ) {
+        let place = claimDocument(
+            to: writer,
+            replyTo: replyTo,
+            datatype: datatype,
+            cas: cas,
+            flags: flags,
+            valueCount: value.count,
+            duration: duration
+        )
+        Memory.copy(to: place, from: value.start, count: value.count)
+    }
+
+    /// Success with the document's flags and `valueCount` bytes that the caller fills in at once.
+    package static func claimDocument(
+        to writer: ByteWriter,
+        replyTo: ReplyTo,
+        datatype: Datatype,
+        cas: CAS,
+        flags: UInt32,
+        valueCount: Int,
+        duration: ServerDuration? = nil
+    ) -> UnsafeMutableRawPointer {
+        let body = Body(datatype: datatype, extras: 4, value: valueCount)
+        let place = open(writer, replyTo, .success, body, cas, duration)
+        place.storeBytes(of: flags.bigEndian, as: UInt32.self)
+        return place + 4
+    }
+
+    /// Success of a mutation, with the token by which a client can later ask about it.
+    package static func appendMutation(
+        to writer: ByteWriter,
+        replyTo: ReplyTo,
+        cas: CAS,
+        uuid: VBucketUUID,
+        seqno: Seqno,
+        duration: ServerDuration? = nil
+    ) {
+        let place = open(writer, replyTo, .success, Body(extras: 16), cas, duration)
+        place.storeBytes(of: uuid.value.bigEndian, as: UInt64.self)
+        place.storeBytes(of: seqno.value.bigEndian, toByteOffset: 8, as: UInt64.self)
+    }
+
+    /// Any answer.
+    package static func append(
+        _ status: Status,
+        to writer: ByteWriter,
+        replyTo: ReplyTo,
+        datatype: Datatype = [],
+        cas: CAS = .none,
+        extras: ByteView = .empty,
+        key: ByteView = .empty,
+        value: ByteView,
+        duration: ServerDuration? = nil
+    ) {
+        let body = Body(
+            datatype: datatype,
+            extras: extras.count,
+            key: key.count,
+            value: value.count
+        )
+        let place = open(writer, replyTo, status, body, cas, duration)
+        Memory.copy(to: place, from: extras.start, count: extras.count)
+        Memory.copy(to: place + extras.count, from: key.start, count: key.count)
+        Memory.copy(
+            to: place + extras.count + key.count,
+            from: value.start,
+            count: value.count
+        )
+    }
+
+    /// Tells the client of a newer cluster map.
+    ///
+    /// `bucket` is empty for the cluster's own, and `config` where only the revision was agreed on.
+    package static func appendClusterMapChange(
+        to writer: ByteWriter,
+        epoch: Int64,
+        revision: Int64,
+        bucket: ByteView,
+        config: ByteView
+    ) {
+        let place = writer.claim(FrameHeader.byteCount + 16 + bucket.count + config.count)
+        let datatype: Datatype = config.isEmpty ? [] : .json
+        let shape =
+            UInt64(Magic.serverRequest.rawValue) << 56 | UInt64(clusterMapChange) << 48
+            | UInt64(bucket.count) << 32 | 16 << 24 | UInt64(datatype.rawValue) << 16
+        let bodyCount = UInt64(16 + bucket.count + config.count)
+        storeHeader(place, shape, bodyCount << 32, 0)
+        place.storeBytes(of: epoch.bigEndian, toByteOffset: 24, as: Int64.self)
+        place.storeBytes(of: revision.bigEndian, toByteOffset: 32, as: Int64.self)
+        Memory.copy(to: place + 40, from: bucket.start, count: bucket.count)
+        Memory.copy(to: place + 40 + bucket.count, from: config.start, count: config.count)
+    }
+
+    /// The only command a server may send: clients abort on others (kv.md 9).
+    private static let clusterMapChange: UInt8 = 0x01
+
+    private struct Body {
+        var datatype: Datatype = []
+        var extras = 0
+        var key = 0
+        var value = 0
+    }
+
+    /// Claims the whole frame, writes its header and framing, returns where the extras begin.
+    @inline(__always)
+    private static func open(
+        _ writer: ByteWriter,
+        _ replyTo: ReplyTo,
+        _ status: Status,
+        _ body: Body,
+        _ cas: CAS,
+        _ duration: ServerDuration?
+    ) -> UnsafeMutableRawPointer {
+        let plainCount = body.extras + body.key + body.value
+        precondition(
+            body.extras < 256 && body.key < 65_536 && plainCount < 1 << 32 - 16,
+            "an answer must fit its header"
+        )
+        var shape =
+            UInt64(replyTo.opcodeByte) << 48 | UInt64(body.key) << 32 | UInt64(body.extras) << 24
+            | UInt64(body.datatype.rawValue) << 16 | UInt64(status.rawValue)
+        guard let duration else {
+            shape |= UInt64(Magic.response.rawValue) << 56
+            let place = writer.claim(FrameHeader.byteCount + plainCount)
+            storeHeader(place, shape, UInt64(plainCount) << 32 | UInt64(replyTo.opaque), cas.value)
+            return place + FrameHeader.byteCount
+        }
+        precondition(body.key < 256, "a flexible frame's key must be shorter than 256 bytes")
+        shape |= UInt64(Magic.flexResponse.rawValue) << 56 | 3 << 40
+        let place = writer.claim(FrameHeader.byteCount + 3 + plainCount)
+        let bodyAndOpaque = UInt64(plainCount + 3) << 32 | UInt64(replyTo.opaque)
+        storeHeader(place, shape, bodyAndOpaque, cas.value)
+        place.storeBytes(of: 0x02, toByteOffset: 24, as: UInt8.self)  // Id 0, two bytes.
+        place.storeBytes(of: duration.encoded.bigEndian, toByteOffset: 25, as: UInt16.self)
+        return place + FrameHeader.byteCount + 3
+    }
+
+    @inline(__always)
+    static func storeHeader(
+        _ place: UnsafeMutableRawPointer,
+        _ shape: UInt64,
+        _ bodyAndOpaque: UInt64,
+        _ cas: UInt64
+    ) {
+        place.storeBytes(of: shape.bigEndian, as: UInt64.self)
+        place.storeBytes(of: bodyAndOpaque.bigEndian, toByteOffset: 8, as: UInt64.self)
+        place.storeBytes(of: cas.bigEndian, toByteOffset: 16, as: UInt64.self)
+    }
+}
