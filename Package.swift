@@ -12,6 +12,7 @@ let plan = """
     words      Vocabulary         Bytes
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
+    machines   Engine             Bytes Vocabulary
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

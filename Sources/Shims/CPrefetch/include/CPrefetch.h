@@ -30,6 +30,11 @@ static inline uint64_t divan_add_relaxed(uint64_t *address, uint64_t value) {
   return __atomic_fetch_add(address, value, __ATOMIC_RELAXED) + value;
 }
 
+// No memory access moves across this one, in either direction.
+static inline void divan_fence(void) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 static inline int divan_try_acquire(uint8_t *flag) {
   return !__atomic_exchange_n(flag, 1, __ATOMIC_ACQUIRE);
 }

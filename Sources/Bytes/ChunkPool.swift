@@ -1,0 +1,56 @@
+/// 64 KiB chunks for all arenas of the process, mapped from the system a few MiB at a time.
+///
+/// Empty chunks come back here. A little slack is kept warm; what is beyond it gives its pages back
+/// to the system but keeps its addresses, so that resident memory follows use.
+package final class ChunkPool: Sendable {
+    package static let chunkBytes = 64 << 10
+    private static let regionBytes = 4 << 20
+    private static let warmChunksMax = 256  // 16 MiB: a burst's worth of page faults saved.
+
+    private struct State {
+        var warm: [UInt] = []
+        var cold: [UInt] = []
+        var mappedBytes = 0
+    }
+
+    private let state = Guarded(State())
+
+    package init() {}
+
+    /// A chunk aligned to its size; its content is undefined.
+    func take() -> UnsafeMutableRawPointer {
+        let address = state.withLock { state in
+            if let chunk = state.warm.popLast() ?? state.cold.popLast() { return chunk }
+            let region = Memory.mapPages(
+                ChunkPool.regionBytes,
+                alignedTo: ChunkPool.chunkBytes
+            )
+            state.mappedBytes += ChunkPool.regionBytes
+            let first = UInt(bitPattern: region)
+            for offset in stride(
+                from: ChunkPool.regionBytes - ChunkPool.chunkBytes,
+                to: 0,
+                by: -ChunkPool.chunkBytes
+            ) {
+                state.cold.append(first + UInt(offset))
+            }
+            return first
+        }
+        guard let chunk = UnsafeMutableRawPointer(bitPattern: address) else {
+            preconditionFailure("a mapped region never begins at zero")
+        }
+        return chunk
+    }
+
+    func give(_ chunk: UnsafeMutableRawPointer) {
+        let address = UInt(bitPattern: chunk)
+        state.withLock { state in
+            if state.warm.count < ChunkPool.warmChunksMax {
+                state.warm.append(address)
+            } else {
+                Memory.releasePages(chunk, ChunkPool.chunkBytes)
+                state.cold.append(address)
+            }
+        }
+    }
+}

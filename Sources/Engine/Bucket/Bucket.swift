@@ -1,0 +1,78 @@
+package import Bytes
+package import Vocabulary
+
+/// What one node knows about one bucket: its memory account and its vBuckets.
+///
+/// Reactors look vBuckets up by number without a lock; the array never changes after `init`.
+package final class Bucket: Sendable {
+    package let name: String
+    package let uuid: String
+    package let type: BucketType
+    package let evictionPolicy: EvictionPolicy
+    package let account: MemoryAccount
+    package let hash: KeyHash
+    private let vBuckets: [VBucket]
+    private let roots: SharedWord
+
+    /// - Parameters:
+    ///   - settings: Name, type, quota and number of vBuckets are taken from here.
+    ///   - hash: Places keys in tables; the same for all buckets of a node.
+    ///   - reclaimer: Frees tables that reactors may still read.
+    ///   - newUUID: Names the first history of each vBucket.
+    package init(
+        _ settings: BucketSettings,
+        hash: KeyHash,
+        reclaimer: Reclaimer,
+        newUUID: () -> VBucketUUID
+    ) {
+        name = settings.name
+        uuid = settings.uuid
+        type = settings.type
+        evictionPolicy = settings.evictionPolicy
+        account = MemoryAccount(quota: settings.quota)
+        self.hash = hash
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: settings.vBuckets)
+        words.initialize(repeating: 0, count: settings.vBuckets)
+        roots = SharedWord(at: words)
+        var made: [VBucket] = []
+        made.reserveCapacity(settings.vBuckets)
+        for number in 0..<settings.vBuckets {
+            let root = SharedWord(at: words + number)
+            let table = HashTable(
+                root: root,
+                hash: hash,
+                account: account,
+                reclaimer: reclaimer
+            )
+            let core = VBucketCore(
+                id: VBucketID(UInt16(number)),
+                uuid: newUUID(),
+                table: table,
+                account: account,
+                isPersistent: settings.type == .persistent
+            )
+            made.append(VBucket(core, root: root))
+        }
+        vBuckets = made
+    }
+
+    deinit {
+        for vBucket in vBuckets {
+            vBucket.withCore { $0.removeAll() }
+            vBucket.destroy()
+        }
+        roots.address.deallocate()
+    }
+
+    package var isPersistent: Bool { type == .persistent }
+
+    package var count: Int { vBuckets.count }
+
+    /// The vBucket with a number that a client sent; nil where the bucket has fewer.
+    @inline(__always)
+    package subscript(number: UInt16) -> VBucket? {
+        Int(number) < vBuckets.count ? vBuckets[Int(number)] : nil
+    }
+
+    package var all: [VBucket] { vBuckets }
+}

@@ -1,0 +1,46 @@
+internal import Bytes
+
+/// What a bucket occupies, to the byte of its blocks: documents, tables, checkpoints.
+///
+/// Every allocation and release of the bucket passes here; nothing is estimated.
+package final class MemoryAccount: Sendable {
+    private let used: SharedWord
+    private let quotaWord: SharedWord
+    private let ceilingWord: SharedWord
+
+    package init(quota: UInt64) {
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
+        words.initialize(repeating: 0, count: 8)
+        used = SharedWord(at: words)
+        quotaWord = SharedWord(at: words + 1)
+        ceilingWord = SharedWord(at: words + 2)
+        self.quota = quota
+    }
+
+    deinit { used.address.deallocate() }
+
+    /// Bytes: what the administrator granted.
+    package var quota: UInt64 {
+        get { quotaWord.load() }
+        set {
+            quotaWord.store(newValue)
+            ceilingWord.store(newValue / 100 * 93)
+        }
+    }
+
+    /// Bytes: what is in use.
+    package var bytes: UInt64 { used.load() }
+
+    @inline(__always)
+    package func add(_ bytes: Int) { used.add(bytes) }
+
+    /// Pagers rest below this.
+    package var lowWatermark: UInt64 { quota / 100 * 75 }
+
+    /// Pagers wake above this.
+    package var highWatermark: UInt64 { quota / 100 * 85 }
+
+    /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
+    @inline(__always)
+    package func admits(_ bytes: Int) -> Bool { used.load() &+ UInt64(bytes) <= ceilingWord.load() }
+}

@@ -1,0 +1,335 @@
+package import Bytes
+
+/// One vBucket's documents by key: an open table of tagged pointers, in hash order.
+///
+/// Up to some 27 000 documents are one segment; beyond that the top bits of the hash choose among
+/// segments (extendible hashing, Fagin et al. 1979), so growing never touches more than 32 768
+/// slots at a time. The root word can be read without the lock, for prefetching: it and all it
+/// leads to stay readable until every reactor has ended its turn (`Reclaimer`).
+///
+/// - Order is hash order at every size: "everything below hash h was visited" survives growth.
+package struct HashTable: ~Copyable {
+    /// A place where a document was found; valid until the table changes.
+    package struct Place {
+        let segment: Segment
+        let group: Int
+        let place: Int
+        package let item: Item
+    }
+
+    static let segmentSlotsMax = 32_768
+    /// Tables grow when more than 82 % of the slots are taken: beyond it misses walk too far.
+    private static let loadMax = (numerator: 82, denominator: 100)
+
+    /// The root: 0, a segment, or a directory with its lowest bit set.
+    private let root: SharedWord
+    private let hash: KeyHash
+    private let account: MemoryAccount
+    private let reclaimer: Reclaimer
+    package private(set) var count = 0
+
+    init(root: SharedWord, hash: KeyHash, account: MemoryAccount, reclaimer: Reclaimer) {
+        self.root = root
+        self.hash = hash
+        self.account = account
+        self.reclaimer = reclaimer
+    }
+
+    package var isEmpty: Bool { count == 0 }
+
+    // MARK: Finding
+
+    /// The document with `key`, whose hash is `hash`.
+    @inline(__always)
+    package func find(_ key: ByteView, hash: UInt64) -> Place? {
+        guard let (segment, position) = segment(of: hash) else { return nil }
+        let tag = Slot.tag(of: hash)
+        for index in segment.home(position)..<segment.groupsWithSpares {
+            let group = segment.group(index)
+            var isFull = true
+            for place in 0..<Segment.slotsPerGroup {
+                let slot = Slot(group[place])
+                if slot.matches(tag) {
+                    let item = slot.item
+                    if item.key.equals(key) {
+                        return Place(segment: segment, group: index, place: place, item: item)
+                    }
+                } else if slot.isFree {
+                    isFull = false
+                }
+            }
+            if !isFull { return nil }
+        }
+        return nil
+    }
+
+    private func segment(of hash: UInt64) -> (Segment, UInt64)? {
+        HashTable.segment(root.load(), hash)
+    }
+
+    @inline(__always)
+    private static func segment(_ root: UInt64, _ hash: UInt64) -> (Segment, UInt64)? {
+        guard let base = UnsafeMutableRawPointer(bitPattern: UInt(root & ~1)) else { return nil }
+        if root & 1 == 0 { return (Segment(base), hash) }
+        let directory = Directory(base)
+        let index = directory.index(of: hash)
+        return (directory[index], hash << directory.depth(at: index))
+    }
+
+    // MARK: Prefetching, without the lock
+
+    /// First pass: asks for the cache line in which the search for `hash` begins.
+    @inline(__always)
+    package static func prefetchGroup(root: SharedWord, hash: UInt64) {
+        guard let (segment, position) = segment(root.loadAcquire(), hash) else { return }
+        prefetch(segment.group(segment.home(position)))
+    }
+
+    /// Second pass: asks for the items that may be the one, and says where the first begins.
+    @inline(__always)
+    package static func prefetchItem(root: SharedWord, hash: UInt64) -> UnsafeRawPointer? {
+        guard let (segment, position) = segment(root.loadAcquire(), hash) else { return nil }
+        let tag = Slot.tag(of: hash)
+        let group = segment.group(segment.home(position))
+        for place in 0..<Segment.slotsPerGroup {
+            let slot = Slot(SharedWord(at: group + place).load())
+            guard slot.matches(tag) else { continue }
+            let address = UnsafeRawPointer(slot.item.address)
+            prefetch(address)
+            prefetch(address + 64)
+            return address
+        }
+        return nil
+    }
+
+    // MARK: Changing
+
+    /// Puts another version in the place of one that was found.
+    package func replace(_ place: Place, with item: Item) {
+        let word = place.segment.group(place.group) + place.place
+        SharedWord(at: word).store(
+            word.pointee & ~0xffff_ffff_ffff | UInt64(UInt(bitPattern: item.address))
+        )
+    }
+
+    /// Adds a document whose key is not in the table.
+    package mutating func insert(_ item: Item, hash: UInt64) {
+        if root.load() == 0 { publish(Segment.make(groups: 1)) }
+        count += 1
+        while true {
+            guard let (segment, position) = segment(of: hash) else {
+                preconditionFailure("a table that was given a segment has one")
+            }
+            let slots = segment.groups * Segment.slotsPerGroup
+            let isCrowded =
+                occupied(segment) * HashTable.loadMax.denominator
+                >= slots * HashTable.loadMax.numerator
+            if !isCrowded, segment.insert(Slot(item, hash: hash), position: position) {
+                segment.base.storeBytes(
+                    of: UInt64(occupied(segment) + 1),
+                    toByteOffset: 8,
+                    as: UInt64.self
+                )
+                return
+            }
+            grow(segment, for: hash)
+        }
+    }
+
+    /// Takes a document out; its block is the caller's to free.
+    package mutating func remove(_ place: Place) {
+        count -= 1
+        let segment = place.segment
+        segment.base.storeBytes(
+            of: UInt64(occupied(segment) - 1),
+            toByteOffset: 8,
+            as: UInt64.self
+        )
+        let depth = depth(of: place.item)
+        segment.remove(place.group, place.place) { [hash] slot in
+            hash(slot.item.key) << depth
+        }
+    }
+
+    private func depth(of item: Item) -> UInt64 {
+        let word = root.load()
+        guard word & 1 == 1, let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else {
+            return 0
+        }
+        let directory = Directory(base)
+        return directory.depth(at: directory.index(of: hash(item.key)))
+    }
+
+    private func occupied(_ segment: Segment) -> Int {
+        Int(segment.base.load(fromByteOffset: 8, as: UInt64.self))
+    }
+
+    // MARK: Growing
+
+    private func publish(_ segment: Segment) {
+        account.add(Segment.bytes(groups: segment.groups))
+        root.storeRelease(UInt64(UInt(bitPattern: segment.base)))
+    }
+
+    /// Replaces a crowded segment by a larger one, or by two where it has reached its limit.
+    private mutating func grow(_ segment: Segment, for hash: UInt64) {
+        let slots = segment.groups * Segment.slotsPerGroup
+        let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
+        if slots < HashTable.segmentSlotsMax {
+            // By half while small, for fewer moves; by a quarter later, for less slack.
+            let wanted = segment.groups < 512 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
+            let groups = max(
+                segment.groups + 1,
+                min(wanted, HashTable.segmentSlotsMax / Segment.slotsPerGroup)
+            )
+            let larger = rehash(segment, into: groups, depth: depth, half: nil)
+            replace(segment, by: [larger], depth: depth, hash: hash)
+        } else {
+            let groups = segment.groups * 5 / 8
+            let halves = [0, 1].map { half in
+                rehash(segment, into: groups, depth: depth + 1, half: UInt64(half))
+            }
+            replace(segment, by: halves, depth: depth, hash: hash)
+        }
+    }
+
+    /// A new segment with the entries of an old one, or with those whose next hash bit is `half`.
+    private func rehash(_ old: Segment, into wanted: Int, depth: UInt64, half: UInt64?) -> Segment {
+        var groups = wanted
+        while true {
+            let target = Segment.make(groups: groups)
+            if let moved = move(old, into: target, depth: depth, half: half) {
+                target.base.storeBytes(of: UInt64(moved), toByteOffset: 8, as: UInt64.self)
+                account.add(Segment.bytes(groups: groups))
+                return target
+            }
+            // A streak of equal homes overflowed the spare groups: a little more room resolves it.
+            target.free()
+            groups += max(1, groups / 8)
+        }
+    }
+
+    private func move(_ old: Segment, into target: Segment, depth: UInt64, half: UInt64?) -> Int? {
+        var moved = 0
+        for index in 0..<old.groupsWithSpares {
+            let group = old.group(index)
+            if index + 2 < old.groupsWithSpares {
+                let ahead = old.group(index + 2)
+                for place in 0..<Segment.slotsPerGroup where ahead[place] != 0 {
+                    prefetch(Slot(ahead[place]).item.address)
+                }
+            }
+            for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
+                let slot = Slot(group[place])
+                let hash = hash(slot.item.key)
+                if let half, (hash << (depth - 1)) >> 63 != half { continue }
+                guard target.insert(slot, position: hash << depth) else { return nil }
+                moved += 1
+            }
+        }
+        return moved
+    }
+
+    private func directoryEntry(_ hash: UInt64) -> (Directory, Int)? {
+        let word = root.load()
+        guard word & 1 == 1, let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else {
+            return nil
+        }
+        let directory = Directory(base)
+        return (directory, directory.index(of: hash))
+    }
+
+    /// Lets the root lead to `segments` (one, or two halves) where it led to `old`.
+    private func replace(_ old: Segment, by segments: [Segment], depth: UInt64, hash: UInt64) {
+        let word = root.load()
+        if word & 1 == 0, segments.count == 1 {
+            root.storeRelease(UInt64(UInt(bitPattern: segments[0].base)))
+        } else {
+            let current = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1))
+            let before = word & 1 == 1 ? current.map { Directory($0) } : nil
+            let next = Directory.make(from: before, old: old, segments, depth: depth, hash: hash)
+            account.add(next.bytes - (before?.bytes ?? 0))
+            root.storeRelease(UInt64(UInt(bitPattern: next.base)) | 1)
+            if let before { reclaimer.retire(before.base) }
+        }
+        account.add(-Segment.bytes(groups: old.groups))
+        reclaimer.retire(old.base)
+    }
+
+    // MARK: Visiting and dropping
+
+    /// Calls `body` for the documents of some groups, from the hash `start` on, in hash order.
+    ///
+    /// What was there throughout is seen at least once in a whole pass; what comes and goes, maybe.
+    ///
+    /// - Parameters:
+    ///   - start: Where to go on: 0 at first, then what the last call returned.
+    ///   - groupsMax: How many groups to look at before returning.
+    ///   - body: Must not change the table.
+    /// - Returns: Where to go on, or nil at the end.
+    package func visit(from start: UInt64, groupsMax: Int, _ body: (Item) -> Void) -> UInt64? {
+        var (next, left) = (start, groupsMax)
+        while let (segment, position) = segment(of: next) {
+            let depth = directoryEntry(next).map { $0.0.depth(at: $0.1) } ?? 0
+            let first = segment.home(position)
+            let end = min(first + left, segment.groups)
+            // Overflow of earlier homes lies among these groups too: seeing it twice is allowed.
+            let last = end == segment.groups ? segment.groupsWithSpares : end
+            for index in first..<last {
+                let group = segment.group(index)
+                for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
+                    body(Slot(group[place]).item)
+                }
+            }
+            left -= end - first
+            if end < segment.groups {
+                // The lowest position whose home is `end`, back among the bits of a whole hash.
+                let groups = UInt64(segment.groups)
+                let low = ((UInt64(end) << 32 + groups - 1) / groups) << 32
+                let above = depth == 0 ? 0 : (next >> (64 - depth)) << (64 - depth)
+                return above | low >> depth
+            }
+            guard depth > 0 else { return nil }
+            let step = UInt64(1) << (64 - depth)
+            let (following, overflow) = (next & ~(step - 1)).addingReportingOverflow(step)
+            if overflow { return nil }
+            next = following
+            if left <= 0 { return next }
+        }
+        return nil
+    }
+
+    /// Forgets everything: calls `body` for each document, then retires all segments.
+    package mutating func removeAll(_ body: (Item) -> Void) {
+        var seen: [UInt] = []
+        let word = root.load()
+        guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return }
+        var segments: [Segment] = []
+        if word & 1 == 1 {
+            let directory = Directory(base)
+            for index in 0..<directory.count {
+                let address = UInt(bitPattern: directory[index].base)
+                if seen.last != address {
+                    seen.append(address)
+                    segments.append(directory[index])
+                }
+            }
+            account.add(-directory.bytes)
+        } else {
+            segments = [Segment(base)]
+        }
+        root.storeRelease(0)
+        count = 0
+        for segment in segments {
+            for index in 0..<segment.groupsWithSpares {
+                let group = segment.group(index)
+                for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
+                    body(Slot(group[place]).item)
+                }
+            }
+            account.add(-Segment.bytes(groups: segment.groups))
+            reclaimer.retire(segment.base)
+        }
+        if word & 1 == 1 { reclaimer.retire(base) }
+    }
+}

@@ -1,0 +1,50 @@
+package import Bytes
+
+/// Frees what others may still be reading without a lock, once they cannot be any more.
+///
+/// Reactors read tables ahead of taking a lock, to prefetch. So a replaced segment is kept until
+/// every reactor has ended the turn it was in when the segment was replaced.
+package final class Reclaimer: Sendable {
+    private struct Retired {
+        let address: UInt
+        let turns: [UInt64]
+    }
+
+    private let quiescence: Quiescence
+    private let retired = Guarded<[Retired]>([])
+
+    package init(quiescence: Quiescence) {
+        self.quiescence = quiescence
+    }
+
+    /// Hands over memory from `Memory.allocate` or `allocateLines` that nothing leads to any more.
+    func retire(_ base: UnsafeMutableRawPointer) {
+        let entry = Retired(address: UInt(bitPattern: base), turns: quiescence.snapshot())
+        let ready = retired.withLock { list in
+            list.append(entry)
+            return takeReady(&list)
+        }
+        for address in ready { free(address) }
+    }
+
+    /// Frees what can be freed by now; called now and then when nothing is retired.
+    package func collect() {
+        let ready = retired.withLock { takeReady(&$0) }
+        for address in ready { free(address) }
+    }
+
+    private func takeReady(_ list: inout [Retired]) -> [UInt] {
+        var ready: [UInt] = []
+        list.removeAll { entry in
+            guard quiescence.isPast(entry.turns) else { return false }
+            ready.append(entry.address)
+            return true
+        }
+        return ready
+    }
+
+    private func free(_ address: UInt) {
+        guard let base = UnsafeMutableRawPointer(bitPattern: address) else { return }
+        Memory.free(base)
+    }
+}

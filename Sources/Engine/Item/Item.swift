@@ -1,0 +1,242 @@
+package import Bytes
+package import Vocabulary
+
+/// One version of a document in memory: a raw block, and the one accessor that knows its layout.
+///
+/// Documents are many and small, so a block has no object header, no reference count and no field
+/// that can be derived: whether it is dirty follows from its seqno, where it lies on disk as well.
+/// Little endian, unaligned. Fixed part of 20 bytes, then what the state bits announce:
+///
+/// | offset | bytes | field |
+/// | ---: | ---: | --- |
+/// | 0 | 8 | CAS |
+/// | 8 | 6 | seqno |
+/// | 14 | 2 | state bits |
+/// | 16 | 1 | key length |
+/// | 17 | 1 | frequency of use, logarithmic |
+/// | 18 | 2 | value length, 0xffff: see the wide length |
+/// | | 0, 2, 8 | revision, absent when 1 |
+/// | | 0, 4 | wide length |
+/// | | 0, 4 | client flags, absent when 0 |
+/// | | 0, 4 | expiry, absent when 0 |
+/// | | | key, then value (absent while ejected) |
+///
+/// - An item is dereferenced only under its vBucket's lock.
+/// - The value length stays when the value is ejected.
+package struct Item {
+    package let address: UnsafeMutableRawPointer
+
+    @inline(__always)
+    package init(_ address: UnsafeMutableRawPointer) {
+        self.address = address
+    }
+
+    /// The 16 bits that say what this version is and which optional fields it has.
+    package struct State: OptionSet {
+        package let rawValue: UInt16
+
+        @inline(__always)
+        package init(rawValue: UInt16) {
+            self.rawValue = rawValue
+        }
+
+        package static let deleted = State(rawValue: 1 << 0)
+        package static let valueEjected = State(rawValue: 1 << 1)
+        package static let locked = State(rawValue: 1 << 4)
+        package static let expired = State(rawValue: 1 << 6)
+        static let hasRevision16 = State(rawValue: 1 << 11)
+        static let hasRevision64 = State(rawValue: 1 << 12)
+        static let hasFlags = State(rawValue: 1 << 13)
+        static let hasExpiry = State(rawValue: 1 << 14)
+        static let datatypeShift: UInt16 = 8
+        static let datatypeMask: UInt16 = 7 << 8
+    }
+
+    private static let fixedBytes = 20
+    private static let wideMark: UInt16 = 0xffff
+    private static let seqnoMask: UInt64 = (1 << 48) - 1
+
+    // MARK: Fields
+
+    package var cas: CAS {
+        @inline(__always) get { CAS(address.loadUnaligned(as: UInt64.self)) }
+        nonmutating set { address.storeBytes(of: newValue.value, as: UInt64.self) }
+    }
+
+    package var seqno: Seqno {
+        @inline(__always) get { Seqno(order & Item.seqnoMask) }
+    }
+
+    package var state: State {
+        @inline(__always) get {
+            State(rawValue: address.loadUnaligned(fromByteOffset: 14, as: UInt16.self))
+        }
+        nonmutating set {
+            address.storeBytes(of: newValue.rawValue, toByteOffset: 14, as: UInt16.self)
+        }
+    }
+
+    package var frequency: UInt8 {
+        @inline(__always) get { address.load(fromByteOffset: 17, as: UInt8.self) }
+        nonmutating set { address.storeBytes(of: newValue, toByteOffset: 17, as: UInt8.self) }
+    }
+
+    @inline(__always)
+    private var order: UInt64 { address.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
+
+    package var isDeleted: Bool { state.contains(.deleted) }
+
+    package var isEjected: Bool { state.contains(.valueEjected) }
+
+    package var datatype: Datatype {
+        Datatype(
+            rawValue: UInt8((state.rawValue & State.datatypeMask) >> State.datatypeShift)
+        )
+    }
+
+    package var revision: UInt64 {
+        if state.contains(.hasRevision16) {
+            return UInt64(address.loadUnaligned(fromByteOffset: Item.fixedBytes, as: UInt16.self))
+        }
+        guard state.contains(.hasRevision64) else { return 1 }
+        return address.loadUnaligned(fromByteOffset: Item.fixedBytes, as: UInt64.self)
+    }
+
+    package var flags: UInt32 {
+        guard state.contains(.hasFlags) else { return 0 }
+        return address.loadUnaligned(fromByteOffset: flagsOffset, as: UInt32.self)
+    }
+
+    package var expiry: UInt32 {
+        guard state.contains(.hasExpiry) else { return 0 }
+        let offset = flagsOffset + (state.contains(.hasFlags) ? 4 : 0)
+        return address.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
+    }
+
+    /// The length of the value, whether it is here or ejected.
+    package var valueCount: Int {
+        let short = address.loadUnaligned(fromByteOffset: 18, as: UInt16.self)
+        guard short == Item.wideMark else { return Int(short) }
+        let offset = Item.fixedBytes + revisionBytes
+        return Int(address.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+    }
+
+    package var keyCount: Int { Int(address.load(fromByteOffset: 16, as: UInt8.self)) }
+
+    package var key: ByteView { ByteView(start: address + headerBytes, count: keyCount) }
+
+    /// The value; of an ejected one nothing.
+    package var value: ByteView {
+        isEjected
+            ? .empty : ByteView(start: address + headerBytes + keyCount, count: valueCount)
+    }
+
+    package var meta: DocumentMeta {
+        DocumentMeta(
+            seqno: seqno,
+            cas: cas,
+            revision: revision,
+            flags: flags,
+            expiry: expiry,
+            datatype: datatype,
+            isDeleted: isDeleted,
+            isExpired: state.contains(.expired)
+        )
+    }
+
+    // MARK: Sizes
+
+    /// What the block was allocated with.
+    package var blockBytes: Int {
+        headerBytes + keyCount + (isEjected ? 0 : valueCount)
+    }
+
+    private var revisionBytes: Int {
+        state.contains(.hasRevision16) ? 2 : state.contains(.hasRevision64) ? 8 : 0
+    }
+
+    private var isWide: Bool {
+        address.loadUnaligned(fromByteOffset: 18, as: UInt16.self) == Item.wideMark
+    }
+
+    private var flagsOffset: Int { Item.fixedBytes + revisionBytes + (isWide ? 4 : 0) }
+
+    private var headerBytes: Int {
+        flagsOffset + (state.contains(.hasFlags) ? 4 : 0) + (state.contains(.hasExpiry) ? 4 : 0)
+    }
+
+    /// The bytes that a block for this version needs.
+    package static func bytes(
+        for meta: DocumentMeta,
+        keyCount: Int,
+        valueCount: Int,
+        ejected: Bool = false
+    ) -> Int {
+        var bytes = fixedBytes + keyCount
+        if meta.revision > 0xffff { bytes += 8 } else if meta.revision != 1 { bytes += 2 }
+        if valueCount >= Int(wideMark) { bytes += 4 }
+        if meta.flags != 0 { bytes += 4 }
+        if meta.expiry != 0 { bytes += 4 }
+        return ejected ? bytes : bytes + valueCount
+    }
+
+    // MARK: Writing
+
+    /// Lays a version down in a block that `bytes(for:)` was allocated for; nothing is left of what
+    /// was there.
+    ///
+    /// - Parameters:
+    ///   - meta: Everything but key and value; `frequency` starts anew.
+    ///   - key: Must not lie within this block.
+    ///   - value: Must not lie within this block; ignored where `ejectedCount` is given.
+    ///   - ejectedCount: The length of a value that stays on disk.
+    package func write(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        value: ByteView,
+        ejectedCount: Int? = nil
+    ) {
+        precondition(meta.seqno.value <= Item.seqnoMask, "a seqno has 48 bits")
+        let valueCount = ejectedCount ?? value.count
+        var state = State(rawValue: UInt16(meta.datatype.rawValue & 7) << State.datatypeShift)
+        if meta.isDeleted { state.insert(.deleted) }
+        if meta.isExpired { state.insert(.expired) }
+        if ejectedCount != nil { state.insert(.valueEjected) }
+        var offset = Item.fixedBytes
+        if meta.revision > 0xffff {
+            state.insert(.hasRevision64)
+            put(meta.revision, at: &offset)
+        } else if meta.revision != 1 {
+            state.insert(.hasRevision16)
+            put(UInt16(meta.revision), at: &offset)
+        }
+        if valueCount >= Int(Item.wideMark) { put(UInt32(valueCount), at: &offset) }
+        if meta.flags != 0 {
+            state.insert(.hasFlags)
+            put(meta.flags, at: &offset)
+        }
+        if meta.expiry != 0 {
+            state.insert(.hasExpiry)
+            put(meta.expiry, at: &offset)
+        }
+        address.storeBytes(of: meta.cas.value, as: UInt64.self)
+        let order = meta.seqno.value | UInt64(state.rawValue) << 48
+        address.storeBytes(of: order, toByteOffset: 8, as: UInt64.self)
+        address.storeBytes(of: UInt8(key.count), toByteOffset: 16, as: UInt8.self)
+        address.storeBytes(of: Item.initialFrequency, toByteOffset: 17, as: UInt8.self)
+        let short = valueCount >= Int(Item.wideMark) ? Item.wideMark : UInt16(valueCount)
+        address.storeBytes(of: short, toByteOffset: 18, as: UInt16.self)
+        Memory.copy(to: address + offset, from: key.start, count: key.count)
+        guard ejectedCount == nil else { return }
+        Memory.copy(to: address + offset + key.count, from: value.start, count: value.count)
+    }
+
+    /// New documents start a little above the coldest, so that they are not ejected at once.
+    package static let initialFrequency: UInt8 = 4
+
+    @inline(__always)
+    private func put<Integer: FixedWidthInteger>(_ value: Integer, at offset: inout Int) {
+        address.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
+        offset += MemoryLayout<Integer>.size
+    }
+}

@@ -1,0 +1,24 @@
+package import Vocabulary
+
+/// CAS from the time of day, never backwards (Kulkarni et al. 2014, as kv_engine uses it).
+///
+/// The upper 48 bits follow the wall clock in steps of 65 microseconds, the lower 16 count within a
+/// step or while the clock stands or was set back.
+package struct HybridClock: Sendable {
+    package private(set) var last: CAS
+
+    package init(after last: CAS) {
+        self.last = last
+    }
+
+    @inline(__always)
+    package mutating func next(_ wallNanoseconds: UInt64) -> CAS {
+        last = CAS(max(wallNanoseconds & ~0xffff, last.value &+ 1))
+        return last
+    }
+
+    /// Makes sure that nothing at or below `cas` is handed out.
+    package mutating func advance(past cas: CAS) {
+        if cas > last { last = cas }
+    }
+}

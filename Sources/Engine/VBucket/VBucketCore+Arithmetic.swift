@@ -1,0 +1,88 @@
+package import Bytes
+package import Vocabulary
+
+/// A counter that a client wants changed.
+package struct ArithmeticRequest {
+    package let key: ByteView
+    package let hash: UInt64
+    package let isIncrement: Bool
+    package let delta: UInt64
+    /// What a missing counter starts from; nil: it must be there.
+    package let initial: UInt64?
+    /// Absolute seconds for a counter that is created, or 0.
+    package let expiry: UInt32
+    package let cas: CAS
+
+    package init(
+        key: ByteView,
+        hash: UInt64,
+        isIncrement: Bool,
+        delta: UInt64,
+        initial: UInt64?,
+        expiry: UInt32,
+        cas: CAS
+    ) {
+        self.key = key
+        self.hash = hash
+        self.isIncrement = isIncrement
+        self.delta = delta
+        self.initial = initial
+        self.expiry = expiry
+        self.cas = cas
+    }
+}
+
+extension VBucketCore {
+    /// Increments (wrapping at 2^64) or decrements (stopping at 0) a number stored as its digits.
+    package mutating func arithmetic(
+        _ request: borrowing ArithmeticRequest,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let place = table.find(request.key, hash: request.hash)
+        let old = live(place, turn)
+        if let refusal = refusal(old, request.cas, turn) { return refusal }
+        guard account.admits(64) else { return .temporaryFailure }
+        var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
+        let number: UInt64
+        if let old {
+            if old.isEjected { return .wouldBlock(.value(old.seqno)) }
+            guard let current = Self.number(old.value) else { return .notANumber }
+            let (delta, isIncrement) = (request.delta, request.isIncrement)
+            number = isIncrement ? current &+ delta : current - min(current, delta)
+            meta.flags = old.flags
+            meta.expiry = old.expiry
+        } else {
+            guard let initial = request.initial else { return .notFound }
+            number = initial
+        }
+        turn.scratch.removeAll()
+        turn.scratch.append(text: String(number))
+        let put = put(
+            meta,
+            key: request.key,
+            hash: request.hash,
+            value: turn.scratch.view,
+            isFresh: true,
+            place: place,
+            turn
+        )
+        return .stored(stored(put, number: number))
+    }
+
+    /// The number that ASCII digits spell, up to 2^64 - 1.
+    private static func number(_ digits: ByteView) -> UInt64? {
+        guard !digits.isEmpty, digits.count <= 20 else { return nil }
+        var number: UInt64 = 0
+        for offset in 0..<digits.count {
+            let digit = digits[offset] &- 0x30
+            guard digit <= 9 else { return nil }
+            let (scaled, overflow) = number.multipliedReportingOverflow(by: 10)
+            let (sum, carry) = scaled.addingReportingOverflow(UInt64(digit))
+            guard !overflow, !carry else { return nil }
+            number = sum
+        }
+        return number
+    }
+}

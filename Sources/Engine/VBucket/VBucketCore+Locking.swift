@@ -1,0 +1,95 @@
+package import Bytes
+package import Vocabulary
+
+extension VBucketCore {
+    /// Whether a document is locked now; a lock whose time is over counts for nothing.
+    func isLocked(_ item: Item, _ turn: borrowing Turn) -> Bool {
+        guard item.state.contains(.locked) else { return false }
+        guard let expiry = lockExpiries[item.key.bytes] else {
+            preconditionFailure("a locked document has an entry in the lock table")
+        }
+        return expiry > turn.seconds
+    }
+
+    /// Reads and locks: until then only who knows the new CAS may change the document.
+    ///
+    /// The new CAS is in memory only. A crash forgets lock and CAS together.
+    package mutating func getAndLock(
+        _ key: ByteView,
+        hash: UInt64,
+        seconds: UInt32,
+        _ turn: borrowing Turn
+    ) -> ReadOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
+        if isLocked(item, turn) { return .locked }
+        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+        touchFrequency(item)
+        item.cas = clock.next(turn.wallNanoseconds)
+        item.state.insert(.locked)
+        lockExpiries[key.bytes] = turn.seconds &+ seconds
+        return .found(item, cas: item.cas)
+    }
+
+    /// Ends a lock before its time.
+    package mutating func unlock(
+        _ key: ByteView,
+        hash: UInt64,
+        cas: CAS,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
+        guard isLocked(item, turn) else { return .notLocked }
+        guard item.cas == cas else { return .locked }
+        item.state.remove(.locked)
+        lockExpiries[key.bytes] = nil
+        return .stored(
+            Stored(cas: cas, seqno: item.seqno, uuid: uuid, wakesFlusher: false)
+        )
+    }
+
+    /// What a touch came to: as a read, and whether the flusher must be told.
+    package struct Touched {
+        package let outcome: ReadOutcome
+        package let wakesFlusher: Bool
+    }
+
+    /// Gives a document another expiry; with the same one nothing changes.
+    package mutating func touch(
+        _ key: ByteView,
+        hash: UInt64,
+        expiry: UInt32,
+        _ turn: borrowing Turn
+    ) -> Touched {
+        func only(_ outcome: ReadOutcome) -> Touched {
+            Touched(outcome: outcome, wakesFlusher: false)
+        }
+        guard state == .active else { return only(.notMyVBucket) }
+        guard isLoaded else { return only(.wouldBlock(.warmup)) }
+        let place = table.find(key, hash: hash)
+        guard let old = live(place, turn) else { return only(.notFound) }
+        if isLocked(old, turn) { return only(.locked) }
+        if old.isEjected { return only(.wouldBlock(.value(old.seqno))) }
+        touchFrequency(old)
+        guard old.expiry != expiry else { return only(.found(old, cas: old.cas)) }
+        guard account.admits(old.valueCount) else { return only(.temporaryFailure) }
+        var meta = old.meta
+        meta.expiry = expiry
+        let put = put(
+            meta,
+            key: key,
+            hash: hash,
+            value: old.value,
+            isFresh: false,
+            place: place,
+            turn
+        )
+        guard let item = table.find(key, hash: hash)?.item else {
+            preconditionFailure("what was just stored is there")
+        }
+        return Touched(outcome: .found(item, cas: put.cas), wakesFlusher: put.wakesFlusher)
+    }
+}

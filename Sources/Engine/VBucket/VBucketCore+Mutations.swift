@@ -1,0 +1,170 @@
+package import Bytes
+package import Vocabulary
+
+/// A document that a client wants stored.
+package struct StoreRequest {
+    package enum Mode {
+        case set
+        case add
+        case replace
+    }
+
+    package let key: ByteView
+    package let hash: UInt64
+    package let value: ByteView
+    package let flags: UInt32
+    /// Absolute seconds, or 0.
+    package let expiry: UInt32
+    package let datatype: Datatype
+    package let cas: CAS
+    package let mode: Mode
+    package let preservesExpiry: Bool
+
+    package init(
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
+        flags: UInt32,
+        expiry: UInt32,
+        datatype: Datatype,
+        cas: CAS,
+        mode: Mode,
+        preservesExpiry: Bool
+    ) {
+        self.key = key
+        self.hash = hash
+        self.value = value
+        self.flags = flags
+        self.expiry = expiry
+        self.datatype = datatype
+        self.cas = cas
+        self.mode = mode
+        self.preservesExpiry = preservesExpiry
+    }
+}
+
+extension VBucketCore {
+    /// Set, add and replace.
+    @inline(__always)
+    package mutating func store(
+        _ request: borrowing StoreRequest,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let place = table.find(request.key, hash: request.hash)
+        let old = live(place, turn)
+        if request.mode == .add, old != nil { return .exists }
+        if let refusal = refusal(old, request.cas, turn) { return refusal }
+        if request.mode == .replace, old == nil { return .notFound }
+        guard account.admits(request.value.count) else { return .temporaryFailure }
+        var meta = DocumentMeta(
+            flags: request.flags,
+            expiry: request.expiry,
+            datatype: request.datatype
+        )
+        if request.preservesExpiry, let old { meta.expiry = old.expiry }
+        let put = put(
+            meta,
+            key: request.key,
+            hash: request.hash,
+            value: request.value,
+            isFresh: true,
+            place: place,
+            turn
+        )
+        return .stored(stored(put))
+    }
+
+    /// Why a change with `cas` must not touch `old`: it is locked, missing, or another version.
+    @inline(__always)
+    func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing Turn) -> MutationOutcome? {
+        guard let old else { return cas == .none ? nil : .notFound }
+        if old.state.contains(.locked), isLocked(old, turn), cas != old.cas { return .locked }
+        return cas == .none || cas == old.cas ? nil : .exists
+    }
+
+    @inline(__always)
+    func stored(_ put: Put, number: UInt64 = 0) -> Stored {
+        Stored(
+            cas: put.cas,
+            seqno: put.seqno,
+            uuid: uuid,
+            wakesFlusher: put.wakesFlusher,
+            number: number
+        )
+    }
+
+    /// Deletes: what is left is a tombstone, so that replicas and views learn of it.
+    package mutating func delete(
+        _ key: ByteView,
+        hash: UInt64,
+        cas: CAS,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let place = table.find(key, hash: hash)
+        guard let old = live(place, turn) else { return .notFound }
+        if let refusal = refusal(old, cas, turn) { return refusal }
+        let put = put(
+            DocumentMeta(expiry: turn.seconds, isDeleted: true),
+            key: key,
+            hash: hash,
+            value: .empty,
+            isFresh: true,
+            place: place,
+            turn
+        )
+        return .stored(stored(put))
+    }
+
+    /// Adds bytes before or behind a document's value.
+    ///
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - hash: Its hash.
+    ///   - bytes: What to add.
+    ///   - atFront: Before the value instead of behind it.
+    ///   - cas: The version to change, or none.
+    ///   - isJSON: Tells whether the outcome is a JSON document.
+    ///   - turn: The caller's.
+    package mutating func extend(
+        _ key: ByteView,
+        hash: UInt64,
+        with bytes: ByteView,
+        atFront: Bool,
+        cas: CAS,
+        isJSON: (ByteView) -> Bool,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let place = table.find(key, hash: hash)
+        guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
+        if let refusal = refusal(old, cas, turn) { return refusal }
+        if old.isEjected { return .wouldBlock(.value(old.seqno)) }
+        guard old.valueCount + bytes.count <= Limits.valueBytesMax else { return .tooLarge }
+        guard account.admits(old.valueCount + bytes.count) else { return .temporaryFailure }
+        let scratch = turn.scratch
+        scratch.removeAll(keepingAtMost: 1 << 20)
+        if atFront { scratch.append(bytes) }
+        scratch.append(old.value)
+        if !atFront { scratch.append(bytes) }
+        let meta = DocumentMeta(
+            flags: old.flags,
+            expiry: old.expiry,
+            datatype: isJSON(scratch.view) ? .json : []
+        )
+        let put = put(
+            meta,
+            key: key,
+            hash: hash,
+            value: scratch.view,
+            isFresh: true,
+            place: place,
+            turn
+        )
+        return .stored(stored(put))
+    }
+}

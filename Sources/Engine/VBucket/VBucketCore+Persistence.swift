@@ -1,0 +1,149 @@
+package import Bytes
+package import Vocabulary
+
+extension VBucketCore {
+    /// Everything the flusher has to write to bring the disk up to `boundary`.
+    package struct Drain {
+        package let entries: [Checkpoint.Entry]
+        package let boundary: Seqno
+        /// Versions on disk that `entries` replace.
+        package let superseded: [Seqno]
+    }
+
+    /// Closes a boundary at the high seqno and lists what lies between the disk and it.
+    ///
+    /// The items stay valid until `persisted` or the next drain: those the table gives up, the
+    /// checkpoint keeps.
+    package mutating func drain() -> Drain {
+        let (entries, boundary) = checkpoint.close(after: persistedSeqno)
+        let drain = Drain(entries: entries, boundary: boundary, superseded: superseded)
+        superseded = []
+        return drain
+    }
+
+    /// The commit of `drain` did not happen: what it replaced is to be told again.
+    package mutating func undrain(_ drain: Drain) {
+        superseded = drain.superseded + superseded
+    }
+
+    /// The commit of everything up to `boundary` was synced to disk.
+    package mutating func persisted(through boundary: Seqno) {
+        precondition(boundary >= persistedSeqno, "what is persisted stays persisted")
+        persistedSeqno = boundary
+        checkpoint.persisted(through: boundary)
+    }
+
+    /// Nothing but the disk needs this version's value in memory.
+    @inline(__always)
+    package func isEjectable(_ item: Item) -> Bool {
+        let bits = item.state
+        return bits.isDisjoint(with: [.deleted, .valueEjected, .locked])
+            && item.seqno <= checkpoint.lowestCursor && item.seqno <= persistedSeqno
+            && item.valueCount > 0
+    }
+
+    /// Takes a version's value out of memory; key and metadata stay.
+    ///
+    /// - Returns: How many bytes that freed; 0 where the version may not be ejected.
+    package mutating func eject(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> Int {
+        guard let place = table.find(key, hash: hash), isEjectable(place.item) else { return 0 }
+        let old = place.item
+        let (meta, oldBytes) = (old.meta, old.blockBytes)
+        let valueCount = old.valueCount
+        let bytes = oldBytes - valueCount
+        guard SizeClass.footprint(of: bytes) < SizeClass.footprint(of: oldBytes) else { return 0 }
+        let item = Item(turn.arena.allocate(bytes))
+        account.add(SizeClass.footprint(of: bytes))
+        item.write(meta, key: old.key, value: .empty, ejectedCount: valueCount)
+        item.frequency = old.frequency
+        table.replace(place, with: item)
+        free(old, oldBytes)
+        ejectedCount += 1
+        return SizeClass.footprint(of: oldBytes) - SizeClass.footprint(of: bytes)
+    }
+
+    /// Brings back the value of version `seqno`, unless the document has changed since.
+    ///
+    /// - Returns: Whether the value is here now.
+    @discardableResult
+    package mutating func install(
+        _ value: ByteView,
+        of seqno: Seqno,
+        key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> Bool {
+        guard let place = table.find(key, hash: hash), place.item.seqno == seqno,
+            place.item.isEjected
+        else { return false }
+        let old = place.item
+        precondition(old.valueCount == value.count, "a version has one value")
+        let oldBytes = old.blockBytes
+        let item = Item(turn.arena.allocate(oldBytes + value.count))
+        account.add(SizeClass.footprint(of: oldBytes + value.count))
+        let frequency = old.frequency
+        let isLocked = old.state.contains(.locked)
+        item.write(old.meta, key: old.key, value: value)
+        item.frequency = frequency
+        if isLocked { item.state.insert(.locked) }
+        table.replace(place, with: item)
+        free(old, oldBytes)
+        ejectedCount -= 1
+        return true
+    }
+
+    // MARK: Warmup
+
+    /// Makes an empty vBucket the one that `record` describes, and has requests wait for `load`.
+    package mutating func beginWarmup(_ record: VBucketRecord) {
+        adopt(record)
+        isLoaded = false
+    }
+
+    /// Takes up one version from disk, its value ejected; a newer one of its key wins.
+    ///
+    /// - Returns: The seqno of the version that lost and is dead on disk, if any.
+    package mutating func load(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        valueCount: Int,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> Seqno? {
+        precondition(!isLoaded, "documents are loaded before requests are served")
+        let place = table.find(key, hash: hash)
+        if let place, place.item.seqno >= meta.seqno {
+            return place.item.seqno == meta.seqno ? nil : meta.seqno
+        }
+        let isEjected = !meta.isDeleted && valueCount > 0
+        let bytes = Item.bytes(
+            for: meta,
+            keyCount: key.count,
+            valueCount: valueCount,
+            ejected: isEjected
+        )
+        let item = Item(turn.arena.allocate(bytes))
+        account.add(SizeClass.footprint(of: bytes))
+        item.write(meta, key: key, value: .empty, ejectedCount: isEjected ? valueCount : nil)
+        clock.advance(past: meta.cas)
+        count(meta)
+        if isEjected { ejectedCount += 1 }
+        guard let place else {
+            table.insert(item, hash: hash)
+            return nil
+        }
+        let old = place.item
+        let dead = old.seqno
+        forget(old)
+        table.replace(place, with: item)
+        free(old, old.blockBytes)
+        return dead
+    }
+
+    /// All documents are known: requests are served from here on.
+    package mutating func endWarmup() { isLoaded = true }
+}

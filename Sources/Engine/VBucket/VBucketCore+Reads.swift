@@ -1,0 +1,81 @@
+package import Bytes
+internal import Vocabulary
+
+extension VBucketCore {
+    /// Why nothing can be read or written here just now, if so.
+    @inline(__always)
+    var obstacle: Wait? { isLoaded ? nil : .warmup }
+
+    /// The document with `key`; the caller copies what it needs before the lock is released.
+    @inline(__always)
+    package mutating func get(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> ReadOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard let place = table.find(key, hash: hash) else {
+            return isLoaded ? .notFound : .wouldBlock(.warmup)
+        }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let item = place.item
+        let bits = item.state
+        if bits.isDisjoint(with: [.deleted, .valueEjected, .locked, .hasExpiry]) {
+            touchFrequency(item)
+            return .found(item, cas: item.cas)
+        }
+        return getSpecial(place, turn)
+    }
+
+    /// The rarer cases of `get`.
+    private mutating func getSpecial(
+        _ place: HashTable.Place,
+        _ turn: borrowing Turn
+    ) -> ReadOutcome {
+        let item = place.item
+        guard !item.isDeleted else { return .notFound }
+        if isDue(item, turn) {
+            expire(place, turn)
+            return .notFound
+        }
+        touchFrequency(item)
+        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+        return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
+    }
+
+    /// A document's metadata, of a tombstone too.
+    package mutating func getMeta(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> ReadOutcome {
+        guard state == .active else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard var place = table.find(key, hash: hash) else { return .notFound }
+        if !place.item.isDeleted, isDue(place.item, turn) {
+            expire(place, turn)
+            guard let tombstone = table.find(key, hash: hash) else { return .notFound }
+            place = tombstone
+        }
+        let item = place.item
+        return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
+    }
+
+    /// Turns a document whose time has come into a tombstone with a seqno of its own.
+    mutating func expire(_ place: HashTable.Place, _ turn: borrowing Turn) {
+        let item = place.item
+        let key = item.key.bytes
+        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: true)
+        key.withUnsafeBytes { buffer in
+            _ = put(
+                meta,
+                key: ByteView(buffer),
+                hash: 0,
+                value: .empty,
+                isFresh: true,
+                place: place,
+                turn
+            )
+        }
+    }
+}
