@@ -144,6 +144,12 @@ extension VBucketCore {
         return dead
     }
 
+    /// Forgets what was loaded so far, to load it from the beginning.
+    package mutating func restartWarmup() {
+        precondition(!isLoaded, "only a warmup under way can begin again")
+        removeAll()
+    }
+
     /// All documents are known: requests are served from here on.
     package mutating func endWarmup() { isLoaded = true }
 }

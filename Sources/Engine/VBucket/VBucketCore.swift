@@ -203,6 +203,12 @@ package struct VBucketCore: ~Copyable {
         superseded = []
     }
 
+    /// Serves nobody any more and frees everything, for a bucket that goes.
+    package mutating func end() {
+        state = .dead
+        removeAll()
+    }
+
     // MARK: History
 
     /// Makes this the copy that `record` describes; its documents are loaded afterwards.

@@ -1,0 +1,66 @@
+package import Bytes
+package import Engine
+package import Vocabulary
+
+/// A bucket in service: its documents in memory, its files, and what moves between them.
+///
+/// A flush does not empty it: another one takes its place, and this one is retired. Connections
+/// look at `isRetired` once for each batch and ask for the bucket anew.
+package final class OpenBucket: Sendable {
+    package let engine: Bucket
+    package let counters: BucketCounters
+    /// Nil for an ephemeral bucket.
+    let disk: BucketDisk?
+    private let settingsBox: Guarded<BucketSettings>
+    private let retired: SharedWord
+
+    convenience init(
+        _ settings: BucketSettings,
+        engine: Bucket,
+        disk: BucketDisk?,
+        counterRows: Int
+    ) {
+        self.init(
+            settings,
+            engine: engine,
+            disk: disk,
+            counters: BucketCounters(rows: counterRows)
+        )
+    }
+
+    init(_ settings: BucketSettings, engine: Bucket, disk: BucketDisk?, counters: BucketCounters) {
+        self.engine = engine
+        self.disk = disk
+        settingsBox = Guarded(settings)
+        self.counters = counters
+        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
+        word.initialize(repeating: 0, count: 2)
+        retired = SharedWord(at: word)
+        change(settings)
+    }
+
+    deinit { retired.address.deallocate() }
+
+    package var name: String { engine.name }
+
+    package var settings: BucketSettings { settingsBox.withLock { $0 } }
+
+    /// Another bucket has this one's name now, or none.
+    @inline(__always)
+    package var isRetired: Bool { retired.load() != 0 }
+
+    func retire() { retired.store(1) }
+
+    /// Takes over what can be changed of a bucket in service.
+    func change(_ settings: BucketSettings) {
+        settingsBox.withLock { $0 = settings }
+        engine.account.quota = settings.quota
+        SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))
+    }
+
+    /// Seconds; documents live no longer. 0: as long as they like.
+    @inline(__always)
+    var maxTTL: UInt32 {
+        UInt32(truncatingIfNeeded: SharedWord(at: retired.address + 1).load())
+    }
+}

@@ -1,0 +1,121 @@
+internal import Bytes
+internal import Vocabulary
+internal import Wire
+
+/// What is known of an opcode before its request is looked at: the one table of commands.
+///
+/// Lengths are checked here once, so that commands never doubt; an opcode without an entry is a
+/// command this node does not have.
+struct Command {
+    enum Part: UInt8 {
+        case none
+        case some
+        case any
+    }
+
+    /// Who may send it.
+    enum Access: UInt8 {
+        /// Anybody, to get to know each other.
+        case everybody
+        /// Who has logged in.
+        case user
+        /// Who has logged in and selected a bucket.
+        case bucketUser
+    }
+
+    /// The form that always answers.
+    let opcode: Opcode
+    let isQuiet: Bool
+    let isMutation: Bool
+    /// Works on one document of one vBucket.
+    let isKeyed: Bool
+    let access: Access
+    /// Bit n: extras of n bytes are allowed.
+    let extras: UInt64
+    let key: Part
+    let value: Part
+
+    @inline(__always)
+    func fits(_ header: FrameHeader) -> Bool {
+        header.extrasCount < 64 && extras >> UInt64(header.extrasCount) & 1 == 1
+            && Command.fits(header.keyCount, key) && Command.fits(header.valueCount, value)
+            && header.keyCount <= Limits.keyBytesMax
+    }
+
+    @inline(__always)
+    private static func fits(_ count: Int, _ part: Part) -> Bool {
+        switch part {
+        case .none: count == 0
+        case .some: count > 0
+        case .any: true
+        }
+    }
+
+    // MARK: The table
+
+    private struct Shape {
+        let extras: [Int]
+        let key: Part
+        let value: Part
+        let access: Access
+    }
+
+    /// 256 entries, by opcode number.
+    static let table: [Command?] = (0..<256).map { number in
+        guard let opcode = Opcode(rawValue: UInt8(number)) else { return nil }
+        let loud = opcode.loud
+        guard let shape = document(loud) ?? other(loud) else { return nil }
+        return Command(
+            opcode: loud,
+            isQuiet: opcode.isQuiet,
+            isMutation: opcode.isMutation,
+            isKeyed: document(loud) != nil,
+            access: shape.access,
+            extras: shape.extras.reduce(0) { $0 | 1 << UInt64($1) },
+            key: shape.key,
+            value: shape.value
+        )
+    }
+
+    /// Commands on one document.
+    private static func document(_ opcode: Opcode) -> Shape? {
+        func shape(_ extras: [Int], value: Part = .none) -> Shape {
+            Shape(extras: extras, key: .some, value: value, access: .bucketUser)
+        }
+        return switch opcode {
+        case .get, .getKey, .delete, .unlock: shape([0])
+        case .set, .add, .replace: shape([8], value: .any)
+        case .increment, .decrement: shape([20])
+        case .append, .prepend: shape([0], value: .any)
+        case .touch, .getAndTouch, .getAndTouchKey: shape([4])
+        case .getLocked: shape([0, 4])
+        case .getMeta: shape([0, 1])
+        default: nil
+        }
+    }
+
+    /// All other commands.
+    private static func other(_ opcode: Opcode) -> Shape? {
+        func shape(
+            _ access: Access,
+            extras: [Int] = [0],
+            key: Part = .none,
+            value: Part = .none
+        ) -> Shape {
+            Shape(extras: extras, key: key, value: value, access: access)
+        }
+        return switch opcode {
+        case .quit, .noop, .version, .saslListMechanisms: shape(.everybody)
+        case .hello: shape(.everybody, key: .any, value: .any)
+        case .getErrorMap: shape(.everybody, value: .some)
+        case .saslAuth, .saslStep: shape(.everybody, key: .some, value: .any)
+        case .verbosity: shape(.user, extras: [4])
+        case .selectBucket: shape(.user, key: .some)
+        case .getClusterConfig: shape(.user, extras: [0, 16])
+        case .stat: shape(.bucketUser, key: .any)
+        case .observe, .observeSeqno: shape(.bucketUser, value: .some)
+        case .flush: shape(.bucketUser, extras: [0, 4])
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,113 @@
+internal import Bytes
+internal import Engine
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// Opcode to command: the one switch.
+    func dispatch(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        switch exchange.command.opcode {
+        case .get, .getKey: get(exchange, completion)
+        case .set: store(exchange, .set, completion)
+        case .add: store(exchange, .add, completion)
+        case .replace: store(exchange, .replace, completion)
+        case .delete: delete(exchange, completion)
+        case .increment, .decrement: arithmetic(exchange, completion)
+        case .append: extend(exchange, atFront: false, completion)
+        case .prepend: extend(exchange, atFront: true, completion)
+        case .touch, .getAndTouch, .getAndTouchKey: touch(exchange, completion)
+        case .getLocked: getAndLock(exchange, completion)
+        case .unlock: unlock(exchange, completion)
+        case .getMeta: getMeta(exchange, completion)
+        case .observe: observe(exchange)
+        case .observeSeqno: observeSeqno(exchange)
+        case .stat: stat(exchange)
+        case .flush: flush(exchange, completion)
+        default: session(exchange)
+        }
+    }
+
+    /// Commands about the connection itself.
+    private func session(_ exchange: Exchange) -> Execution {
+        switch exchange.command.opcode {
+        case .noop, .verbosity: answer(.success, to: exchange.replyTo)
+        case .quit:
+            if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
+            return .close
+        case .version: version(exchange)
+        case .hello: hello(exchange)
+        case .getErrorMap: errorMap(exchange)
+        case .saslListMechanisms: listMechanisms(exchange)
+        case .saslAuth: authenticate(exchange)
+        case .saslStep: continueAuthentication(exchange)
+        case .selectBucket: selectBucket(exchange)
+        case .getClusterConfig: clusterConfig(exchange)
+        default: answer(.unknownCommand, to: exchange.replyTo)
+        }
+        return .done
+    }
+
+    /// The bucket of a command that needs one.
+    @inline(__always)
+    var selectedBucket: OpenBucket {
+        guard let bucket else { preconditionFailure("the table says who needs a bucket") }
+        return bucket
+    }
+
+    /// The vBucket a request is about; answers and returns nil where this node has no such.
+    @inline(__always)
+    func vBucket(_ exchange: Exchange, _ engine: Bucket) -> VBucket? {
+        if let vBucket = engine[vBucketNumber(exchange.frame, engine)] { return vBucket }
+        answerNotMyVBucket(exchange)
+        return nil
+    }
+
+    /// Not here: with the map that says where, so that the client need not ask for it.
+    func answerNotMyVBucket(_ exchange: Exchange) {
+        guard let json = service.configuration(ofBucket: selectedBucket.name)?.json,
+            isJSONAgreed
+        else { return answer(.notMyVBucket, to: exchange.replyTo) }
+        json.withUnsafeBytes { buffer in
+            ResponseEncoder.append(
+                .notMyVBucket,
+                to: output,
+                replyTo: exchange.replyTo,
+                datatype: .json,
+                value: ByteView(buffer),
+                duration: duration
+            )
+        }
+    }
+
+    /// Has a request wait for the disk, or says that what it waited for will not come.
+    func wait(
+        _ exchange: Exchange,
+        for wait: Wait,
+        _ completion: Completion?
+    ) -> Execution {
+        if case .failed(let status, let reason) = completion {
+            answer(status, to: exchange.replyTo, because: reason)
+            return .done
+        }
+        let bucket = selectedBucket
+        guard let disk = bucket.disk else {
+            preconditionFailure("only a bucket with a disk has something to wait for")
+        }
+        let number = vBucketNumber(exchange.frame, bucket.engine)
+        return self.wait(exchange) { done in
+            switch wait {
+            case .value(let seqno):
+                bucket.counters.count(.backgroundFetches, row: context.row)
+                let request = FetchRequest(
+                    vBucket: VBucketID(number),
+                    seqno: seqno,
+                    key: exchange.frame.key.bytes,
+                    hash: exchange.hash
+                )
+                disk.fetcher.fetch(request, done)
+            case .warmup:
+                disk.warmup.whenLoaded(VBucketID(number), done)
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+internal import Bytes
+internal import JSON
+internal import Wire
+
+/// One request on its way to an answer.
+struct Exchange {
+    let frame: Frame
+    let hash: UInt64
+    let command: Command
+    let framing: FramingExtras
+
+    var replyTo: ReplyTo { frame.replyTo }
+}
+
+/// The JSON in an error's value: what a person should know.
+enum ErrorContext {
+    static func json(_ reason: String) -> [UInt8] {
+        JSONWriter.text { json in
+            json.object { json in
+                json.object("error") { $0.member("context", reason) }
+            }
+        }
+    }
+}

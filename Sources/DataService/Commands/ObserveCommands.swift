@@ -1,0 +1,114 @@
+internal import Bytes
+internal import Engine
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// What of a vBucket's history is here, and what of it is on disk.
+    ///
+    /// Who asks about something that is not on disk yet waits for it: its commit starts at once.
+    func observeSeqno(_ exchange: Exchange) -> Execution {
+        let bucket = selectedBucket
+        guard exchange.frame.value.count == 8 else {
+            answer(.invalid, to: exchange.replyTo, because: "OBSERVE_SEQNO takes a vBucket UUID.")
+            return .done
+        }
+        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        let asked = VBucketUUID(exchange.frame.value.bigEndian(at: 0, as: UInt64.self))
+        let number = vBucketNumber(exchange.frame, bucket.engine)
+        let scratch = context.scratch
+        scratch.removeAll()
+        var isBehind = false
+        let isActive = vBucket.withCore { core in
+            guard core.state == .active else { return false }
+            isBehind = core.durableSeqno < core.highSeqno
+            let log = core.failoverLog.entries
+            let old = log.firstIndex { $0.uuid == asked }.flatMap { $0 == 0 ? nil : log[$0 - 1] }
+            scratch.append(old == nil ? 0 : 1)
+            scratch.append(bigEndian: number)
+            scratch.append(bigEndian: core.uuid.value)
+            scratch.append(bigEndian: core.durableSeqno.value)
+            scratch.append(bigEndian: core.highSeqno.value)
+            if let old {
+                scratch.append(bigEndian: asked.value)
+                scratch.append(bigEndian: old.seqno.value)
+            }
+            return true
+        }
+        guard isActive else {
+            answerNotMyVBucket(exchange)
+            return .done
+        }
+        if isBehind { bucket.disk?.flushNow(VBucketID(number)) }
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: exchange.replyTo,
+            value: scratch.view,
+            duration: duration
+        )
+        bucket.counters.count(.otherCommands, row: context.row)
+        return .done
+    }
+
+    private enum KeyState: UInt8 {
+        case notPersisted = 0x00
+        case persisted = 0x01
+        case notFound = 0x80
+        case logicallyDeleted = 0x81
+    }
+
+    /// OBSERVE: the same question about single keys, as older clients ask it.
+    func observe(_ exchange: Exchange) -> Execution {
+        let bucket = selectedBucket
+        let result = ByteWriter()
+        var reader = ByteReader(exchange.frame.value)
+        while !reader.isAtEnd {
+            guard let number = reader.bigEndian(UInt16.self),
+                let keyCount = reader.bigEndian(UInt16.self), keyCount > 0,
+                Int(keyCount) <= Limits.keyBytesMax, let key = reader.bytes(Int(keyCount))
+            else {
+                answer(.invalid, to: exchange.replyTo, because: "OBSERVE takes (vBucket, key) pairs.")
+                return .done
+            }
+            guard let vBucket = bucket.engine[number] else {
+                answerNotMyVBucket(exchange)
+                return .done
+            }
+            guard let (state, cas) = keyState(key, vBucket) else {
+                answerNotMyVBucket(exchange)
+                return .done
+            }
+            if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
+            result.append(bigEndian: number)
+            result.append(bigEndian: keyCount)
+            result.append(key)
+            result.append(state.rawValue)
+            result.append(bigEndian: cas.value)
+        }
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: exchange.replyTo,
+            value: result.view,
+            duration: duration
+        )
+        return .done
+    }
+
+    private func keyState(_ key: ByteView, _ vBucket: VBucket) -> (KeyState, CAS)? {
+        let hash = service.hash(key)
+        return vBucket.withCore { core in
+            switch core.getMeta(key, hash: hash, turn) {
+            case .found(let item, let cas):
+                if item.isDeleted {
+                    let isGone = item.seqno <= core.durableSeqno
+                    return (isGone ? .notFound : .logicallyDeleted, cas)
+                }
+                return (item.seqno <= core.durableSeqno ? .persisted : .notPersisted, cas)
+            case .notMyVBucket: return nil
+            default: return (.notFound, .none)
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+internal import Bytes
+internal import JSON
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// What HELLO may agree on: only what works.
+    static let offered = FeatureSet([
+        .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .unorderedExecution,
+        .tracing, .alternativeRequest, .preserveTTL, .clusterConfigWithKnownVersion,
+    ])
+
+    func hello(_ exchange: Exchange) {
+        guard let requested = FeatureSet(exchange.frame.value) else {
+            return answer(.invalid, to: exchange.replyTo, because: "Features come in pairs of bytes.")
+        }
+        guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
+        else {
+            return answer(
+                .invalid,
+                to: exchange.replyTo,
+                because: "Map notifications need the duplex feature."
+            )
+        }
+        features = agreed
+        noteAgent(exchange.frame.key)
+        context.scratch.removeAll()
+        agreed.append(to: context.scratch)
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: exchange.replyTo,
+            value: context.scratch.view,
+            duration: duration
+        )
+    }
+
+    /// Clients name themselves in JSON (`{"a":..}`) or in plain text; for the trace only.
+    private func noteAgent(_ key: ByteView) {
+        let name = JSONValue.parse(key)?["a"]?.string ?? key.text
+        agent = String(name.unicodeScalars.filter { $0.value >= 0x20 && $0.value < 0x7f }.prefix(80))
+    }
+
+    func errorMap(_ exchange: Exchange) {
+        let value = exchange.frame.value
+        guard value.count == 2,
+            let json = ErrorMap.json(versionAsked: value.bigEndian(at: 0, as: UInt16.self))
+        else {
+            return answer(.invalid, to: exchange.replyTo, because: "Error maps begin at version 1.")
+        }
+        answerJSON(json, exchange)
+    }
+
+    func version(_ exchange: Exchange) {
+        var text = service.version
+        text.withUTF8 { buffer in
+            ResponseEncoder.append(
+                .success,
+                to: output,
+                replyTo: exchange.replyTo,
+                value: ByteView(UnsafeRawBufferPointer(buffer)),
+                duration: duration
+            )
+        }
+    }
+
+    /// Binds the connection to a bucket; 0x24 tells clients that there is none, at once.
+    func selectBucket(_ exchange: Exchange) {
+        let name = exchange.frame.key.text
+        guard let found = service.bucket(named: name), mayUse(found) else {
+            return answer(
+                .accessDenied,
+                to: exchange.replyTo,
+                because: "There is no bucket \(name), or you may not use it."
+            )
+        }
+        bucket = found
+        answer(.success, to: exchange.replyTo)
+    }
+
+    /// The cluster's configuration, or the selected bucket's; nothing where the client has it.
+    func clusterConfig(_ exchange: Exchange) {
+        let configuration =
+            bucket.flatMap { service.configuration(ofBucket: $0.name) }
+            ?? (bucket == nil ? service.globalConfiguration : nil)
+        guard let configuration else {
+            return answer(
+                .keyNotFound,
+                to: exchange.replyTo,
+                because: "There is no configuration yet."
+            )
+        }
+        let extras = exchange.frame.extras
+        if extras.count == 16 {
+            let epoch = extras.bigEndian(at: 0, as: Int64.self)
+            let revision = extras.bigEndian(at: 8, as: Int64.self)
+            if (epoch, revision) >= (configuration.epoch, configuration.revision) {
+                return answer(.success, to: exchange.replyTo)
+            }
+        }
+        answerJSON(configuration.json, exchange)
+    }
+
+    func answerJSON(_ json: [UInt8], _ exchange: Exchange) {
+        json.withUnsafeBytes { buffer in
+            ResponseEncoder.append(
+                .success,
+                to: output,
+                replyTo: exchange.replyTo,
+                datatype: isJSONAgreed ? .json : [],
+                value: ByteView(buffer),
+                duration: duration
+            )
+        }
+    }
+
+    /// Empties the bucket: plain memcached listeners only, where clients know no other way.
+    func flush(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        guard isPlain else {
+            answer(
+                .notSupported,
+                to: exchange.replyTo,
+                because: "Flush the bucket over the admin interface."
+            )
+            return .done
+        }
+        let extras = exchange.frame.extras
+        let delay = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
+        guard delay == 0 else {
+            answer(.notSupported, to: exchange.replyTo, because: "A flush cannot be delayed.")
+            return .done
+        }
+        switch completion {
+        case .failed(let status, let reason):
+            answer(status, to: exchange.replyTo, because: reason)
+            return .done
+        case .done, .ready:
+            findBucketAgain()
+            if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
+            return .done
+        case nil:
+            let name = selectedBucket.name
+            return wait(exchange) { done in service.flushInBackground(name, done) }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+internal import Bytes
+internal import Engine
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// STAT: one answer for each line, and an empty one at the end.
+    func stat(_ exchange: Exchange) -> Execution {
+        let bucket = selectedBucket
+        switch exchange.frame.key.text {
+        case "": for (name, value) in service.generalStats(of: bucket) { line(name, value, exchange) }
+        case "memory":
+            for (name, value) in service.memoryStats(of: bucket) { line(name, value, exchange) }
+        case "vbucket": vBucketStates(bucket, exchange)
+        case "vbucket-seqno": vBucketSeqnos(bucket, exchange)
+        case "vbucket-details": vBucketDetails(bucket, exchange)
+        default:
+            answer(.keyNotFound, to: exchange.replyTo, because: "There is no such group of stats.")
+            return .done
+        }
+        ResponseEncoder.append(.success, to: output, replyTo: exchange.replyTo, value: .empty)
+        return .done
+    }
+
+    private func line(_ name: String, _ value: String, _ exchange: Exchange) {
+        var (name, value) = (name, value)
+        name.withUTF8 { name in
+            value.withUTF8 { value in
+                ResponseEncoder.append(
+                    .success,
+                    to: output,
+                    replyTo: exchange.replyTo,
+                    key: ByteView(UnsafeRawBufferPointer(name)),
+                    value: ByteView(UnsafeRawBufferPointer(value))
+                )
+            }
+        }
+    }
+
+    private func vBucketStates(_ bucket: OpenBucket, _ exchange: Exchange) {
+        for vBucket in bucket.engine.all {
+            let (id, state) = vBucket.withCore { ($0.id, $0.state) }
+            line("vb_\(id.number)", state.name, exchange)
+        }
+    }
+
+    private func vBucketSeqnos(_ bucket: OpenBucket, _ exchange: Exchange) {
+        for vBucket in bucket.engine.all {
+            let lines = vBucket.withCore { core in
+                let name = "vb_\(core.id.number)"
+                return [
+                    ("\(name):high_seqno", String(core.highSeqno.value)),
+                    ("\(name):abs_high_seqno", String(core.highSeqno.value)),
+                    ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
+                    ("\(name):purge_seqno", String(core.purgeSeqno.value)),
+                    ("\(name):uuid", String(core.uuid.value)),
+                ]
+            }
+            for (name, value) in lines { line(name, value, exchange) }
+        }
+    }
+
+    private func vBucketDetails(_ bucket: OpenBucket, _ exchange: Exchange) {
+        for vBucket in bucket.engine.all {
+            let lines = vBucket.withCore { core in
+                let name = "vb_\(core.id.number)"
+                return [
+                    (name, core.state.name),
+                    ("\(name):num_items", String(core.liveCount)),
+                    ("\(name):num_tombstones", String(core.tombstoneCount)),
+                    ("\(name):num_non_resident", String(core.ejectedCount)),
+                    ("\(name):high_seqno", String(core.highSeqno.value)),
+                    ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
+                    ("\(name):purge_seqno", String(core.purgeSeqno.value)),
+                    ("\(name):max_cas", String(core.clock.last.value)),
+                    ("\(name):uuid", String(core.uuid.value)),
+                    ("\(name):num_failover_entries", String(core.failoverLog.entries.count)),
+                ]
+            }
+            for (name, value) in lines { line(name, value, exchange) }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+internal import Bytes
+internal import Engine
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    func store(
+        _ exchange: Exchange,
+        _ mode: StoreRequest.Mode,
+        _ completion: Completion?
+    ) -> Execution {
+        let bucket = selectedBucket
+        let frame = exchange.frame
+        guard mode != .add || frame.cas == .none else {
+            answer(.invalid, to: exchange.replyTo, because: "ADD takes no CAS.")
+            return .done
+        }
+        guard let datatype = datatype(of: frame) else {
+            answer(.invalid, to: exchange.replyTo, because: "The datatype was not agreed on.")
+            return .done
+        }
+        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        let turn = turn
+        let request = StoreRequest(
+            key: frame.key,
+            hash: exchange.hash,
+            value: frame.value,
+            flags: frame.extras.bigEndian(at: 0, as: UInt32.self),
+            expiry: Expiry.absolute(
+                frame.extras.bigEndian(at: 4, as: UInt32.self),
+                now: turn.seconds,
+                maxTTL: bucket.maxTTL
+            ),
+            datatype: datatype,
+            cas: frame.cas,
+            mode: mode,
+            preservesExpiry: exchange.framing.preservesExpiry
+        )
+        let outcome = vBucket.withCore { $0.store(request, turn) }
+        bucket.counters.count(.sets, row: context.row)
+        return finish(exchange, outcome, bucket, completion)
+    }
+
+    /// What the value is; nil where the client says what it did not agree to say.
+    ///
+    /// Clients without the JSON feature, and those that never set the bit, store JSON too: others
+    /// will want to know, so their values are looked at.
+    private func datatype(of frame: Frame) -> Datatype? {
+        let said = frame.datatype
+        if said.isEmpty { return context.validator.isDocument(frame.value) ? .json : [] }
+        return said == .json && isJSONAgreed ? .json : nil
+    }
+
+    func delete(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        let bucket = selectedBucket
+        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        let outcome = vBucket.withCore {
+            $0.delete(exchange.frame.key, hash: exchange.hash, cas: exchange.frame.cas, turn)
+        }
+        bucket.counters.count(.deletes, row: context.row)
+        return finish(exchange, outcome, bucket, completion)
+    }
+
+    func extend(
+        _ exchange: Exchange,
+        atFront: Bool,
+        _ completion: Completion?
+    ) -> Execution {
+        let bucket = selectedBucket
+        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        let validator = context.validator
+        let outcome = vBucket.withCore {
+            $0.extend(
+                exchange.frame.key,
+                hash: exchange.hash,
+                with: exchange.frame.value,
+                atFront: atFront,
+                cas: exchange.frame.cas,
+                isJSON: { validator.isDocument($0) },
+                turn
+            )
+        }
+        bucket.counters.count(.sets, row: context.row)
+        return finish(exchange, outcome, bucket, completion)
+    }
+
+    func arithmetic(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        let bucket = selectedBucket
+        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        let extras = exchange.frame.extras
+        let expiry = extras.bigEndian(at: 16, as: UInt32.self)
+        let turn = turn
+        let mustExist = expiry == .max
+        let request = ArithmeticRequest(
+            key: exchange.frame.key,
+            hash: exchange.hash,
+            isIncrement: exchange.command.opcode == .increment,
+            delta: extras.bigEndian(at: 0, as: UInt64.self),
+            initial: mustExist ? nil : extras.bigEndian(at: 8, as: UInt64.self),
+            expiry: mustExist
+                ? 0 : Expiry.absolute(expiry, now: turn.seconds, maxTTL: bucket.maxTTL),
+            cas: exchange.frame.cas
+        )
+        let outcome = vBucket.withCore { $0.arithmetic(request, turn) }
+        bucket.counters.count(.sets, row: context.row)
+        return finish(exchange, outcome, bucket, completion)
+    }
+
+    /// Turns a write's outcome into its answer: the one switch from outcomes to statuses.
+    @inline(__always)
+    func finish(
+        _ exchange: Exchange,
+        _ outcome: MutationOutcome,
+        _ bucket: OpenBucket,
+        _ completion: Completion?
+    ) -> Execution {
+        switch outcome {
+        case .stored(let stored):
+            if stored.wakesFlusher { wakeFlusher(exchange, bucket) }
+            if !exchange.command.isQuiet { answerStored(exchange, stored) }
+        case .notFound: answer(.keyNotFound, to: exchange.replyTo)
+        case .exists: answer(.keyExists, to: exchange.replyTo)
+        case .locked: answer(.locked, to: exchange.replyTo)
+        case .notLocked: answer(.notLocked, to: exchange.replyTo)
+        case .notStored: answer(.notStored, to: exchange.replyTo)
+        case .notANumber: answer(.deltaBadValue, to: exchange.replyTo)
+        case .tooLarge: answer(.tooBig, to: exchange.replyTo)
+        case .temporaryFailure:
+            bucket.counters.count(.temporaryFailures, row: context.row)
+            answer(
+                .temporaryFailure,
+                to: exchange.replyTo,
+                because: "The bucket's memory is full: try again in a moment, or raise its quota."
+            )
+        case .notMyVBucket: answerNotMyVBucket(exchange)
+        case .wouldBlock(let wait): return self.wait(exchange, for: wait, completion)
+        }
+        return .done
+    }
+
+    func wakeFlusher(_ exchange: Exchange, _ bucket: OpenBucket) {
+        let number = vBucketNumber(exchange.frame, bucket.engine)
+        bucket.disk?.noteDirty(VBucketID(number))
+    }
+
+    @inline(__always)
+    private func answerStored(_ exchange: Exchange, _ stored: Stored) {
+        switch exchange.command.opcode {
+        case .increment, .decrement: answerCounter(exchange, stored)
+        case .unlock: answer(.success, to: exchange.replyTo)
+        default:
+            if isTokenAgreed {
+                ResponseEncoder.appendMutation(
+                    to: output,
+                    replyTo: exchange.replyTo,
+                    cas: stored.cas,
+                    uuid: stored.uuid,
+                    seqno: stored.seqno,
+                    duration: duration
+                )
+            } else {
+                ResponseEncoder.append(
+                    .success,
+                    to: output,
+                    replyTo: exchange.replyTo,
+                    cas: stored.cas,
+                    duration: duration
+                )
+            }
+        }
+    }
+
+    /// A counter's answer always has its eight bytes: clients copy them unchecked (kv.md 9).
+    private func answerCounter(_ exchange: Exchange, _ stored: Stored) {
+        let scratch = context.scratch
+        scratch.removeAll()
+        if isTokenAgreed {
+            scratch.append(bigEndian: stored.uuid.value)
+            scratch.append(bigEndian: stored.seqno.value)
+        }
+        scratch.append(bigEndian: stored.number)
+        let extrasCount = scratch.count - 8
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: exchange.replyTo,
+            cas: stored.cas,
+            extras: scratch.view.slice(0, extrasCount),
+            value: scratch.view.dropFirst(extrasCount),
+            duration: duration
+        )
+    }
+}

@@ -1,0 +1,359 @@
+package import Bytes
+internal import Credentials
+internal import Engine
+package import Seams
+internal import Vocabulary
+internal import Wire
+
+/// One client's connection: frames in, answers out, run to completion on its reactor.
+///
+/// All whole frames of a read are looked at together: their keys are hashed, their slots and items
+/// asked for, and only then are they executed, so that the cache misses of a deep pipeline overlap.
+/// A request that has to wait (for the disk) is parked; where the client agreed to unordered
+/// execution the others go on, else the connection holds its input back until it is answered.
+///
+/// - Answers leave in the order of requests unless unordered execution was agreed on.
+/// - Nothing here waits, and nothing is kept of a request but what a parked one needs.
+package final class Connection: ConnectionHandler {
+    /// How an attempt at a request came out.
+    enum Execution {
+        /// Answered, or parked with a copy of its frame.
+        case done
+        /// Not answered yet, and nothing after it may be.
+        case blocked
+        case close
+    }
+
+    private static let parkedMax = 128
+
+    let port: any ConnectionPort
+    let service: DataService
+    let context: LaneContext
+    let mailbox: Mailbox
+    /// A plain memcached listener: no login, no vBucket numbers (they are computed).
+    let isPlain: Bool
+    private let commands: [Command?]
+
+    // Session.
+    var features = FeatureSet() {
+        didSet { noteFeatures() }
+    }
+    var agent = ""
+    var user: String? {
+        didSet { decoder = FrameDecoder() }
+    }
+    var bucket: OpenBucket?
+    var scram: ScramServer?
+    var isJSONAgreed = false
+    var isTracingAgreed = false
+    var isTokenAgreed = false
+    private var isUnordered = false
+
+    // The stream.
+    private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
+    private var discarding = 0
+    private var parked: [Parked] = []
+    private var lastTicket: UInt64 = 0
+    /// The ticket of the request at the front of the input, while it waits.
+    private var blockedTicket: UInt64?
+    /// What became of it.
+    private var resumption: Completion?
+
+    // The turn.
+    var wallNanoseconds: UInt64 = 0
+    private var turnStart: UInt64 = 0
+    var output: ByteWriter
+
+    package init(port: any ConnectionPort, service: DataService, isPlain: Bool) {
+        self.port = port
+        self.service = service
+        self.isPlain = isPlain
+        context = service.contexts[port.reactor]
+        mailbox = Mailbox(port: port)
+        commands = Command.table
+        output = context.scratch
+        if isPlain {
+            user = ""
+            decoder = FrameDecoder()
+        }
+        service.connectionCount.add(1)
+    }
+
+    package func closed() {
+        service.connectionCount.add(-1)
+        bucket = nil
+        parked = []
+    }
+
+    var turn: Turn { context.turn(wallNanoseconds) }
+
+    // MARK: ConnectionHandler
+
+    package func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        beginTurn(output)
+        return process(input)
+    }
+
+    package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        beginTurn(output)
+        for (ticket, completion) in mailbox.takeAll() {
+            if ticket == blockedTicket {
+                blockedTicket = nil
+                resumption = completion
+            } else if let index = parked.firstIndex(where: { $0.ticket == ticket }) {
+                let request = parked.remove(at: index)
+                guard resume(request, with: completion) else {
+                    return ReceiveProgress(consumed: 0, next: .close)
+                }
+            }
+        }
+        guard blockedTicket == nil else { return ReceiveProgress(consumed: 0, next: .pause) }
+        return process(input)
+    }
+
+    private func beginTurn(_ output: ByteWriter) {
+        self.output = output
+        let time = service.environment.time
+        wallNanoseconds = time.wallNanoseconds()
+        if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
+        if bucket?.isRetired ?? isPlain { findBucketAgain() }
+    }
+
+    /// The bucket was flushed or deleted, or (on a plain listener) may exist by now.
+    private func findBucketAgain() {
+        let name = bucket?.name ?? service.plainBucketName
+        bucket = name.flatMap { service.bucket(named: $0) }
+    }
+
+    // MARK: Frames
+
+    private func process(_ input: ByteView) -> ReceiveProgress {
+        var offset = 0
+        while true {
+            if discarding > 0 {
+                let skipped = min(discarding, input.count - offset)
+                offset += skipped
+                discarding -= skipped
+                if discarding > 0 { return ReceiveProgress(consumed: offset, next: .receive) }
+            }
+            let (count, stop) = gather(input.dropFirst(offset))
+            if count > 0 {
+                if let progress = execute(count, of: input, &offset) { return progress }
+                continue
+            }
+            switch stop {
+            case .frame: continue
+            case .incomplete(let needed):
+                return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
+            case .valueTooBig(let header):
+                answer(.tooBig, to: header.replyTo, because: "A value has at most 20 MiB.")
+                discarding = header.frameCount
+            case .nonsense(let nonsense):
+                refuse(nonsense)
+                return ReceiveProgress(consumed: input.count, next: .close)
+            }
+        }
+    }
+
+    private func refuse(_ nonsense: FrameDecoder.Nonsense) {
+        switch nonsense {
+        case .magic: break
+        case .lengths(let header):
+            answer(.invalid, to: header.replyTo, because: "Key and extras exceed the body.")
+        case .tooLong(let header):
+            let limit = user == nil ? "64 KiB before login" : "30 MiB"
+            answer(.invalid, to: header.replyTo, because: "A frame has at most \(limit).")
+        }
+    }
+
+    /// Lines up to `batchMax` whole frames, hashes their keys and asks for their documents.
+    private func gather(_ input: ByteView) -> (count: Int, stop: FrameDecoder.Outcome) {
+        var (count, offset) = (0, 0)
+        var stop = FrameDecoder.Outcome.incomplete(needed: FrameHeader.byteCount)
+        while count < LaneContext.batchMax {
+            stop = decoder.next(in: input.dropFirst(offset))
+            guard case .frame(let frame) = stop else { break }
+            context.frames[count] = frame
+            offset += frame.byteCount
+            count += 1
+        }
+        guard count > 0 else { return (0, stop) }
+        for index in 0..<count { context.hashes[index] = service.hash(context.frames[index].key) }
+        if count > 1, let bucket { prefetch(count, bucket.engine) }
+        return (count, stop)
+    }
+
+    private func prefetch(_ count: Int, _ engine: Bucket) {
+        for index in 0..<count {
+            guard let root = root(of: context.frames[index], engine) else { continue }
+            HashTable.prefetchGroup(root: root, hash: context.hashes[index])
+        }
+        for index in 0..<count {
+            guard let root = root(of: context.frames[index], engine) else { continue }
+            _ = HashTable.prefetchItem(root: root, hash: context.hashes[index])
+        }
+    }
+
+    @inline(__always)
+    private func root(of frame: Frame, _ engine: Bucket) -> SharedWord? {
+        guard frame.header.keyCount > 0 else { return nil }
+        return engine[vBucketNumber(frame, engine)]?.root
+    }
+
+    @inline(__always)
+    func vBucketNumber(_ frame: Frame, _ engine: Bucket) -> UInt16 {
+        isPlain
+            ? VBucketID(ofKey: frame.key, count: engine.count).number : frame.vBucket.number
+    }
+
+    /// Executes the gathered frames; an outcome where the loop has to end.
+    private func execute(
+        _ count: Int,
+        of input: ByteView,
+        _ offset: inout Int
+    ) -> ReceiveProgress? {
+        for index in 0..<count {
+            let frame = context.frames[index]
+            let completion = resumption
+            resumption = nil
+            switch execute(frame, hash: context.hashes[index], completion: completion) {
+            case .done: offset += frame.byteCount
+            case .blocked: return ReceiveProgress(consumed: offset, next: .pause)
+            case .close:
+                return ReceiveProgress(consumed: offset + frame.byteCount, next: .close)
+            }
+            if output.count >= Limits.repliesBytesMax, offset < input.count {
+                return ReceiveProgress(consumed: offset, next: .drain)
+            }
+        }
+        return nil
+    }
+
+    // MARK: One request
+
+    private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
+        let header = frame.header
+        guard header.isRequest else {
+            // Answers to questions we did not ask are passed over; a server's questions are not ours.
+            return header.magic == .serverRequest ? .close : .done
+        }
+        guard let command = commands[Int(header.opcodeByte)] else {
+            answer(.unknownCommand, to: frame.replyTo)
+            return .done
+        }
+        guard command.fits(header) else {
+            answer(.invalid, to: frame.replyTo, because: "The request has another shape.")
+            return .done
+        }
+        var framing = FramingExtras()
+        if header.framingCount > 0 {
+            switch FramingExtras.parse(frame.framing) {
+            case .parsed(let parsed): framing = parsed
+            case .unknown: return refuse(frame, .unknownFrameInfo)
+            case .levelInvalid: return refuse(frame, .durabilityInvalidLevel)
+            case .malformed: return refuse(frame, .invalid)
+            }
+            if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
+            if framing.isBarrier, !parked.isEmpty { return .blocked }
+        }
+        guard command.access == .everybody || user != nil else {
+            return refuse(frame, .accessDenied)
+        }
+        guard command.access != .bucketUser || bucket != nil else { return refuse(frame, .noBucket) }
+        let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
+        return dispatch(exchange, completion)
+    }
+
+    /// What of the framing extras cannot be granted.
+    private func refusal(of framing: FramingExtras, _ command: Command) -> Status? {
+        if let durability = framing.durability {
+            guard command.isMutation else { return .invalid }
+            let needsDisk = durability.level != .majority
+            // Honest until durable writes are built: no write is acknowledged as durable.
+            return needsDisk && bucket?.engine.isPersistent == false
+                ? .durabilityInvalidLevel : .durabilityImpossible
+        }
+        if framing.streamID != nil { return .invalid }
+        if framing.impersonated != nil { return .notSupported }
+        if framing.preservesExpiry, !command.isMutation { return .invalid }
+        return nil
+    }
+
+    private func refuse(_ frame: Frame, _ status: Status) -> Execution {
+        answer(status, to: frame.replyTo)
+        return .done
+    }
+
+    // MARK: Waiting
+
+    /// Has a request wait until `start` says how what it needs came out.
+    ///
+    /// - Parameters:
+    ///   - exchange: The request.
+    ///   - start: Begins the work; it calls the closure from any lane, once.
+    func wait(
+        _ exchange: Exchange,
+        _ start: (@escaping @Sendable (Completion) -> Void) -> Void
+    ) -> Execution {
+        lastTicket += 1
+        let ticket = lastTicket
+        let isParked = isUnordered && !exchange.framing.isBarrier
+            && parked.count < Connection.parkedMax
+        if isParked {
+            parked.append(Parked(ticket: ticket, frame: exchange.frame.whole.bytes))
+        } else {
+            blockedTicket = ticket
+        }
+        start { [mailbox] completion in mailbox.put(completion, ticket: ticket) }
+        return isParked ? .done : .blocked
+    }
+
+    /// Another attempt at a parked request; false where the connection has to close.
+    private func resume(_ request: Parked, with completion: Completion) -> Bool {
+        request.frame.withUnsafeBytes { buffer in
+            guard case .frame(let frame) = decoder.next(in: ByteView(buffer)) else {
+                preconditionFailure("a parked frame is whole")
+            }
+            let outcome = execute(frame, hash: service.hash(frame.key), completion: completion)
+            if case .close = outcome { return false }
+            return true
+        }
+    }
+
+    private func noteFeatures() {
+        isJSONAgreed = features.contains(.json)
+        isTracingAgreed = features.contains(.tracing)
+        isTokenAgreed = features.contains(.mutationSeqno)
+        isUnordered = features.contains(.unorderedExecution)
+    }
+
+    // MARK: Answers
+
+    /// How long the request took so far, where the client wants to know.
+    var duration: ServerDuration? {
+        guard isTracingAgreed else { return nil }
+        let now = service.environment.time.monotonicNanoseconds()
+        return ServerDuration(microseconds: (now &- turnStart) / 1_000)
+    }
+
+    /// A bare status; with a sentence of why where the client can read it.
+    func answer(_ status: Status, to replyTo: ReplyTo, because reason: String? = nil) {
+        let status =
+            features.contains(.extendedErrors) || isPlain ? status : status.withoutExtendedErrors
+        guard let reason, isJSONAgreed, features.contains(.extendedErrors) else {
+            ResponseEncoder.append(status, to: output, replyTo: replyTo, duration: duration)
+            return
+        }
+        let value = ErrorContext.json(reason)
+        value.withUnsafeBytes { buffer in
+            ResponseEncoder.append(
+                status,
+                to: output,
+                replyTo: replyTo,
+                datatype: .json,
+                value: ByteView(buffer),
+                duration: duration
+            )
+        }
+    }
+}

@@ -1,0 +1,42 @@
+internal import Bytes
+internal import Seams
+internal import Wire
+
+/// How something that a request waited for came out.
+enum Completion: Sendable {
+    /// Ask again: what was missing is there.
+    case ready
+    /// It will not come: the answer to give, and a sentence of why.
+    case failed(Status, String)
+    /// The work itself is done; `ready` for commands that are not to run twice.
+    case done
+}
+
+/// A request that waits while others on its connection go on (unordered execution).
+struct Parked {
+    let ticket: UInt64
+    /// The whole frame, since the receive buffer moves on.
+    let frame: [UInt8]
+}
+
+/// Where other lanes leave what became of parked requests.
+final class Mailbox: Sendable {
+    private let letters = Guarded<[(ticket: UInt64, completion: Completion)]>([])
+    private let port: any ConnectionPort
+
+    init(port: any ConnectionPort) {
+        self.port = port
+    }
+
+    func put(_ completion: Completion, ticket: UInt64) {
+        letters.withLock { $0.append((ticket, completion)) }
+        port.wake()
+    }
+
+    func takeAll() -> [(ticket: UInt64, completion: Completion)] {
+        letters.withLock { list in
+            defer { list = [] }
+            return list
+        }
+    }
+}

@@ -1,0 +1,237 @@
+internal import Bytes
+package import Engine
+package import Persistence
+internal import Seams
+package import Vocabulary
+internal import Wire
+
+extension DataService {
+    private var bucketsDirectory: String { dataDirectory + "/buckets" }
+
+    private func directory(of name: String) -> String { bucketsDirectory + "/" + name }
+
+    private func newUUID() -> VBucketUUID {
+        var value = environment.entropy.next()
+        while value == 0 { value = environment.entropy.next() }
+        return VBucketUUID(value)
+    }
+
+    private func makeEngine(_ settings: BucketSettings) -> Bucket {
+        Bucket(settings, hash: hash, reclaimer: reclaimer, newUUID: newUUID)
+    }
+
+    // MARK: Opening
+
+    /// Puts a bucket in service, making its files where there are none. Warmup goes on behind.
+    package func open(_ settings: BucketSettings) throws(StorageError) {
+        administration.acquire()
+        defer { administration.release() }
+        precondition(bucket(named: settings.name) == nil, "a bucket is opened once")
+        guard settings.type == .persistent else {
+            return enter(
+                OpenBucket(
+                    settings,
+                    engine: makeEngine(settings),
+                    disk: nil,
+                    counterRows: contexts.count + 1
+                )
+            )
+        }
+        var layout = StoreSettings()
+        layout.vBuckets = settings.vBuckets
+        let store = try BucketStore.open(
+            disk: environment.disk,
+            directory: directory(of: settings.name),
+            name: settings.name,
+            uuid: settings.uuid,
+            settings: layout,
+            now: environment.time.wallNanoseconds() / 1_000_000_000
+        )
+        try serve(settings, from: store)
+    }
+
+    /// Takes up what `store` has of a bucket and begins to serve it.
+    private func serve(
+        _ settings: BucketSettings,
+        from store: BucketStore
+    ) throws(StorageError) {
+        let (records, unclean) = try store.records()
+        try store.markRunning()
+        let engine = makeEngine(settings)
+        var changed: [VBucketID] = []
+        for record in records {
+            guard let vBucket = engine[record.id.number] else { continue }
+            let isUnclean = unclean.contains(Int(record.id.number) % store.settings.lanes)
+            vBucket.withCore { core in
+                core.beginWarmup(record)
+                // What was acknowledged and not persisted is lost: clients learn it by the new name.
+                if isUnclean { core.beginHistory(newUUID()) }
+            }
+            if isUnclean { changed.append(record.id) }
+        }
+        let counters = BucketCounters(rows: contexts.count + 1)
+        let disk = BucketDisk(
+            engine: engine,
+            store: store,
+            records: records,
+            counters: counters,
+            service: self
+        )
+        for closed in store.lanes.compactMap(\.closedBy) {
+            environment.trace.error("storage", closed.description)
+            alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
+        }
+        enter(OpenBucket(settings, engine: engine, disk: disk, counters: counters))
+        for id in changed { disk.noteDirty(id) }
+        disk.warmup.start()
+    }
+
+    // MARK: Emptying and removing
+
+    /// Empties a bucket: another one takes its place at once, the old one goes in the background.
+    package func flush(_ name: String) throws(StorageError) {
+        administration.acquire()
+        defer { administration.release() }
+        guard let old = bucket(named: name) else {
+            throw StorageError(.missing, "There is no bucket \(name)")
+        }
+        let settings = old.settings
+        if let disk = old.disk {
+            disk.stop()
+            try disk.store.flush()
+            try serve(settings, from: disk.store)
+            let store = disk.store
+            lanes.nonIO.lane.post { [environment] in
+                do {
+                    try store.removeLeftovers()
+                } catch {
+                    environment.trace.error("storage", error.description)
+                }
+            }
+        } else {
+            enter(
+                OpenBucket(
+                    settings,
+                    engine: makeEngine(settings),
+                    disk: nil,
+                    counterRows: contexts.count + 1
+                )
+            )
+        }
+        tearDown(old)
+    }
+
+    /// The same for a client that waits for the answer on its reactor.
+    func flushInBackground(_ name: String, _ done: @escaping @Sendable (Completion) -> Void) {
+        lanes.nonIO.lane.post { [self] in
+            do {
+                try flush(name)
+                done(.done)
+            } catch {
+                done(.failed(.internalError, error.description))
+            }
+        }
+    }
+
+    /// Takes a bucket out of service and its files out of sight.
+    package func delete(_ name: String) throws(StorageError) {
+        administration.acquire()
+        defer { administration.release() }
+        guard let old = remove(name) else { return }
+        old.disk?.stop()
+        defer { tearDown(old) }
+        try old.disk?.store.delete()
+        removeDeleted()
+    }
+
+    /// Removes what deleted buckets left behind, where slowness hurts nobody.
+    func removeDeleted() {
+        lanes.nonIO.lane.post { [environment, bucketsDirectory] in
+            do {
+                try BucketStore.removeDeleted(disk: environment.disk, in: bucketsDirectory)
+            } catch {
+                environment.trace.error("storage", error.description)
+            }
+        }
+    }
+
+    /// Removes buckets that a crash left behind: none of `names` is theirs.
+    package func removeStrangers(keeping names: Set<String>) throws(StorageError) {
+        administration.acquire()
+        defer { administration.release() }
+        let found: [String]
+        do {
+            found = try environment.disk.list(bucketsDirectory)
+        } catch {
+            throw StorageError(.failed, error.description)
+        }
+        for name in found where !names.contains(name) && !name.contains("~") {
+            try BucketStore.delete(disk: environment.disk, directory: directory(of: name))
+        }
+        removeDeleted()
+    }
+
+    /// Frees a bucket that nobody can reach any more, a few vBuckets at a time.
+    ///
+    /// The flushers are on their lanes with items in hand, so the lanes come first.
+    private func tearDown(_ bucket: OpenBucket) {
+        let engine = bucket.engine
+        alerts.clear(prefix: "flush/\(bucket.name)/")
+        alerts.clear(prefix: "warmup/\(bucket.name)/")
+        let (first, second) = (lanes.writers[0].lane, lanes.writers[1].lane)
+        first.post { [self] in
+            second.post { [self] in tearDown(engine, from: 0) }
+        }
+    }
+
+    private func tearDown(_ engine: Bucket, from number: Int) {
+        lanes.nonIO.lane.post { [self] in
+            let end = min(number + 32, engine.count)
+            for vBucket in engine.all[number..<end] { vBucket.withCore { $0.end() } }
+            if end < engine.count { tearDown(engine, from: end) }
+        }
+    }
+
+    // MARK: Stopping
+
+    /// Persists everything, closes all files cleanly, then calls `done` from some lane.
+    ///
+    /// Call it once no client is connected; afterwards the lanes can be stopped.
+    package func stop(_ done: @escaping @Sendable () -> Void) {
+        let persistent = buckets.filter { $0.disk != nil }
+        let flushers = persistent.flatMap { $0.disk?.flushers ?? [] }
+        let left = Guarded(flushers.count)
+        @Sendable func finish() {
+            for bucket in persistent { close(bucket) }
+            done()
+        }
+        guard !flushers.isEmpty else { return finish() }
+        for flusher in flushers {
+            flusher.drain {
+                let isLast = left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
+                if isLast { finish() }
+            }
+        }
+    }
+
+    /// Marks a bucket's files as complete, if they are.
+    private func close(_ bucket: OpenBucket) {
+        let isPersisted = bucket.engine.all.allSatisfy { vBucket in
+            vBucket.withCore { $0.persistedSeqno == $0.highSeqno }
+        }
+        guard isPersisted else {
+            return environment.trace.error(
+                "storage",
+                "bucket \(bucket.name) stops with changes that could not be written"
+            )
+        }
+        do {
+            try bucket.disk?.store.closeCleanly()
+        } catch {
+            environment.trace.error("storage", error.description)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+internal import Bytes
+internal import Engine
+internal import Vocabulary
+
+/// What a bucket's vBuckets add up to.
+package struct BucketTotals: Sendable {
+    package var items: UInt64 = 0
+    package var tombstones: UInt64 = 0
+    package var ejected: UInt64 = 0
+    /// Changes that are not on disk yet (0 without a disk).
+    package var unpersisted: UInt64 = 0
+    package var checkpointBytes: UInt64 = 0
+}
+
+extension OpenBucket {
+    /// Adds up all vBuckets: a lock each, for questions that come seldom.
+    package var totals: BucketTotals {
+        var totals = BucketTotals()
+        for vBucket in engine.all {
+            vBucket.withCore { core in
+                totals.items += UInt64(core.liveCount)
+                totals.tombstones += UInt64(core.tombstoneCount)
+                totals.ejected += UInt64(core.ejectedCount)
+                totals.unpersisted += core.highSeqno.value - core.durableSeqno.value
+                totals.checkpointBytes += UInt64(core.checkpoint.ownedBytes)
+            }
+        }
+        return totals
+    }
+
+    /// Nanoseconds: how long the oldest change has waited for its commit to begin.
+    package var oldestUnpersistedAge: UInt64 {
+        disk?.flushers.map(\.oldestChangeAge).max() ?? 0
+    }
+
+    /// 0 to 1 while documents are being loaded, nil afterwards.
+    package var warmupProgress: Double? { disk?.warmup.progress }
+
+    package var failure: String? { disk?.warmup.failure }
+}
+
+extension DataService {
+    /// STAT without a group: the names memcached has, and the bucket's own.
+    func generalStats(of bucket: OpenBucket) -> [(String, String)] {
+        let counters = bucket.counters
+        let totals = bucket.totals
+        let now = environment.time.monotonicNanoseconds()
+        let account = bucket.engine.account
+        return [
+            
+            ("uptime", String((now - startedNanoseconds) / 1_000_000_000)),
+            ("time", String(environment.time.wallNanoseconds() / 1_000_000_000)),
+            ("version", version),
+            ("curr_connections", String(connections)),
+            ("threads", String(contexts.count)),
+            ("cmd_get", String(counters.total(.gets))),
+            ("cmd_set", String(counters.total(.sets))),
+            ("get_hits", String(counters.total(.getHits))),
+            ("get_misses", String(counters.total(.getMisses))),
+            ("delete_hits", String(counters.total(.deletes))),
+            ("curr_items", String(totals.items)),
+            ("curr_items_tot", String(totals.items)),
+            ("vb_active_num_non_resident", String(totals.ejected)),
+            ("ep_queue_size", String(totals.unpersisted)),
+            ("ep_bg_fetched", String(counters.total(.backgroundFetches))),
+            ("ep_tmp_oom_errors", String(counters.total(.temporaryFailures))),
+            ("ep_num_value_ejects", String(counters.total(.ejections))),
+            ("ep_total_persisted", String(counters.total(.persistedChanges))),
+            ("ep_commit_num", String(counters.total(.commits))),
+            ("ep_warmup_thread", bucket.warmupProgress == nil ? "complete" : "running"),
+            ("ep_bucket_type", bucket.engine.isPersistent ? "persistent" : "ephemeral"),
+            ("bytes", String(account.bytes)),
+            ("mem_used", String(account.bytes)),
+            ("ep_max_size", String(account.quota)),
+        ]
+    }
+
+    /// STAT memory: what the bucket occupies, to the byte of its blocks.
+    func memoryStats(of bucket: OpenBucket) -> [(String, String)] {
+        let account = bucket.engine.account
+        return [
+            ("mem_used", String(account.bytes)),
+            ("ep_max_size", String(account.quota)),
+            ("ep_mem_low_wat", String(account.lowWatermark)),
+            ("ep_mem_high_wat", String(account.highWatermark)),
+            ("ep_checkpoint_owned_memory", String(bucket.totals.checkpointBytes)),
+        ]
+    }
+}

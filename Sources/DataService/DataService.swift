@@ -1,0 +1,156 @@
+package import Bytes
+package import Credentials
+package import Engine
+internal import Persistence
+package import Seams
+package import Vocabulary
+internal import Wire
+
+/// A rendered configuration and the revision that it shows.
+package struct RenderedConfiguration: Sendable {
+    package let epoch: Int64
+    package let revision: Int64
+    package let json: [UInt8]
+
+    package init(epoch: Int64, revision: Int64, json: [UInt8]) {
+        self.epoch = epoch
+        self.revision = revision
+        self.json = json
+    }
+}
+
+/// Bytes to vBuckets and back: buckets in service, who may use them, and what clients are told of
+/// the cluster.
+///
+/// Connections look things up here when they log in or select a bucket, under one lock that no
+/// request on a document needs.
+package final class DataService: Sendable {
+    private struct Registry {
+        var buckets: [String: OpenBucket] = [:]
+        var configurations: [String: RenderedConfiguration] = [:]
+        var global: RenderedConfiguration?
+        var users: [String: StoredCredentials] = [:]
+    }
+
+    package let environment: Environment
+    /// What VERSION answers.
+    package let version: String
+    /// Where buckets have their directories.
+    package let dataDirectory: String
+    /// The bucket of the plain memcached listener.
+    package let plainBucketName: String?
+    package let hash: KeyHash
+    let contexts: [LaneContext]
+    let connectionCount: SharedWord
+    let startedNanoseconds: UInt64
+    let lanes: DataLanes
+    let reclaimer: Reclaimer
+    package let alerts = AlertBoard()
+    /// Held while buckets are opened, flushed or deleted.
+    let administration = Lock()
+    let scramSecret: [UInt8]
+    package let passwords: PasswordVerifier
+    private let registry = Guarded(Registry())
+
+    package init(
+        environment: Environment,
+        version: String,
+        dataDirectory: String,
+        plainBucketName: String?
+    ) {
+        self.environment = environment
+        self.version = version
+        self.dataDirectory = dataDirectory
+        self.plainBucketName = plainBucketName
+        hash = KeyHash(seed: environment.entropy.next())
+        reclaimer = Reclaimer(quiescence: environment.network.quiescence)
+        let pool = ChunkPool()
+        let reactors = environment.lanes.reactorCount
+        contexts = (0..<reactors).map { LaneContext(row: $0, pool: pool) }
+        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+        word.initialize(to: 0)
+        connectionCount = SharedWord(at: word)
+        startedNanoseconds = environment.time.monotonicNanoseconds()
+        lanes = DataLanes(environment: environment, pool: pool, row: reactors)
+        scramSecret = environment.entropy.bytes(32)
+        passwords = PasswordVerifier(secret: environment.entropy.bytes(32))
+    }
+
+    // MARK: Buckets
+
+    package func bucket(named name: String) -> OpenBucket? {
+        registry.withLock { $0.buckets[name] }
+    }
+
+    package var buckets: [OpenBucket] {
+        registry.withLock { registry in
+            registry.buckets.values.sorted { $0.name < $1.name }
+        }
+    }
+
+    /// Puts a bucket in service, in place of one of the same name.
+    func enter(_ bucket: OpenBucket) {
+        let before = registry.withLock { registry in
+            registry.buckets.updateValue(bucket, forKey: bucket.name)
+        }
+        before?.retire()
+    }
+
+    func remove(_ name: String) -> OpenBucket? {
+        let removed = registry.withLock { registry in
+            registry.configurations[name] = nil
+            return registry.buckets.removeValue(forKey: name)
+        }
+        removed?.retire()
+        return removed
+    }
+
+    // MARK: What the cluster service tells
+
+    package func publish(global configuration: RenderedConfiguration) {
+        registry.withLock { $0.global = configuration }
+    }
+
+    package func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {
+        registry.withLock { $0.configurations[name] = configuration }
+    }
+
+    package var globalConfiguration: RenderedConfiguration? { registry.withLock { $0.global } }
+
+    package func configuration(ofBucket name: String) -> RenderedConfiguration? {
+        registry.withLock { $0.configurations[name] }
+    }
+
+    package func setCredentials(user: String, stored: StoredCredentials?) {
+        registry.withLock { $0.users[user] = stored }
+    }
+
+    func credentials(ofUser name: String) -> StoredCredentials? {
+        registry.withLock { $0.users[name] }
+    }
+
+    // MARK: Listening
+
+    /// Serves Couchbase clients on `address`.
+    package func listen(on address: SocketAddress) throws(NetworkError) -> any Listener {
+        try environment.network.listen(on: address) { [self] port in
+            Connection(port: port, service: self, isPlain: false)
+        }
+    }
+
+    /// Serves plain memcached clients, without login, on an address of this machine only.
+    package func listenPlainly(on address: SocketAddress) throws(NetworkError) -> any Listener {
+        guard address.isLoopback else {
+            throw NetworkError(
+                code: .addressNotAvailable,
+                description: "The memcached port has no passwords, so it listens on loopback "
+                    + "addresses only, not on \(address.host): bind to 127.0.0.1."
+            )
+        }
+        return try environment.network.listen(on: address) { [self] port in
+            Connection(port: port, service: self, isPlain: true)
+        }
+    }
+
+    package var connections: UInt64 { connectionCount.load() }
+}

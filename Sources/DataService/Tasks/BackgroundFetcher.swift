@@ -1,0 +1,94 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// A value that memory let go and a request needs.
+struct FetchRequest: Sendable {
+    let vBucket: VBucketID
+    let seqno: Seqno
+    let key: [UInt8]
+    let hash: UInt64
+}
+
+/// Brings values back from disk, on the reader lanes, while reactors serve others.
+///
+/// Requests for the same version share one read. Whoever waited then asks the vBucket again, so
+/// nothing is decided here.
+final class BackgroundFetcher: Sendable {
+    private struct Version: Hashable {
+        let vBucket: VBucketID
+        let seqno: Seqno
+    }
+
+    private let engine: Bucket
+    private let store: BucketStore
+    private let lanes: DataLanes
+    private let environment: Environment
+    private let waiting = Guarded<[Version: [@Sendable (Completion) -> Void]]>([:])
+
+    init(engine: Bucket, store: BucketStore, lanes: DataLanes, environment: Environment) {
+        self.engine = engine
+        self.store = store
+        self.lanes = lanes
+        self.environment = environment
+    }
+
+    /// Calls `done` once the value is there, or can never be.
+    func fetch(_ request: FetchRequest, _ done: @escaping @Sendable (Completion) -> Void) {
+        let version = Version(vBucket: request.vBucket, seqno: request.seqno)
+        let isFirst = waiting.withLock { waiting in
+            waiting[version, default: []].append(done)
+            return waiting[version]?.count == 1
+        }
+        guard isFirst else { return }
+        let worker = lanes.reader(ofLane: Int(request.vBucket.number))
+        worker.lane.post { [self] in
+            let completion = read(request, worker.context)
+            let callbacks = waiting.withLock { $0.removeValue(forKey: version) } ?? []
+            for callback in callbacks { callback(completion) }
+        }
+    }
+
+    private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion {
+        let value = context.scratch
+        value.removeAll(keepingAtMost: 1 << 20)
+        do {
+            let lane = store.lane(of: request.vBucket)
+            let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
+            return install(request, outcome, value.view, context)
+        } catch {
+            environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
+            return .failed(.internalError, error.description)
+        }
+    }
+
+    private func install(
+        _ request: FetchRequest,
+        _ outcome: FetchOutcome,
+        _ value: ByteView,
+        _ context: LaneContext
+    ) -> Completion {
+        guard let vBucket = engine[request.vBucket.number] else { return .ready }
+        let turn = context.turn(environment.time.wallNanoseconds())
+        return request.key.withUnsafeBytes { buffer in
+            let key = ByteView(buffer)
+            return vBucket.withCore { core in
+                switch outcome {
+                case .found:
+                    core.install(value, of: request.seqno, key: key, hash: request.hash, turn)
+                    return .ready
+                case .missing:
+                    // Superseded and compacted meanwhile: ask again. Else the disk lost it.
+                    guard case .found(let item, _) = core.getMeta(key, hash: request.hash, turn),
+                        item.seqno == request.seqno, item.isEjected
+                    else { return .ready }
+                    let what = "\(request.vBucket) seqno \(request.seqno.value)"
+                    environment.trace.fault("fetcher", "the value of \(what) is not on disk")
+                    return .failed(.internalError, "The value is not on disk any more.")
+                }
+            }
+        }
+    }
+}

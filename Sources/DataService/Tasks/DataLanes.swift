@@ -1,0 +1,39 @@
+internal import Bytes
+package import Seams
+
+/// The lanes behind the reactors, shared by all buckets, so that a hundred buckets need no more
+/// threads than one.
+///
+/// Writers commit, readers fetch and warm up, `nonIO` evicts, expires and cleans up. Each has a
+/// context of its own, used on it only.
+package final class DataLanes: Sendable {
+    /// A lane and what it works with.
+    struct Worker: Sendable {
+        let lane: any Lane
+        let context: LaneContext
+    }
+
+    let writers: [Worker]
+    let readers: [Worker]
+    let nonIO: Worker
+
+    init(environment: Environment, pool: ChunkPool, row: Int) {
+        func worker(_ name: String) -> Worker {
+            Worker(
+                lane: environment.lanes.makeLane(name),
+                context: LaneContext(row: row, pool: pool)
+            )
+        }
+        writers = [worker("writer-0"), worker("writer-1")]
+        readers = [worker("reader-0"), worker("reader-1")]
+        nonIO = worker("non-io")
+    }
+
+    func writer(ofLane number: Int) -> Worker { writers[number % writers.count] }
+
+    func reader(ofLane number: Int) -> Worker { readers[number % readers.count] }
+
+    package func stop() {
+        for worker in writers + readers + [nonIO] { worker.lane.stop() }
+    }
+}

@@ -1,0 +1,195 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// RAM from disk: keys and metadata first, then values, while requests are served.
+///
+/// Each lane file is read in its own order, which is fastest. A request for a vBucket that is not
+/// loaded yet has that one loaded next, alone, and waits for no more than that.
+final class Warmup: Sendable {
+    private struct State {
+        /// vBuckets that are not loaded yet, with who waits for them.
+        var missing: [VBucketID: [@Sendable (Completion) -> Void]] = [:]
+        /// Asked for, by lane.
+        var wanted: [Int: [VBucketID]] = [:]
+        var failure: String?
+        var lanesLeft = 0
+        var loaded: UInt64 = 0
+    }
+
+    private let engine: Bucket
+    private let store: BucketStore
+    private let lanes: DataLanes
+    private let environment: Environment
+    private let alerts: AlertBoard
+    private let state = Guarded(State())
+    private let total: Int
+
+    /// Blocks read before others get their turn on the reader lane.
+    private static let blocksPerStep = 64
+
+    /// - Parameter records: The vBuckets that have something on disk.
+    init(
+        engine: Bucket,
+        store: BucketStore,
+        records: [VBucketRecord],
+        lanes: DataLanes,
+        environment: Environment,
+        alerts: AlertBoard
+    ) {
+        self.engine = engine
+        self.store = store
+        self.lanes = lanes
+        self.environment = environment
+        self.alerts = alerts
+        total = records.count
+        state.withLock { state in
+            for record in records { state.missing[record.id] = [] }
+        }
+    }
+
+    /// 0 to 1; nil once every vBucket is loaded.
+    var progress: Double? {
+        let left = state.withLock { $0.missing.count }
+        return left == 0 ? nil : 1 - Double(left) / Double(max(total, 1))
+    }
+
+    var failure: String? { state.withLock { $0.failure } }
+
+    /// Calls `done` once the vBucket is loaded, or cannot be.
+    func whenLoaded(_ vBucket: VBucketID, _ done: @escaping @Sendable (Completion) -> Void) {
+        let verdict: Completion? = state.withLock { state in
+            if let failure = state.failure, state.missing[vBucket] != nil {
+                return .failed(.temporaryFailure, failure)
+            }
+            guard state.missing[vBucket] != nil else { return .ready }
+            state.missing[vBucket]?.append(done)
+            state.wanted[laneNumber(vBucket), default: []].append(vBucket)
+            return nil
+        }
+        if let verdict { done(verdict) }
+    }
+
+    private func laneNumber(_ vBucket: VBucketID) -> Int {
+        Int(vBucket.number) % store.settings.lanes
+    }
+
+    /// Begins to read all lanes.
+    func start() {
+        let busy = store.lanes.filter(\.exists)
+        state.withLock { $0.lanesLeft = busy.count }
+        for lane in busy {
+            let worker = lanes.reader(ofLane: lane.number)
+            worker.lane.post { [self] in step(lane, .start, worker) }
+        }
+        if busy.isEmpty { endAll(Set(0..<store.settings.lanes)) }
+    }
+
+    // MARK: On a reader lane
+
+    private func step(_ lane: LaneStore, _ position: ScanPosition, _ worker: DataLanes.Worker) {
+        do {
+            let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
+            for vBucket in Set(wanted).sorted() { try loadAlone(vBucket, lane, worker.context) }
+            let next = try scan(lane, position, worker.context)
+            guard let next else { return endAll([lane.number]) }
+            worker.lane.post { [self] in step(lane, next, worker) }
+        } catch {
+            fail(lane, error)
+        }
+    }
+
+    private func scan(
+        _ lane: LaneStore,
+        _ position: ScanPosition,
+        _ context: LaneContext
+    ) throws(StorageError) -> ScanPosition? {
+        try lane.scanMetadata(from: position, blocksMax: Warmup.blocksPerStep) { id, cursor in
+            load(id, cursor, lane, context)
+            return true
+        }
+    }
+
+    /// Takes up one run of a vBucket, unless that is loaded already.
+    private func load(
+        _ id: VBucketID,
+        _ cursor: MetadataCursor,
+        _ lane: LaneStore,
+        _ context: LaneContext
+    ) {
+        guard let vBucket = engine[id.number] else { return }
+        let turn = context.turn(environment.time.wallNanoseconds())
+        var dead: [Seqno] = []
+        vBucket.withCore { core in
+            guard !core.isLoaded else { return }
+            while cursor.next() {
+                let lost = core.load(
+                    cursor.meta,
+                    key: cursor.key,
+                    valueCount: cursor.valueLength,
+                    hash: engine.hash(cursor.key),
+                    turn
+                )
+                if let lost { dead.append(lost) }
+            }
+        }
+        for seqno in dead { lane.markDead(id, seqno) }
+    }
+
+    /// Loads one vBucket at once, from its beginning: what was met of it so far is met again.
+    private func loadAlone(
+        _ id: VBucketID,
+        _ lane: LaneStore,
+        _ context: LaneContext
+    ) throws(StorageError) {
+        guard let vBucket = engine[id.number],
+            vBucket.withCore({ core in
+                guard !core.isLoaded else { return false }
+                core.restartWarmup()
+                return true
+            })
+        else { return }
+        lane.resetLive(id)
+        var place: Seqno? = .zero
+        while let after = place {
+            place = try lane.scanMetadata(id, after: after, blocksMax: Warmup.blocksPerStep) {
+                load(id, $0, lane, context)
+                return true
+            }
+        }
+        end(id)
+    }
+
+    private func end(_ id: VBucketID) {
+        engine[id.number]?.withCore { $0.endWarmup() }
+        let waiters = state.withLock { $0.missing.removeValue(forKey: id) } ?? []
+        for waiter in waiters { waiter(.ready) }
+    }
+
+    private func endAll(_ lanes: Set<Int>) {
+        let left = state.withLock { state in
+            state.missing.keys.filter { lanes.contains(laneNumber($0)) }.sorted()
+        }
+        for id in left { end(id) }
+    }
+
+    private func fail(_ lane: LaneStore, _ error: StorageError) {
+        environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
+        alerts.raise(
+            "warmup/\(engine.name)/\(lane.number)",
+            "A part of bucket \(engine.name) cannot be read: \(error.description)."
+        )
+        let waiters = state.withLock { state in
+            state.failure = error.description
+            var waiters: [@Sendable (Completion) -> Void] = []
+            for id in state.missing.keys.sorted() where laneNumber(id) == lane.number {
+                waiters += state.missing[id] ?? []
+                state.missing[id] = []
+            }
+            return waiters
+        }
+        for waiter in waiters { waiter(.failed(.temporaryFailure, error.description)) }
+    }
+}
