@@ -12,6 +12,7 @@ let plan = """
     words      Vocabulary         Bytes
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
+    codecs     JSON               Bytes CSimdjson
     machines   Engine             Bytes Vocabulary
     """
 
