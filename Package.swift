@@ -133,6 +133,7 @@ let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
+    ("JSONTests", ["JSON", "Bytes"]),
 ]
 
 targets += tests.map { test in

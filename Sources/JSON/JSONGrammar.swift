@@ -1,10 +1,10 @@
-internal import Bytes
+package import Bytes
 
 /// Decides whether bytes are one JSON text, in constant memory.
 ///
 /// The definition that `JSONValidator` answers by: any value at the root, UTF-8 well formed, numbers
 /// of any size, lone surrogates in escapes allowed as the grammar allows them.
-struct JSONGrammar {
+package struct JSONGrammar {
     static let depthMax = 1_024
 
     private var scanner: JSONScanner
@@ -12,7 +12,7 @@ struct JSONGrammar {
     /// One bit per open bracket, set for an object: 1 024 levels in 128 bytes.
     private var objects = SIMD16<UInt64>(repeating: 0)
 
-    static func accepts(_ view: ByteView) -> Bool {
+    package static func accepts(_ view: ByteView) -> Bool {
         var grammar = JSONGrammar(scanner: JSONScanner(view))
         return grammar.takeText()
     }
