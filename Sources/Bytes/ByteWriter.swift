@@ -4,9 +4,11 @@
 /// keeps the memory. Integers are big-endian by name, never by default.
 @usableFromInline
 package final class ByteWriter {
-    @usableFromInline package internal(set) var start: UnsafeMutableRawPointer
-    @usableFromInline package internal(set) var capacity: Int
-    @usableFromInline package internal(set) var count = 0
+    // Unchecked: three run-time checks of exclusive access would cost more than writing a header.
+    @exclusivity(unchecked) @usableFromInline
+    package internal(set) var start: UnsafeMutableRawPointer
+    @exclusivity(unchecked) @usableFromInline package internal(set) var capacity: Int
+    @exclusivity(unchecked) @usableFromInline package internal(set) var count = 0
 
     package init(capacity: Int = 256) {
         self.capacity = max(capacity, 16)
