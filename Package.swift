@@ -12,6 +12,7 @@ let plan = """
     words      Vocabulary         Bytes
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
+    codecs     JSON               Bytes CSimdjson
     machines   Engine             Bytes Vocabulary
     """
 
@@ -132,6 +133,7 @@ let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
+    ("JSONTests", ["JSON", "Bytes"]),
 ]
 
 targets += tests.map { test in

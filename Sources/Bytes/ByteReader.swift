@@ -1,14 +1,18 @@
 /// A bounds-checked cursor over borrowed bytes: every read may come up short, none may overrun.
+@usableFromInline
 package struct ByteReader {
-    package private(set) var rest: ByteView
+    @usableFromInline package internal(set) var rest: ByteView
 
+    @inlinable
     package init(_ view: ByteView) {
         rest = view
     }
 
+    @inlinable
     package var isAtEnd: Bool { rest.isEmpty }
 
     /// The next big-endian integer, or nil where too few bytes are left.
+    @inlinable
     package mutating func bigEndian<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
         guard rest.count >= MemoryLayout<Integer>.size else { return nil }
         defer { rest = rest.dropFirst(MemoryLayout<Integer>.size) }
@@ -16,6 +20,7 @@ package struct ByteReader {
     }
 
     /// The next little-endian integer, or nil where too few bytes are left.
+    @inlinable
     package mutating func littleEndian<Integer: FixedWidthInteger>(
         _ type: Integer.Type
     ) -> Integer? {
@@ -25,6 +30,7 @@ package struct ByteReader {
     }
 
     /// The next `count` bytes, or nil where fewer are left.
+    @inlinable
     package mutating func bytes(_ count: Int) -> ByteView? {
         guard count >= 0, rest.count >= count else { return nil }
         defer { rest = rest.dropFirst(count) }

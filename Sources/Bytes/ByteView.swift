@@ -8,9 +8,10 @@ internal import CPrefetch
 ///
 /// - The owner outlives the view: a view is never stored beyond the call it was given to.
 /// - Every access is checked against `count`; a wrong offset is our bug and crashes.
+@usableFromInline
 package struct ByteView {
-    package let start: UnsafeRawPointer
-    package let count: Int
+    @usableFromInline package let start: UnsafeRawPointer
+    @usableFromInline package let count: Int
 
     @inlinable
     package init(start: UnsafeRawPointer, count: Int) {
@@ -79,11 +80,13 @@ package struct ByteView {
         return Integer(littleEndian: start.loadUnaligned(fromByteOffset: offset, as: Integer.self))
     }
 
+    @inlinable
     package func equals(_ other: ByteView) -> Bool {
         count == other.count && Memory.areEqual(start, other.start, count)
     }
 
     /// Lexicographic order of the bytes.
+    @inlinable
     package func precedes(_ other: ByteView) -> Bool {
         let order = Memory.compare(start, other.start, min(count, other.count))
         return order == 0 ? count < other.count : order < 0

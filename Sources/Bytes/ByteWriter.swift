@@ -2,10 +2,13 @@
 ///
 /// One writer serves many replies: a reactor fills it, sends it, and calls `removeAll`, which
 /// keeps the memory. Integers are big-endian by name, never by default.
+@usableFromInline
 package final class ByteWriter {
-    @usableFromInline package private(set) var start: UnsafeMutableRawPointer
-    @usableFromInline package private(set) var capacity: Int
-    package private(set) var count = 0
+    // Unchecked: three run-time checks of exclusive access would cost more than writing a header.
+    @exclusivity(unchecked) @usableFromInline
+    package internal(set) var start: UnsafeMutableRawPointer
+    @exclusivity(unchecked) @usableFromInline package internal(set) var capacity: Int
+    @exclusivity(unchecked) @usableFromInline package internal(set) var count = 0
 
     package init(capacity: Int = 256) {
         self.capacity = max(capacity, 16)
@@ -14,12 +17,12 @@ package final class ByteWriter {
 
     deinit { Memory.free(start) }
 
-    package var view: ByteView { ByteView(start: start, count: count) }
+    @inlinable package var view: ByteView { ByteView(start: start, count: count) }
 
     package var bytes: [UInt8] { view.bytes }
 
     /// Forgets the content and keeps the memory.
-    package func removeAll() { count = 0 }
+    @inlinable package func removeAll() { count = 0 }
 
     /// Forgets the content, and the memory too where it has grown beyond `capacityMax`.
     package func removeAll(keepingAtMost capacityMax: Int) {
@@ -43,12 +46,14 @@ package final class ByteWriter {
     }
 
     /// Makes room for `additional` bytes behind the content.
+    @inlinable
     package func reserve(_ additional: Int) {
         let needed = count + additional
         if needed > capacity { grow(to: needed) }
     }
 
     /// Appends `length` bytes of undefined content and returns where they begin.
+    @inlinable
     package func claim(_ length: Int) -> UnsafeMutableRawPointer {
         reserve(length)
         let place = start + count
@@ -56,22 +61,27 @@ package final class ByteWriter {
         return place
     }
 
+    @inlinable
     package func append(_ byte: UInt8) {
         claim(1).storeBytes(of: byte, as: UInt8.self)
     }
 
+    @inlinable
     package func append(bigEndian value: some FixedWidthInteger) {
         store(value.bigEndian)
     }
 
+    @inlinable
     package func append(littleEndian value: some FixedWidthInteger) {
         store(value.littleEndian)
     }
 
+    @inlinable
     package func append(_ view: ByteView) {
         Memory.copy(to: claim(view.count), from: view.start, count: view.count)
     }
 
+    @inlinable
     package func append(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { append(ByteView($0)) }
     }
@@ -86,6 +96,7 @@ package final class ByteWriter {
     }
 
     /// Overwrites bytes that were appended before, for lengths known only afterwards.
+    @inlinable
     package func replace(at offset: Int, bigEndian value: some FixedWidthInteger) {
         let size = value.bitWidth / 8
         precondition(offset >= 0 && offset <= count - size, "only written bytes can be replaced")
@@ -94,11 +105,13 @@ package final class ByteWriter {
         }
     }
 
-    private func store<Integer: FixedWidthInteger>(_ value: Integer) {
+    @inlinable
+    func store<Integer: FixedWidthInteger>(_ value: Integer) {
         claim(MemoryLayout<Integer>.size).storeBytes(of: value, as: Integer.self)
     }
 
-    private func grow(to needed: Int) {
+    @usableFromInline
+    func grow(to needed: Int) {
         var larger = capacity
         while larger < needed { larger *= 2 }
         capacity = larger

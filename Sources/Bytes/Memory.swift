@@ -1,6 +1,7 @@
 internal import Glibc
 
 /// The C library's memory calls, under one name each.
+@usableFromInline
 package enum Memory {
     /// An address that views of nothing point to: never read, never null.
     @inlinable
@@ -11,6 +12,7 @@ package enum Memory {
         return address
     }
 
+    @usableFromInline
     package static func areEqual(
         _ one: UnsafeRawPointer,
         _ other: UnsafeRawPointer,
@@ -19,6 +21,7 @@ package enum Memory {
         memcmp(one, other, count) == 0
     }
 
+    @usableFromInline
     package static func compare(
         _ one: UnsafeRawPointer,
         _ other: UnsafeRawPointer,

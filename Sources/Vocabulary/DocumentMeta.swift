@@ -1,19 +1,21 @@
 /// All that is known of one version of a document, but its key and its value.
+@usableFromInline
 package struct DocumentMeta: Hashable, Sendable {
-    package var seqno: Seqno
-    package var cas: CAS
+    @usableFromInline package var seqno: Seqno
+    @usableFromInline package var cas: CAS
     /// How often the document changed, across deletions: 1 for the first version.
-    package var revision: UInt64
+    @usableFromInline package var revision: UInt64
     /// The client's own 32 bits, kept as given.
-    package var flags: UInt32
+    @usableFromInline package var flags: UInt32
     /// Absolute seconds since 1970, or 0 for never; for a tombstone: when it was deleted.
-    package var expiry: UInt32
-    package var datatype: Datatype
+    @usableFromInline package var expiry: UInt32
+    @usableFromInline package var datatype: Datatype
     /// A tombstone: the document is gone, its metadata stays until purged.
-    package var isDeleted: Bool
+    @usableFromInline package var isDeleted: Bool
     /// The tombstone stems from an expiry, not from a client.
-    package var isExpired: Bool
+    @usableFromInline package var isExpired: Bool
 
+    @inlinable
     package init(
         seqno: Seqno = .zero,
         cas: CAS = .none,

@@ -4,8 +4,9 @@ package import Bytes
 ///
 /// A bucket's documents are dealt into vBuckets by key, and vBuckets are what moves between nodes.
 /// Clients compute the same number, so the formula is part of the wire contract.
+@usableFromInline
 package struct VBucketID: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let number: UInt16
+    @usableFromInline package let number: UInt16
 
     @inlinable
     package init(_ number: UInt16) {
@@ -18,7 +19,8 @@ package struct VBucketID: Hashable, Comparable, Sendable, CustomStringConvertibl
         number = UInt16(bits % UInt32(count))
     }
 
+    @inlinable
     package static func < (one: VBucketID, other: VBucketID) -> Bool { one.number < other.number }
 
-    package var description: String { "vb:\(number)" }
+    @usableFromInline package var description: String { "vb:\(number)" }
 }

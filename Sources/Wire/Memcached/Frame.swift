@@ -1,10 +1,11 @@
-package import Bytes
-package import Vocabulary
+public import Bytes
+public import Vocabulary
 
 /// The 24 bytes that open every frame, as three words.
 ///
 /// Three loads take the header out of the receive buffer; the fields are shifts of the words. It
 /// can be read before its body has come, because a body too large to keep is refused by header.
+@usableFromInline
 package struct FrameHeader: Equatable, Sendable {
     package static let byteCount = 24
 
@@ -12,7 +13,7 @@ package struct FrameHeader: Equatable, Sendable {
     @usableFromInline let shape: UInt64
     /// Body length and opaque.
     @usableFromInline let bodyAndOpaque: UInt64
-    package let casBits: UInt64
+    @usableFromInline package let casBits: UInt64
 
     /// Reads the first 24 bytes of `view`; the caller has seen that they are there.
     @inlinable
@@ -30,7 +31,7 @@ package struct FrameHeader: Equatable, Sendable {
     @inlinable package var opcodeByte: UInt8 { UInt8(truncatingIfNeeded: shape >> 48) }
 
     /// Nil for a number that is no command.
-    package var opcode: Opcode? { Opcode(rawValue: opcodeByte) }
+    @usableFromInline package var opcode: Opcode? { Opcode(rawValue: opcodeByte) }
 
     /// In flexible framing the two bytes of the key length are two lengths of one byte each.
     @inlinable package var isFlex: Bool { magicByte & 0xef == 0x08 }
@@ -77,9 +78,10 @@ package struct FrameHeader: Equatable, Sendable {
 }
 
 /// What an answer must repeat of its request, and all that a parked request needs to keep of it.
+@usableFromInline
 package struct ReplyTo: Equatable, Sendable {
-    package let opcodeByte: UInt8
-    package let opaque: UInt32
+    @usableFromInline package let opcodeByte: UInt8
+    @usableFromInline package let opaque: UInt32
 
     @inlinable
     package init(opcodeByte: UInt8, opaque: UInt32) {
@@ -98,8 +100,9 @@ package struct ReplyTo: Equatable, Sendable {
 ///
 /// - Made by `FrameDecoder` only, which has seen that all parts lie within the bytes that came.
 /// - Borrows the receive buffer, and is gone with it.
+@usableFromInline
 package struct Frame {
-    package let header: FrameHeader
+    @usableFromInline package let header: FrameHeader
     @usableFromInline let start: UnsafeRawPointer
 
     @inlinable

@@ -1,4 +1,4 @@
-package import Bytes
+public import Bytes
 internal import Vocabulary
 
 /// Finds whole frames in a stream, refuses nonsense; copies nothing and allocates nothing.
@@ -9,7 +9,9 @@ internal import Vocabulary
 ///
 /// - Total: any bytes give an outcome, none crash.
 /// - A frame that is returned lies within the view, and so do its four parts.
+@usableFromInline
 package struct FrameDecoder: Sendable {
+    @usableFromInline
     package enum Outcome {
         /// Fewer than `needed` bytes are here; 24 until the header is complete.
         case incomplete(needed: Int)
@@ -21,6 +23,7 @@ package struct FrameDecoder: Sendable {
         case nonsense(Nonsense)
     }
 
+    @usableFromInline
     package enum Nonsense: Equatable, Sendable {
         /// No frame begins with this byte: close without an answer.
         case magic(UInt8)

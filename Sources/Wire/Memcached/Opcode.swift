@@ -2,6 +2,7 @@
 ///
 /// An enum, so that a dispatcher switches through one jump table; a byte that is no command has no
 /// `Opcode`, and the frame's `opcodeByte` is what an answer echoes.
+@usableFromInline
 package enum Opcode: UInt8, CaseIterable, Sendable {
     case get = 0x00
     case set = 0x01
@@ -113,6 +114,7 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
 
 extension Opcode {
     /// The same command, but one that always answers; itself where it does so already.
+    @inlinable
     package var loud: Opcode {
         switch self {
         case .getQuiet: .get
@@ -138,11 +140,12 @@ extension Opcode {
     }
 
     /// Answers only what the client could not foresee: a read its hit, a write its error.
-    package var isQuiet: Bool { loud != self }
+    @inlinable package var isQuiet: Bool { loud != self }
 
     /// Changes a document, so it needs an active vBucket and may ask for durability.
     ///
     /// A lock is none: it changes no document, though it draws a new CAS.
+    @inlinable
     package var isMutation: Bool {
         switch loud {
         case .set, .add, .replace, .delete, .increment, .decrement, .append, .prepend, .touch,

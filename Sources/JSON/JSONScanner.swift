@@ -1,0 +1,153 @@
+internal import Bytes
+
+/// A cursor that reads the tokens of JSON (RFC 8259), byte by byte and without memory.
+///
+/// It backs the validator where simdjson does not decide, and the reader of small files.
+struct JSONScanner {
+    let view: ByteView
+    private(set) var offset = 0
+
+    init(_ view: ByteView) {
+        self.view = view
+    }
+
+    var isAtEnd: Bool { offset == view.count }
+
+    /// The next byte, or 0 at the end: a NUL begins no token, so nobody mistakes it for one.
+    var peek: UInt8 { offset < view.count ? view[offset] : 0 }
+
+    mutating func skipBlank() {
+        while offset < view.count, JSONScanner.isBlank(view[offset]) { offset += 1 }
+    }
+
+    static func isBlank(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
+    }
+
+    /// Steps over `byte` if it is next.
+    mutating func take(_ byte: Unicode.Scalar) -> Bool {
+        guard peek == UInt8(ascii: byte), !isAtEnd else { return false }
+        offset += 1
+        return true
+    }
+
+    mutating func take(literal: StaticString) -> Bool {
+        let count = literal.utf8CodeUnitCount
+        guard view.count - offset >= count,
+            view.slice(offset, count).equals(ByteView(start: literal.utf8Start, count: count))
+        else { return false }
+        offset += count
+        return true
+    }
+
+    /// `-`, digits without a leading zero, a fraction, an exponent.
+    mutating func takeNumber() -> Bool {
+        _ = take("-")
+        if !take("0"), takeDigits() == 0 { return false }
+        if take("."), takeDigits() == 0 { return false }
+        guard peek | 0x20 == UInt8(ascii: "e") else { return true }
+        offset += 1
+        if !take("+") { _ = take("-") }
+        return takeDigits() > 0
+    }
+
+    private mutating func takeDigits() -> Int {
+        let first = offset
+        while offset < view.count, view[offset] &- UInt8(ascii: "0") < 10 { offset += 1 }
+        return offset - first
+    }
+
+    /// A string with its quotes; its content may be read by `JSONText` afterwards.
+    mutating func takeString() -> Bool {
+        guard take("\"") else { return false }
+        while true {
+            skipPlain()
+            guard offset < view.count else { return false }
+            switch view[offset] {
+            case UInt8(ascii: "\""):
+                offset += 1
+                return true
+            case UInt8(ascii: "\\"):
+                guard takeEscape() else { return false }
+            case 0x80...:
+                guard takeMultibyte() else { return false }
+            case ..<0x20: return false
+            default: offset += 1
+            }
+        }
+    }
+
+    /// Steps over eight bytes at a time while none of them is a quote, a backslash, a control
+    /// character or beyond ASCII.
+    private mutating func skipPlain() {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        while view.count - offset >= 8 {
+            let word = view.littleEndian(at: offset, as: UInt64.self)
+            let quote = word ^ (ones &* 0x22)
+            let backslash = word ^ (ones &* 0x5c)
+            // The highest bit of a byte is set where the byte is 0 (or, in the third, below 0x20).
+            let special =
+                ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash)
+                | ((word &- (ones &* 0x20)) & ~word) | word
+            guard special & (ones &* 0x80) == 0 else { return }
+            offset += 8
+        }
+    }
+
+    private mutating func takeEscape() -> Bool {
+        offset += 1
+        let byte = peek
+        offset = min(offset + 1, view.count)
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"),
+            UInt8(ascii: "f"), UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+            return true
+        case UInt8(ascii: "u"):
+            guard view.count - offset >= 4 else { return false }
+            for place in offset..<offset + 4 where JSONScanner.hexDigit(view[place]) == nil {
+                return false
+            }
+            offset += 4
+            return true
+        default: return false
+        }
+    }
+
+    static func hexDigit(_ byte: UInt8) -> UInt16? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt16(byte - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt16(byte - UInt8(ascii: "a") + 10)
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt16(byte - UInt8(ascii: "A") + 10)
+        default: nil
+        }
+    }
+
+    /// One well-formed sequence of two to four bytes (Unicode, table 3-7).
+    private mutating func takeMultibyte() -> Bool {
+        let first = view[offset]
+        let count =
+            switch first {
+            case 0xc2...0xdf: 2
+            case 0xe0...0xef: 3
+            case 0xf0...0xf4: 4
+            default: 0
+            }
+        guard count > 0, view.count - offset >= count else { return false }
+        let second = view[offset + 1]
+        let isSecondValid =
+            switch first {
+            case 0xe0: 0xa0...0xbf ~= second
+            case 0xed: 0x80...0x9f ~= second
+            case 0xf0: 0x90...0xbf ~= second
+            case 0xf4: 0x80...0x8f ~= second
+            default: 0x80...0xbf ~= second
+            }
+        guard isSecondValid else { return false }
+        for place in offset + 2..<max(offset + count, offset + 2)
+        where view[place] & 0xc0 != 0x80 {
+            return false
+        }
+        offset += count
+        return true
+    }
+}

@@ -1,0 +1,170 @@
+package import Bytes
+
+/// Writes JSON text, for cluster maps, REST answers and dumps.
+///
+/// - Brackets balance, because they are opened and closed around a closure; commas place themselves.
+/// - The text is UTF-8 without blanks. Ill-formed bytes are repaired, so it is always valid.
+package struct JSONWriter {
+    package let output: ByteWriter
+    private var needsComma = false
+
+    package init(_ output: ByteWriter) {
+        self.output = output
+    }
+
+    /// The text that `body` writes.
+    package static func text(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter(ByteWriter())
+        body(&writer)
+        return writer.output.bytes
+    }
+
+    // MARK: Brackets
+
+    package mutating func object(_ body: (inout JSONWriter) -> Void) {
+        bracket("{", "}", body)
+    }
+
+    package mutating func array(_ body: (inout JSONWriter) -> Void) {
+        bracket("[", "]", body)
+    }
+
+    package mutating func object(_ name: String, _ body: (inout JSONWriter) -> Void) {
+        self.name(name)
+        object(body)
+    }
+
+    package mutating func array(_ name: String, _ body: (inout JSONWriter) -> Void) {
+        self.name(name)
+        array(body)
+    }
+
+    /// A member's name; one value must follow.
+    package mutating func name(_ name: String) {
+        separate()
+        appendQuoted(name)
+        output.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    // MARK: Values
+
+    package mutating func value(_ text: String) {
+        separate()
+        appendQuoted(text)
+    }
+
+    /// Text that may be ill-formed: a key, for instance.
+    package mutating func value(utf8 text: ByteView) {
+        value(text.text)
+    }
+
+    package mutating func value(_ number: some BinaryInteger) {
+        separate()
+        output.append(text: String(number))
+    }
+
+    /// JSON has no infinity and no NaN: they become null.
+    package mutating func value(_ number: Double) {
+        guard number.isFinite else { return null() }
+        separate()
+        output.append(text: "\(number)")
+    }
+
+    package mutating func value(_ claim: Bool) {
+        separate()
+        if claim { output.append("true") } else { output.append("false") }
+    }
+
+    package mutating func null() {
+        separate()
+        output.append("null")
+    }
+
+    /// A value that is JSON already.
+    package mutating func raw(_ json: ByteView) {
+        separate()
+        output.append(json)
+    }
+
+    // MARK: Members
+
+    package mutating func member(_ name: String, _ text: String) {
+        self.name(name)
+        value(text)
+    }
+
+    package mutating func member(_ name: String, _ number: some BinaryInteger) {
+        self.name(name)
+        value(number)
+    }
+
+    package mutating func member(_ name: String, _ number: Double) {
+        self.name(name)
+        value(number)
+    }
+
+    package mutating func member(_ name: String, _ claim: Bool) {
+        self.name(name)
+        value(claim)
+    }
+
+    package mutating func member(_ name: String, raw json: ByteView) {
+        self.name(name)
+        raw(json)
+    }
+
+    // MARK: Inside
+
+    private mutating func separate() {
+        if needsComma { output.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func bracket(
+        _ opening: Unicode.Scalar,
+        _ closing: Unicode.Scalar,
+        _ body: (inout JSONWriter) -> Void
+    ) {
+        separate()
+        output.append(UInt8(ascii: opening))
+        needsComma = false
+        body(&self)
+        output.append(UInt8(ascii: closing))
+        needsComma = true
+    }
+
+    private func appendQuoted(_ text: String) {
+        var text = text
+        output.append(UInt8(ascii: "\""))
+        text.withUTF8 { appendEscaped(ByteView(UnsafeRawBufferPointer($0))) }
+        output.append(UInt8(ascii: "\""))
+    }
+
+    /// Copies runs of plain bytes, and escapes what JSON does not allow as it is.
+    private func appendEscaped(_ utf8: ByteView) {
+        var plain = 0
+        for offset in 0..<utf8.count {
+            let byte = utf8[offset]
+            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else {
+                continue
+            }
+            output.append(utf8.slice(plain, offset - plain))
+            plain = offset + 1
+            switch byte {
+            case UInt8(ascii: "\""): output.append("\\\"")
+            case UInt8(ascii: "\\"): output.append("\\\\")
+            case 0x08: output.append("\\b")
+            case 0x09: output.append("\\t")
+            case 0x0a: output.append("\\n")
+            case 0x0c: output.append("\\f")
+            case 0x0d: output.append("\\r")
+            default:
+                output.append(byte < 0x10 ? "\\u000" : "\\u001")
+                let digit = byte & 0x0f
+                output.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+            }
+        }
+        output.append(utf8.dropFirst(plain))
+    }
+}

@@ -1,0 +1,35 @@
+#ifndef DIVAN_CSIMDJSON_H
+#define DIVAN_CSIMDJSON_H
+
+// simdjson behind plain C: no template, no exception and no C++ type crosses this line.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct divan_json divan_json;
+
+enum {
+  divan_json_no = 0,
+  divan_json_yes = 1,
+  // simdjson is stricter than JSON about numbers beyond 64 bits and lone surrogates, and may be out
+  // of memory: ask somebody else.
+  divan_json_undecided = 2,
+};
+
+// A parser that takes documents of at most `bytes_max` bytes and nesting of `depth_max`; null where
+// there is no memory. One thread at a time.
+divan_json *divan_json_create(size_t bytes_max, size_t depth_max);
+void divan_json_destroy(divan_json *json);
+
+// Whether the bytes are one JSON text in UTF-8. They need no padding: they are copied.
+int divan_json_validate(divan_json *json, const void *bytes, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

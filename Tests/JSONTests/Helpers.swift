@@ -1,0 +1,7 @@
+import Bytes
+
+extension Array where Element == UInt8 {
+    func withView<Result>(_ body: (ByteView) throws -> Result) rethrows -> Result {
+        try withUnsafeBytes { try body(ByteView($0)) }
+    }
+}
