@@ -13,6 +13,7 @@ let plan = """
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
     machines   Engine             Bytes Vocabulary
+    platforms  LinuxPlatform      Bytes Seams CLinux
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -36,6 +37,7 @@ let homes = ["divan-cluster": "cluster/Launcher", "divan-bench": "benchmarks/Dri
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
 let sourceLibraries: [String: [LinkerSetting]] = [
+    "CLinux": [],
     "CPrefetch": [],
     "CSimdjson": [.linkedLibrary("simdjson")],
 ]
@@ -132,6 +134,7 @@ let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
+    ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
 ]
 
 targets += tests.map { test in
