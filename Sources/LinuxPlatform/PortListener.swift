@@ -113,8 +113,10 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             }
             switch errno {
             case EAGAIN, EWOULDBLOCK: return
-            case EMFILE, ENFILE, ENOBUFS, ENOMEM: return pause(errno)
-            default: continue  // This one connection failed before we came to it.
+            // This one connection failed before we came to it.
+            case ECONNABORTED, EINTR, EPERM, EPROTO, ENETDOWN, ENETUNREACH, EHOSTUNREACH:
+                continue
+            default: return pause(errno)
             }
         }
     }
@@ -138,7 +140,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         }
     }
 
-    /// Out of descriptors: the socket stays ready, so without a pause the loop would spin.
+    /// Out of descriptors, most likely: the socket stays ready, so the loop would spin otherwise.
     private func pause(_ code: Int32) {
         guard let watched = slot else { return }
         let now = LinuxClock.waitingNanoseconds()
@@ -146,7 +148,8 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             complainedAt = now
             loop.trace.warning(
                 "network",
-                "accepting pauses: \(SystemError.text(code)); raise the limit of open files"
+                "accepting pauses: \(SystemError.text(code)); "
+                    + "if files run out, raise the limit of open files"
             )
         }
         loop.rewatch(descriptor, slot: watched, events: 0)

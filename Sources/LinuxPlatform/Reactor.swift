@@ -123,7 +123,9 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     /// Has the loop look at what was asked of a connection.
     func request(_ asked: SocketConnection.Requests, of connection: SocketConnection) {
         lock.acquire()
-        if connection.requests.isEmpty { mailbox.connections.append(connection) }
+        if connection.requests.isEmpty && !mailbox.isStopping {
+            mailbox.connections.append(connection)
+        }
         connection.requests.formUnion(asked)
         releaseAndWake()
     }

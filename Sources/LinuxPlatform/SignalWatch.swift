@@ -1,10 +1,11 @@
+internal import CLinux
 internal import Glibc
 
 /// Calls back when the process is asked to end, on a thread of its own, where everything is allowed.
 ///
-/// The signals are blocked in the thread that makes the watch and in all threads it starts later,
-/// so make it first in `main`. A child process inherits the blocking unless it is started with a
-/// signal mask of its own.
+/// The signal handler writes a byte into a pipe and the thread reads it: unlike a blocked signal
+/// this does not depend on who started threads before, and child processes inherit nothing. A
+/// process has one watch, for its whole life.
 package final class SignalWatch: Sendable {
     /// The signals that ask a server to end.
     package static let endings = [SIGTERM, SIGINT]
@@ -16,16 +17,12 @@ package final class SignalWatch: Sendable {
         _ signals: [Int32] = SignalWatch.endings,
         received: @escaping @Sendable (Int32) -> Void
     ) {
-        var mask = sigset_t()
-        sigemptyset(&mask)
-        for signal in signals { sigaddset(&mask, signal) }
-        let watched = mask
-        pthread_sigmask(SIG_BLOCK, &mask, nil)
+        let pipe = divan_signal_pipe(signals, Int32(signals.count))
+        precondition(pipe >= 0, "a process watches its signals once: error \(errno)")
         thread = SystemThread("signals") {
-            var watched = watched
             while true {
-                var signal: Int32 = 0
-                if sigwait(&watched, &signal) == 0 { received(signal) }
+                var number: UInt8 = 0
+                if read(pipe, &number, 1) == 1 { received(Int32(number)) }
             }
         }
     }

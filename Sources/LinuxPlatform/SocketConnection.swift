@@ -169,8 +169,9 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             handOver(view, isShared: true, isWake: false)
         } else {
             guard growInput() else { return }
+            // A megabyte at a time: others wait while the kernel copies.
             guard let place = input.free.baseAddress,
-                let count = take(into: place, input.free.count)
+                let count = take(into: place, min(1 << 20, input.free.count))
             else { return }
             input.extend(by: count)
             // Until a frame whose length is known is whole there is nothing to say about it.

@@ -2,12 +2,16 @@
 
 #include "CLinux.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(struct divan_event) == sizeof(struct epoll_event), "the kernel's layout");
 _Static_assert(
@@ -57,5 +61,27 @@ int divan_processors(void) {
 }
 
 void divan_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+static int signal_pipe[2] = {-1, -1};
+
+static void write_signal(int number) {
+  int saved = errno;
+  unsigned char byte = (unsigned char)number;
+  // The pipe does not block; when it is full, the reader has more than enough to wake up for.
+  ssize_t written = write(signal_pipe[1], &byte, 1);
+  (void)written;
+  errno = saved;
+}
+
+int divan_signal_pipe(const int *signals, int count) {
+  if (signal_pipe[0] >= 0 || pipe2(signal_pipe, O_CLOEXEC) != 0) { return -1; }
+  if (fcntl(signal_pipe[1], F_SETFL, O_NONBLOCK) != 0) { return -1; }
+  struct sigaction action = {.sa_handler = write_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  for (int place = 0; place < count; place += 1) {
+    if (sigaction(signals[place], &action, NULL) != 0) { return -1; }
+  }
+  return signal_pipe[0];
+}
 
 ptrdiff_t divan_random(void *bytes, size_t count) { return getrandom(bytes, count, 0); }

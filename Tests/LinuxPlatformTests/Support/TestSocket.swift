@@ -3,7 +3,7 @@ import Seams
 import Testing
 
 /// A plain blocking client, as far from the reactor's code as can be.
-final class TestSocket {
+final class TestSocket: Sendable {
     let descriptor: Int32
 
     init(to address: SocketAddress, receiveBufferBytes: Int32? = nil) throws {

@@ -40,6 +40,11 @@ int divan_accept(int listener, void *peer, uint32_t *length);
 int divan_processors(void);
 // Names the calling thread; Linux keeps 15 bytes.
 void divan_name_thread(const char *name);
+
+// Has these signals write their number as one byte into a pipe; returns the end to read
+// from. Once a process: a second call returns -1.
+int divan_signal_pipe(const int *signals, int count);
+
 // Up to `count` (at most 256) random bytes; how many it wrote, or -1.
 ptrdiff_t divan_random(void *bytes, size_t count);
 
