@@ -14,6 +14,7 @@ let plan = """
     codecs     Wire               Bytes Vocabulary
     codecs     JSON               Bytes CSimdjson
     machines   Engine             Bytes Vocabulary
+    platforms  LinuxPlatform      Bytes Seams CLinux
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -37,6 +38,7 @@ let homes = ["divan-cluster": "cluster/Launcher", "divan-bench": "benchmarks/Dri
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
 let sourceLibraries: [String: [LinkerSetting]] = [
+    "CLinux": [],
     "CPrefetch": [],
     "CSimdjson": [.linkedLibrary("simdjson")],
 ]
@@ -134,6 +136,7 @@ let tests: [(name: String, uses: [String])] = [
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes"]),
+    ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
 ]
 
 targets += tests.map { test in

@@ -6,6 +6,11 @@ package import Bytes
 /// appended, in one go. The handler is pure but for what it shares: no sockets, no waiting. That
 /// same call is what the simulator and the fuzzer make.
 package protocol Network: Sendable {
+    /// When memory that connection handlers may be looking at can be freed.
+    var quiescence: Quiescence { get }
+    /// The lane on which a reactor runs other people's work between its connections: for timers and
+    /// for state that belongs to one reactor. Only the platform stops it.
+    func lane(ofReactor index: Int) -> any Lane
     /// Claims `address` and serves it on all reactors.
     ///
     /// The port is claimed without sharing first, so that port 0 gets one number for all reactors

@@ -1,0 +1,203 @@
+internal import Bytes
+internal import CLinux
+internal import Glibc
+package import Seams
+
+/// The file system: directories, small files replaced whole, and the lock of a data directory.
+///
+/// - `replace` and `rename` have reached the disk when they return: the file and its directory are
+///   fsynced. After a crash a `NAME.tmp` may be left over; the next `replace` overwrites it.
+/// - A lock is held as long as this disk lives, which is as long as the process does; the kernel
+///   drops it even after `kill -9`.
+package final class LinuxDisk: Disk {
+    private let locks = Guarded<[Int32]>([])
+    /// One `replace` at a time: two of the same file would write into one temporary file.
+    private let replacing = Lock()
+
+    package init() {}
+
+    deinit {
+        locks.withLock { for descriptor in $0 { Glibc.close(descriptor) } }
+        replacing.destroy()
+    }
+
+    package var vfsName: String? { nil }
+
+    package func createDirectory(_ path: String) throws(DiskError) {
+        if mkdir(path, 0o750) == 0 { return try syncParent(of: path) }
+        switch errno {
+        case EEXIST:
+            guard LinuxDisk.isDirectory(path) else {
+                throw SystemError.disk(ENOTDIR, "create the directory", path)
+            }
+        case ENOENT where !LinuxDisk.parent(of: path).isEmpty:
+            try createDirectory(LinuxDisk.parent(of: path))
+            guard mkdir(path, 0o750) == 0 || errno == EEXIST else {
+                throw SystemError.disk(errno, "create the directory", path)
+            }
+            try syncParent(of: path)
+        case let code:
+            throw SystemError.disk(code, "create the directory", path)
+        }
+    }
+
+    package func list(_ path: String) throws(DiskError) -> [String] {
+        guard let directory = opendir(path) else {
+            if errno == ENOENT { return [] }
+            throw SystemError.disk(errno, "list", path)
+        }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(directory) else { break }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+                tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != "." && name != ".." { names.append(name) }
+        }
+        guard errno == 0 else { throw SystemError.disk(errno, "list", path) }
+        return names.sorted()
+    }
+
+    package func read(_ path: String) throws(DiskError) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            throw SystemError.disk(errno, "read", path)
+        }
+        defer { Glibc.close(descriptor) }
+        var content: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            if count < 0 && errno == EINTR { continue }
+            guard count >= 0 else { throw SystemError.disk(errno, "read", path) }
+            if count == 0 { return content }
+            content.append(contentsOf: chunk[..<count])
+        }
+    }
+
+    package func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
+        replacing.acquire()
+        defer { replacing.release() }
+        let temporary = path + ".tmp"
+        do throws(DiskError) {
+            try write(bytes, to: temporary)
+            guard Glibc.rename(temporary, path) == 0 else {
+                throw SystemError.disk(errno, "replace", path)
+            }
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+        try syncParent(of: path)
+    }
+
+    package func rename(_ path: String, to newPath: String) throws(DiskError) {
+        guard Glibc.rename(path, newPath) == 0 else {
+            throw SystemError.disk(errno, "rename to \(newPath) the path", path)
+        }
+        try syncParent(of: newPath)
+        if LinuxDisk.parent(of: path) != LinuxDisk.parent(of: newPath) {
+            try syncParent(of: path)
+        }
+    }
+
+    package func remove(_ path: String) throws(DiskError) {
+        guard unlink(path) != 0 else { return try syncParent(of: path) }
+        switch errno {
+        case ENOENT: return
+        case EISDIR: break
+        case let code: throw SystemError.disk(code, "remove", path)
+        }
+        for name in try list(path) { try remove(path + "/" + name) }
+        guard rmdir(path) == 0 || errno == ENOENT else {
+            throw SystemError.disk(errno, "remove", path)
+        }
+        try syncParent(of: path)
+    }
+
+    package func claim(_ path: String) throws(DiskError) -> Bool {
+        let file = path + "/lock"
+        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
+        guard descriptor >= 0 else { throw SystemError.disk(errno, "lock", file) }
+        // Not fcntl: its locks vanish when anything in this process closes the same file.
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            let code = errno
+            if code == EINTR { continue }
+            Glibc.close(descriptor)
+            if code == EWOULDBLOCK { return false }
+            throw SystemError.disk(code, "lock", file)
+        }
+        // For the operator who wonders who it is; nothing depends on it.
+        let note = Array("\(getpid())\n".utf8)
+        if ftruncate(descriptor, 0) == 0 { _ = pwrite(descriptor, note, note.count, 0) }
+        locks.withLock { $0.append(descriptor) }
+        return true
+    }
+
+    package func size(_ path: String) throws(DiskError) -> UInt64 {
+        var status = stat()
+        guard lstat(path, &status) == 0 else {
+            if errno == ENOENT { return 0 }
+            throw SystemError.disk(errno, "measure", path)
+        }
+        guard status.st_mode & S_IFMT == S_IFDIR else { return UInt64(status.st_size) }
+        var sum: UInt64 = 0
+        for name in try list(path) { sum += try size(path + "/" + name) }
+        return sum
+    }
+
+    package func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else {
+            throw SystemError.disk(errno, "measure the file system of", path)
+        }
+        let unit = UInt64(status.f_frsize)
+        return (free: UInt64(status.f_bavail) * unit, total: UInt64(status.f_blocks) * unit)
+    }
+
+    private func write(_ bytes: [UInt8], to path: String) throws(DiskError) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
+        guard descriptor >= 0 else { throw SystemError.disk(errno, "write", path) }
+        defer { Glibc.close(descriptor) }
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes { buffer in
+                buffer.baseAddress.map {
+                    Glibc.write(descriptor, $0 + written, buffer.count - written)
+                } ?? 0
+            }
+            if count < 0 && errno == EINTR { continue }
+            guard count >= 0 else { throw SystemError.disk(errno, "write", path) }
+            written += count
+        }
+        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "write", path) }
+    }
+
+    /// A name is durable only once its directory is.
+    private func syncParent(of path: String) throws(DiskError) {
+        let parent = LinuxDisk.parent(of: path)
+        let directory = parent.isEmpty ? (path.hasPrefix("/") ? "/" : ".") : parent
+        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw SystemError.disk(errno, "open", directory) }
+        defer { Glibc.close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "sync", directory) }
+    }
+
+    private static func isDirectory(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// What stands before the last component; empty where there is nothing.
+    private static func parent(of path: String) -> String {
+        var trimmed = path[...]
+        while trimmed.count > 1 && trimmed.last == "/" { trimmed.removeLast() }
+        guard let slash = trimmed.lastIndex(of: "/") else { return "" }
+        var parent = trimmed[..<slash]
+        while parent.last == "/" { parent.removeLast() }
+        return String(parent)
+    }
+}

@@ -1,0 +1,81 @@
+internal import Glibc
+internal import Seams
+
+/// The operating system's error numbers as sentences for an operator.
+enum SystemError {
+    /// What the C library calls an error, with its number for searching.
+    static func text(_ code: Int32) -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        let isKnown = strerror_r(code, &buffer, buffer.count) == 0
+        let bytes = buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+        let text = isKnown ? String(decoding: bytes, as: UTF8.self) : ""
+        return text.isEmpty ? "error \(code)" : "\(text), error \(code)"
+    }
+
+    static func disk(_ code: Int32, _ attempt: String, _ path: String) -> DiskError {
+        let kind: DiskError.Code
+        let reason: String
+        switch code {
+        case ENOSPC:
+            kind = .full
+            reason = "the file system has no space left; free some or move the data directory"
+        case EDQUOT:
+            kind = .full
+            reason = "the disk quota of user \(geteuid()) is used up; raise it or free some space"
+        case EACCES, EPERM:
+            kind = .denied
+            reason = "user \(geteuid()) has no permission; change the owner or the mode of the path"
+        case EROFS:
+            kind = .denied
+            reason = "the file system is mounted read-only; remount it or choose another directory"
+        case ENOENT:
+            kind = .missing
+            reason = "there is no such file or directory"
+        case ENOTDIR, EEXIST:
+            kind = .notADirectory
+            reason = "something that is not a directory stands in the way"
+        case EIO:
+            kind = .failed
+            reason = "the device reported an input/output error; look at the kernel's log"
+        default:
+            kind = .failed
+            reason = text(code)
+        }
+        return DiskError(
+            code: kind,
+            path: path,
+            description: "cannot \(attempt) \(path): \(reason)"
+        )
+    }
+
+    static func network(_ code: Int32, _ attempt: String, _ address: SocketAddress) -> NetworkError
+    {
+        let kind: NetworkError.Code
+        let reason: String
+        switch code {
+        case EADDRINUSE:
+            kind = .addressInUse
+            reason =
+                "another process has this port (perhaps another divan-server); "
+                + "stop that one or choose another port"
+        case EADDRNOTAVAIL:
+            kind = .addressNotAvailable
+            reason = "this machine has no such address; choose one of its own"
+        case EACCES, EPERM:
+            kind = .permissionDenied
+            reason =
+                "user \(geteuid()) may not use this port; choose one above 1023 or grant "
+                + "CAP_NET_BIND_SERVICE"
+        case ECONNREFUSED:
+            kind = .refused
+            reason = "nobody listens there; start the server or correct the address"
+        case ETIMEDOUT:
+            kind = .other
+            reason = "no answer came in time; check the address and the firewalls in between"
+        default:
+            kind = .other
+            reason = text(code)
+        }
+        return NetworkError(code: kind, description: "cannot \(attempt) \(address): \(reason)")
+    }
+}

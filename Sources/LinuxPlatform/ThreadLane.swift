@@ -1,0 +1,98 @@
+package import Seams
+
+/// A lane that is a thread of its own.
+///
+/// - Posting wakes the thread only when it is asleep; an idle lane wakes nobody.
+/// - Work posted after `stop` began is dropped: whoever stops a lane has stopped its posters.
+package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its monitor is the proof
+    package let name: String
+    private let monitor = Monitor()
+    private var queue = WorkQueue()
+    private var isAsleep = false
+    private var isStopping = false
+    private var thread: SystemThread?
+
+    package init(_ name: String) {
+        self.name = name
+        monitor.acquire()
+        thread = SystemThread(name) { self.run() }
+        monitor.release()
+    }
+
+    package func post(_ work: @escaping @Sendable () -> Void) {
+        monitor.acquire()
+        defer { monitor.release() }
+        guard !isStopping else { return }
+        queue.post(work)
+        wakeIfAsleep()
+    }
+
+    @discardableResult
+    package func post(
+        after nanoseconds: UInt64,
+        _ work: @escaping @Sendable () -> Void
+    ) -> LaneTimer {
+        let deadline = LinuxClock.waitingNanoseconds() + nanoseconds
+        monitor.acquire()
+        defer { monitor.release() }
+        guard !isStopping else { return LaneTimer {} }
+        let number = queue.post(at: deadline, work)
+        if queue.nextDeadline() == deadline { wakeIfAsleep() }
+        return LaneTimer { [weak self] in self?.cancel(number) }
+    }
+
+    package func stop() {
+        monitor.acquire()
+        isStopping = true
+        wakeIfAsleep()
+        let joining = thread
+        thread = nil
+        monitor.release()
+        joining?.join()
+    }
+
+    private func cancel(_ number: UInt64) {
+        monitor.acquire()
+        defer { monitor.release() }
+        queue.cancel(number)
+    }
+
+    private func wakeIfAsleep() {
+        guard isAsleep else { return }
+        isAsleep = false
+        monitor.signal()
+    }
+
+    private func run() {
+        monitor.acquire()
+        while true {
+            if let work = queue.next(now: LinuxClock.waitingNanoseconds()) {
+                monitor.release()
+                work()
+                monitor.acquire()
+            } else if isStopping {
+                break
+            } else {
+                isAsleep = true
+                monitor.wait(until: queue.nextDeadline())
+                isAsleep = false
+            }
+        }
+        // Timers that will never run may hold the last reference to something that ends a lane.
+        let dropped = queue
+        queue = WorkQueue()
+        monitor.release()
+        _ = dropped
+    }
+}
+
+/// Makes lanes that are threads.
+package struct LinuxLanes: LaneFactory {
+    package let reactorCount: Int
+
+    package init(reactorCount: Int) {
+        self.reactorCount = reactorCount
+    }
+
+    package func makeLane(_ name: String) -> any Lane { ThreadLane(name) }
+}

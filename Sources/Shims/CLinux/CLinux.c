@@ -1,0 +1,87 @@
+#define _GNU_SOURCE
+
+#include "CLinux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct divan_event) == sizeof(struct epoll_event), "the kernel's layout");
+_Static_assert(
+    offsetof(struct divan_event, token) == offsetof(struct epoll_event, data),
+    "the kernel's layout"
+);
+
+const uint32_t divan_event_in = EPOLLIN;
+const uint32_t divan_event_out = EPOLLOUT;
+const uint32_t divan_event_error = EPOLLERR;
+const uint32_t divan_event_hang_up = EPOLLHUP;
+const uint32_t divan_event_read_hang_up = EPOLLRDHUP;
+const uint32_t divan_event_edge = EPOLLET;
+
+int divan_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+int divan_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = events, .data = {.u64 = token}};
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+int divan_epoll_change(int epoll, int descriptor, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = events, .data = {.u64 = token}};
+  return epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event);
+}
+
+int divan_epoll_wait(int epoll, struct divan_event *events, int capacity, int milliseconds) {
+  return epoll_wait(epoll, (struct epoll_event *)events, capacity, milliseconds);
+}
+
+int divan_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+int divan_socket(int family) {
+  return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+int divan_accept(int listener, void *peer, uint32_t *length) {
+  return accept4(listener, peer, length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+int divan_processors(void) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) { return 1; }
+  int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+void divan_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+static int signal_pipe[2] = {-1, -1};
+
+static void write_signal(int number) {
+  int saved = errno;
+  unsigned char byte = (unsigned char)number;
+  // The pipe does not block; when it is full, the reader has more than enough to wake up for.
+  ssize_t written = write(signal_pipe[1], &byte, 1);
+  (void)written;
+  errno = saved;
+}
+
+int divan_signal_pipe(const int *signals, int count) {
+  if (signal_pipe[0] >= 0 || pipe2(signal_pipe, O_CLOEXEC) != 0) { return -1; }
+  if (fcntl(signal_pipe[1], F_SETFL, O_NONBLOCK) != 0) { return -1; }
+  struct sigaction action = {.sa_handler = write_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  for (int place = 0; place < count; place += 1) {
+    if (sigaction(signals[place], &action, NULL) != 0) { return -1; }
+  }
+  return signal_pipe[0];
+}
+
+ptrdiff_t divan_random(void *bytes, size_t count) { return getrandom(bytes, count, 0); }

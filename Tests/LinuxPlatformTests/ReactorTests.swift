@@ -1,0 +1,198 @@
+import Bytes
+import LinuxPlatform
+import Seams
+import Testing
+
+/// Loopback, any port.
+let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
+
+/// Requests and replies over real sockets.
+@Suite struct ReactorTests {
+    let trace = TestTrace()
+
+    func network(
+        _ reactors: Int = 2,
+        _ limits: ReactorLimits = ReactorLimits()
+    ) -> ReactorNetwork {
+        ReactorNetwork(reactors: reactors, limits: limits, trace: trace)
+    }
+
+    @Test func bytesComeBack() throws {
+        let network = network()
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let client = try TestSocket(to: listener.address)
+        for text in ["divan", "a second time", String(repeating: "x", count: 100_000)] {
+            try client.send(Array(text.utf8))
+            #expect(client.receive(text.utf8.count) == Array(text.utf8))
+        }
+    }
+
+    @Test func aFrameIsHandledHoweverItIsCut() throws {
+        let network = network()
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo) }
+        let client = try TestSocket(to: listener.address)
+        let frame = Frames.frame(Array(0..<200))
+        for cut in [1, 3, 4, 5, 100, 203] {
+            try client.send(Array(frame.prefix(cut)))
+            usleepShortly()
+            try client.send(Array(frame.dropFirst(cut)))
+            #expect(client.receive(frame.count) == frame)
+        }
+        for byte in frame { try client.send([byte]) }
+        #expect(client.receive(frame.count) == frame)
+    }
+
+    @Test func aMessageOf20MiBPassesBothWays() throws {
+        let network = network()
+        defer { network.stop() }
+        let calls = Signal<Int>()
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, output in
+                calls.send(input.count)
+                return Frames.echo(input, output)
+            })
+        }
+        let client = try TestSocket(to: listener.address)
+        var random = SeededRandom(seed: 4)
+        var payload = [UInt8](repeating: 0, count: 20 << 20)
+        for place in stride(from: 0, to: payload.count, by: 997) {
+            payload[place] = UInt8(truncatingIfNeeded: random.next())
+        }
+        let frame = Frames.frame(payload)
+        for _ in 0..<2 {
+            try client.send(frame)
+            #expect(client.receive(frame.count) == frame)
+        }
+        // Announced once, then handed over whole: the handler is not called for every piece.
+        #expect(calls.values.count <= 8)
+        #expect(calls.values.contains(frame.count))
+    }
+
+    @Test func framesOfAllSizesInOnePipelineComeBackInOrder() throws {
+        let network = network()
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo) }
+        let client = try TestSocket(to: listener.address)
+        var random = SeededRandom(seed: 11)
+        for _ in 0..<20 {
+            var pipeline: [UInt8] = []
+            while pipeline.count < 1 << 20 {
+                let size = 1 << Int.random(in: 0...18, using: &random)
+                let length = Int.random(in: 0...size, using: &random)
+                let filling = UInt8(truncatingIfNeeded: length)
+                pipeline += Frames.frame([UInt8](repeating: filling, count: length))
+            }
+            let sending = pipeline
+            // The echo stops reading while its replies wait, so both ways have to be served.
+            let descriptor = client
+            let sender = InBackground { try descriptor.send(sending) }
+            #expect(client.receive(pipeline.count) == pipeline)
+            try sender.wait()
+        }
+    }
+
+    @Test func manySmallPipelinedMessagesCostFewHandlerCalls() throws {
+        let network = network(1)
+        defer { network.stop() }
+        let calls = Signal<Int>()
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, output in
+                calls.send(input.count)
+                return Frames.echo(input, output)
+            })
+        }
+        let client = try TestSocket(to: listener.address)
+        let pipeline = (0..<2_000).flatMap { Frames.frame([UInt8(truncatingIfNeeded: $0)]) }
+        try client.send(pipeline)
+        #expect(client.receive(pipeline.count) == pipeline)
+        #expect(calls.values.count < 200)
+    }
+
+    @Test func aHandlerThatDrainsIsCalledAgainOnceItsRepliesWentOut() throws {
+        let network = network()
+        defer { network.stop() }
+        // Every byte asks for 100 000 bytes; one reply a call.
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, output in
+                guard input.count > 0 else { return ReceiveProgress(consumed: 0, next: .receive) }
+                let reply = output.claim(100_000)
+                reply.initializeMemory(as: UInt8.self, repeating: input[0], count: 100_000)
+                return ReceiveProgress(consumed: 1, next: input.count > 1 ? .drain : .receive)
+            })
+        }
+        let client = try TestSocket(to: listener.address)
+        let asked = (0..<250).map { UInt8($0) }
+        try client.send(asked)
+        for byte in asked {
+            #expect(client.receive(100_000) == [UInt8](repeating: byte, count: 100_000))
+        }
+    }
+
+    @Test func aPausedConnectionHoldsItsInputUntilItIsWoken() async throws {
+        let network = network()
+        defer { network.stop() }
+        let paused = Signal<any ConnectionPort>()
+        let received = Signal<[UInt8]>()
+        let listener = try network.listen(on: anyPort) { port in
+            ScriptedHandler(
+                receive: { input, _ in
+                    received.send(input.bytes)
+                    paused.send(port)
+                    return ReceiveProgress(consumed: 1, next: .pause)
+                },
+                wake: { input, output in
+                    output.append(input)
+                    return ReceiveProgress(consumed: input.count, next: .pause)
+                }
+            )
+        }
+        let client = try TestSocket(to: listener.address)
+        try client.send(Array("abc".utf8))
+        let port = try #require(await paused.wait().first)
+        try client.send(Array("def".utf8))
+        try await Task.sleep(for: .milliseconds(50))
+        #expect(received.values.map(\.count).reduce(0, +) == 3)
+        port.wake()
+        #expect(client.receive(2) == Array("bc".utf8))
+        // Paused again: what came meanwhile is neither read nor lost.
+        try await Task.sleep(for: .milliseconds(50))
+        #expect(received.values.count == 1)
+        #expect(port.peer.host == "127.0.0.1")
+        #expect(port.local == listener.address)
+    }
+
+    @Test func manyWakesFromManyThreadsAreAllNoticed() async throws {
+        let network = network()
+        defer { network.stop() }
+        let total = Guarded(0)
+        let listener = try network.listen(on: anyPort) { port in
+            ScriptedHandler(
+                receive: { input, _ in
+                    // As many lanes as bytes; each adds one and wakes.
+                    for _ in 0..<input.count {
+                        let lane = ThreadLane("waker")
+                        lane.post {
+                            for _ in 0..<1_000 {
+                                total.withLock { $0 += 1 }
+                                port.wake()
+                            }
+                        }
+                        InBackground { lane.stop() }.forget()
+                    }
+                    return ReceiveProgress(consumed: input.count, next: .pause)
+                },
+                wake: { _, output in
+                    let isDone = total.withLock { $0 == 4_000 }
+                    guard isDone else { return ReceiveProgress(consumed: 0, next: .pause) }
+                    output.append("done")
+                    return ReceiveProgress(consumed: 0, next: .receive)
+                }
+            )
+        }
+        let client = try TestSocket(to: listener.address)
+        try client.send([1, 2, 3, 4])
+        #expect(client.receive(4) == Array("done".utf8))
+    }
+}

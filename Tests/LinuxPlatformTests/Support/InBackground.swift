@@ -1,0 +1,42 @@
+import Bytes
+import Glibc
+
+/// Blocking work on a thread of its own, which Swift's concurrency must not do on its threads.
+final class InBackground: Sendable {
+    private let outcome = Guarded<Result<Void, any Error>?>(nil)
+
+    init(_ work: @escaping @Sendable () throws -> Void) {
+        let run = Run { [outcome] in
+            let result = Result(catching: work)
+            outcome.withLock { $0 = result }
+        }
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(run).toOpaque()
+        pthread_create(&thread, nil, { context in
+            if let context { Unmanaged<Run>.fromOpaque(context).takeRetainedValue().work() }
+            return nil
+        }, context)
+        pthread_detach(thread)
+    }
+
+    /// Waits for the end, at most a minute.
+    func wait() throws {
+        for _ in 0..<60_000 {
+            if let result = outcome.withLock({ $0 }) { return try result.get() }
+            usleep(1_000)
+        }
+        throw TookTooLong()
+    }
+
+    func forget() {}
+
+    struct TookTooLong: Error {}
+
+    private final class Run {
+        let work: () -> Void
+        init(_ work: @escaping () -> Void) { self.work = work }
+    }
+}
+
+/// Long enough for the other side to see one piece alone, mostly; no test depends on it.
+func usleepShortly() { usleep(2_000) }

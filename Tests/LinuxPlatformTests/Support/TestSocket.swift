@@ -1,0 +1,76 @@
+import Glibc
+import Seams
+import Testing
+
+/// A plain blocking client, as far from the reactor's code as can be.
+final class TestSocket: Sendable {
+    let descriptor: Int32
+
+    init(to address: SocketAddress, receiveBufferBytes: Int32? = nil) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        try #require(descriptor >= 0)
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        if var bytes = receiveBufferBytes {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, 4)
+        }
+        var target = sockaddr_in()
+        target.sin_family = sa_family_t(AF_INET)
+        target.sin_port = address.port.bigEndian
+        target.sin_addr.s_addr = inet_addr(address.host)
+        let code = withUnsafePointer(to: &target) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        try #require(code == 0, "connect: error \(errno)")
+    }
+
+    deinit { Glibc.close(descriptor) }
+
+    func send(_ bytes: [UInt8]) throws {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.send(
+                    descriptor,
+                    $0.baseAddress.map { $0 + sent },
+                    bytes.count - sent,
+                    Int32(MSG_NOSIGNAL)
+                )
+            }
+            try #require(count > 0, "send: error \(errno)")
+            sent += count
+        }
+    }
+
+    /// Exactly `length` bytes; fewer only where the peer ended or the patience did.
+    func receive(_ length: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: length)
+        let count = bytes.withUnsafeMutableBytes {
+            recv(descriptor, $0.baseAddress, length, Int32(MSG_WAITALL))
+        }
+        return Array(bytes.prefix(max(0, count)))
+    }
+
+    /// Whether the peer has closed, after at most 30 s; what still comes is thrown away.
+    func isClosedByPeer() -> Bool {
+        var bytes = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = recv(descriptor, &bytes, bytes.count, 0)
+            if count == 0 { return true }
+            if count < 0 { return errno == ECONNRESET || errno == EPIPE }
+        }
+    }
+
+    func endOutput() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// Closes with a reset instead of a good-bye.
+    func reset() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        let size = socklen_t(MemoryLayout<linger>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, size)
+    }
+}
