@@ -11,6 +11,7 @@ let plan = """
     words      Bytes              CLZ4 CPrefetch
     words      Vocabulary         Bytes
     words      Seams              Bytes
+    adapters   Persistence        Bytes Vocabulary Seams CSQLite
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -129,6 +130,7 @@ for shim in shimsUsed.sorted() {
 let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
+    ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
 ]
 
 targets += tests.map { test in
