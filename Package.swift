@@ -15,6 +15,7 @@ let plan = """
     codecs     JSON               Bytes CSimdjson
     machines   Engine             Bytes Vocabulary
     platforms  LinuxPlatform      Bytes Seams CLinux
+    adapters   Persistence        Bytes Vocabulary Seams CSQLite
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -137,6 +138,7 @@ let tests: [(name: String, uses: [String])] = [
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
+    ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
 ]
 
 targets += tests.map { test in

@@ -1,0 +1,209 @@
+internal import Bytes
+
+/// Encodes one block: its runs, its metadata in columns, its values, each sealed.
+///
+/// Columns, because LZ4 finds nothing in rows of numbers: the same byte of every CAS in a row, all
+/// lengths in a row, keys without what they share with the one before. docs/storage-format.md has
+/// the layout byte by byte.
+///
+/// - One writer is used again for every block of a lane; the three blobs live until the next one.
+final class BlockWriter {
+    let runsBlob = ByteWriter(capacity: 256)
+    let metaBlob = ByteWriter(capacity: 8 << 10)
+    let bodyBlob = ByteWriter(capacity: 32 << 10)
+    private(set) var runs: [BlockRun] = []
+    private(set) var rawBytes = 0
+    private let seal: BlockSeal
+    private let table = ByteWriter(capacity: 1 << 10)
+    private let raw = ByteWriter(capacity: 16 << 10)
+    private let gathered = ByteWriter(capacity: 16)
+
+    init(seal: BlockSeal) {
+        self.seal = seal
+    }
+
+    /// Encodes the documents at `order[range]`, sorted by vBucket and seqno, as block `block`.
+    func encode(_ documents: DocumentBuffer, _ order: ArraySlice<UInt32>, block: UInt64) {
+        precondition(
+            1...BlockBounds.documentsMax ~= order.count,
+            "a block holds 1 to 255 documents"
+        )
+        documents.entries.withUnsafeBufferPointer { entries in
+            order.withUnsafeBufferPointer { order in
+                layRuns(entries, order)
+                encodeMeta(documents, entries, order)
+                encodeBody(documents, entries, order)
+            }
+        }
+        start(runsBlob)
+        RunTable.appendOutline(runs, to: runsBlob)
+        seal.close(runsBlob, block: block, part: .runs)
+        seal.close(metaBlob, block: block, part: .meta)
+        seal.close(bodyBlob, block: block, part: .body)
+    }
+
+    private func start(_ blob: ByteWriter) {
+        blob.removeAll()
+        blob.append(bigEndian: UInt32(0))
+    }
+
+    /// Finds the runs, and encodes them with every seqno into `table`.
+    private func layRuns(
+        _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
+        _ order: UnsafeBufferPointer<UInt32>
+    ) {
+        runs.removeAll(keepingCapacity: true)
+        var group: UInt32 = 0
+        for index in order {
+            let entry = entries[Int(index)]
+            if var run = runs.last, run.vBucket == entry.vBucket, group == entry.group {
+                precondition(entry.seqno > run.last, "documents of a vBucket come by seqno")
+                if entry.seqno - run.first <= BlockBounds.spanMax {
+                    run.span = entry.seqno - run.first
+                    run.count += 1
+                    runs[runs.count - 1] = run
+                    continue
+                }
+            }
+            group = entry.group
+            runs.append(
+                BlockRun(vBucket: entry.vBucket, first: entry.seqno, span: 0, count: 1)
+            )
+        }
+        table.removeAll()
+        LEB128.append(UInt64(runs.count), to: table)
+        var place = 0
+        for run in runs {
+            LEB128.append(UInt64(run.vBucket), to: table)
+            LEB128.append(run.first, to: table)
+            LEB128.append(UInt64(run.count), to: table)
+            for index in place + 1..<max(place + run.count, place + 1) {
+                let before = entries[Int(order[index - 1])].seqno
+                LEB128.append(entries[Int(order[index])].seqno - before - 1, to: table)
+            }
+            place += run.count
+        }
+    }
+
+    private func encodeMeta(
+        _ documents: DocumentBuffer,
+        _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
+        _ order: UnsafeBufferPointer<UInt32>
+    ) {
+        raw.removeAll()
+        raw.append(table.view)
+        for index in order { raw.append(entries[Int(index)].state) }
+        appendCAS(entries, order)
+        for index in order where entries[Int(index)].state & DocumentBuffer.State.revision != 0 {
+            LEB128.append(entries[Int(index)].revision, to: raw)
+        }
+        for index in order where entries[Int(index)].state & DocumentBuffer.State.flags != 0 {
+            raw.append(bigEndian: entries[Int(index)].flags)
+        }
+        for index in order where entries[Int(index)].state & DocumentBuffer.State.expiry != 0 {
+            raw.append(bigEndian: entries[Int(index)].expiry)
+        }
+        for index in order { LEB128.append(UInt64(entries[Int(index)].valueLength), to: raw) }
+        appendKeys(documents, entries, order)
+        start(metaBlob)
+        LEB128.append(UInt64(raw.count), to: metaBlob)
+        _ = LZ4.compress(raw.view, to: metaBlob)
+    }
+
+    /// The smallest CAS, the width of the differences to it, and these by byte, highest first.
+    private func appendCAS(
+        _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
+        _ order: UnsafeBufferPointer<UInt32>
+    ) {
+        var least = UInt64.max
+        var most: UInt64 = 0
+        for index in order {
+            least = min(least, entries[Int(index)].cas)
+            most = max(most, entries[Int(index)].cas)
+        }
+        let width = (64 - (most - least).leadingZeroBitCount + 7) / 8
+        raw.append(bigEndian: least)
+        raw.append(UInt8(width))
+        let planes = raw.claim(width * order.count)
+        for (place, index) in order.enumerated() {
+            let difference = entries[Int(index)].cas - least
+            for plane in 0..<width {
+                planes.storeBytes(
+                    of: UInt8(truncatingIfNeeded: difference >> UInt64(8 * (width - 1 - plane))),
+                    toByteOffset: plane * order.count + place,
+                    as: UInt8.self
+                )
+            }
+        }
+    }
+
+    /// Per key the length it shares with the one before, then of the rest, then all rests.
+    private func appendKeys(
+        _ documents: DocumentBuffer,
+        _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
+        _ order: UnsafeBufferPointer<UInt32>
+    ) {
+        let keys = documents.keys.view
+        let lengths = raw.count
+        _ = raw.claim(2 * order.count)
+        var before = ByteView.empty
+        for (place, index) in order.enumerated() {
+            let entry = entries[Int(index)]
+            let key = keys.slice(entry.keyOffset, Int(entry.keyLength))
+            let shared = BlockWriter.sharedLength(before, key)
+            raw.replace(at: lengths + place, bigEndian: UInt8(shared))
+            raw.replace(
+                at: lengths + order.count + place,
+                bigEndian: UInt8(key.count - shared)
+            )
+            raw.append(key.dropFirst(shared))
+            before = key
+        }
+    }
+
+    private static func sharedLength(_ one: ByteView, _ other: ByteView) -> Int {
+        let most = min(one.count, other.count)
+        var length = 0
+        while length < most, one[length] == other[length] { length += 1 }
+        return length
+    }
+
+    private func encodeBody(
+        _ documents: DocumentBuffer,
+        _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
+        _ order: UnsafeBufferPointer<UInt32>
+    ) {
+        start(bodyBlob)
+        bodyBlob.append(table.view)
+        let first = entries[Int(order[0])].valueOffset
+        var next = first
+        var isContiguous = true
+        rawBytes = 0
+        for index in order {
+            let entry = entries[Int(index)]
+            LEB128.append(UInt64(entry.valueLength), to: bodyBlob)
+            isContiguous = isContiguous && entry.valueOffset == next
+            next += Int(entry.valueLength)
+            rawBytes += Int(entry.valueLength)
+        }
+        guard rawBytes > 0 else { return }
+        let values = documents.values.view
+        if isContiguous {
+            // What one vBucket handed over in a row is compressed from where it lies.
+            _ = LZ4.compress(values.slice(first, rawBytes), to: bodyBlob)
+            return
+        }
+        gathered.removeAll(keepingAtMost: 1 << 20)
+        for index in order {
+            let entry = entries[Int(index)]
+            gathered.append(values.slice(entry.valueOffset, Int(entry.valueLength)))
+        }
+        _ = LZ4.compress(gathered.view, to: bodyBlob)
+    }
+
+    /// Gives memory back that a very large value took.
+    func trim() {
+        bodyBlob.removeAll(keepingAtMost: 256 << 10)
+        gathered.removeAll(keepingAtMost: 256 << 10)
+    }
+}

@@ -1,0 +1,88 @@
+internal import Bytes
+
+/// Reads the values of one block: one of them with as little decompression as will do, or all.
+///
+/// - Total on any input: lengths are checked against what LZ4 could make of the bytes at hand
+///   before any memory is taken.
+final class BodyReader {
+    private(set) var runs: [BlockRun] = []
+    private(set) var documents = 0
+    private var lengths: [UInt32] = []
+    private let seqnos: UnsafeMutablePointer<UInt64>
+    private let raw = ByteWriter(capacity: 16)
+    private var rawBytes = 0
+    private var compressed = ByteView.empty
+    private var offsets: [Int] = []
+
+    init() {
+        seqnos = .allocate(capacity: BlockBounds.documentsMax)
+    }
+
+    deinit { seqnos.deallocate() }
+
+    func seqno(_ place: Int) -> UInt64 { seqnos[place] }
+
+    /// Reads the table of a body blob's content, which stays borrowed; false on nonsense.
+    func open(_ content: ByteView) -> Bool {
+        var reader = ByteReader(content)
+        lengths.removeAll(keepingCapacity: true)
+        rawBytes = 0
+        raw.removeAll(keepingAtMost: 1 << 20)
+        guard let count = RunTable.readSeqnos(&reader, into: &runs, seqnos) else { return false }
+        documents = count
+        for _ in 0..<count {
+            guard let length = reader.leb128(), length <= UInt64(BlockBounds.valueBytesMax) else {
+                return false
+            }
+            lengths.append(UInt32(length))
+            rawBytes += Int(length)
+        }
+        compressed = reader.rest
+        if rawBytes == 0 { return compressed.isEmpty }
+        return rawBytes <= BlockBounds.valueBytesMax
+            && rawBytes <= compressed.count * BlockBounds.expansionMax
+    }
+
+    /// The place of a document in the block, or nil where it has none such.
+    func place(of seqno: UInt64, in vBucket: UInt16) -> Int? {
+        RunTable.place(of: seqno, in: vBucket, runs, seqnos)
+    }
+
+    /// The places of the first run of `vBucket` that reaches beyond `seqno`, from there on.
+    func places(of vBucket: UInt16, after seqno: UInt64) -> Range<Int>? {
+        RunTable.places(of: vBucket, after: seqno, runs, seqnos)
+    }
+
+    /// Appends the value at `place`, decompressing no further than its end; false on nonsense.
+    func read(_ place: Int, into writer: ByteWriter) -> Bool {
+        let offset = lengths[..<place].reduce(0) { $0 + Int($1) }
+        let length = Int(lengths[place])
+        guard length > 0 else { return true }
+        raw.removeAll()
+        guard
+            LZ4.decompress(
+                compressed,
+                prefixCount: offset + length,
+                rawCount: rawBytes,
+                to: raw
+            )
+        else { return false }
+        writer.append(raw.view.slice(offset, length))
+        return true
+    }
+
+    /// Decompresses everything, for `value(_:)`; false on nonsense.
+    func readAll() -> Bool {
+        raw.removeAll()
+        offsets.removeAll(keepingCapacity: true)
+        var offset = 0
+        for length in lengths {
+            offsets.append(offset)
+            offset += Int(length)
+        }
+        return rawBytes == 0 || LZ4.decompress(compressed, rawCount: rawBytes, to: raw)
+    }
+
+    /// The value at `place`, after `readAll`.
+    func value(_ place: Int) -> ByteView { raw.view.slice(offsets[place], Int(lengths[place])) }
+}

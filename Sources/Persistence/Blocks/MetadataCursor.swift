@@ -1,0 +1,263 @@
+package import Bytes
+package import Vocabulary
+
+/// Walks the documents of one run of a block: metadata, key, value length, without the values.
+///
+/// Handed to visitors once per run, not per document, so that a visitor takes its vBucket's lock
+/// once and loops inside.
+///
+/// - `key` is borrowed: good until the next `next()`.
+/// - Everything was checked when the block was opened: `next()` cannot fail, only end.
+package final class MetadataCursor {
+    /// One decoded document.
+    private struct Row {
+        var cas: UInt64
+        var revision: UInt64
+        var flags: UInt32
+        var expiry: UInt32
+        var valueLength: UInt32
+        /// Where the unshared rest of the key begins, within the raw metadata.
+        var keyOffset: UInt32
+        var state: UInt8
+        var keyShared: UInt8
+        var keyRest: UInt8
+    }
+
+    private(set) var runs: [BlockRun] = []
+    private(set) var documents = 0
+    private let seqnos: UnsafeMutablePointer<UInt64>
+    private let rows: UnsafeMutablePointer<Row>
+    private let keyBytes: UnsafeMutableRawPointer
+    private let raw = ByteWriter(capacity: 16 << 10)
+
+    private var index = -1
+    private var end = 0
+    /// The document whose key `keyBytes` holds.
+    private var keyIndex = -1
+    private var keyLength = 0
+
+    init() {
+        seqnos = .allocate(capacity: BlockBounds.documentsMax)
+        rows = .allocate(capacity: BlockBounds.documentsMax)
+        keyBytes = Memory.allocate(256)
+    }
+
+    deinit {
+        seqnos.deallocate()
+        rows.deallocate()
+        Memory.free(keyBytes)
+    }
+
+    /// Goes to the next document of the run; false at its end.
+    package func next() -> Bool {
+        guard index + 1 < end else { return false }
+        index += 1
+        return true
+    }
+
+    package var seqno: Seqno { Seqno(seqnos[index]) }
+
+    package var valueLength: Int { Int(rows[index].valueLength) }
+
+    package var meta: DocumentMeta {
+        let row = rows[index]
+        return DocumentMeta(
+            seqno: Seqno(seqnos[index]),
+            cas: CAS(row.cas),
+            revision: row.revision,
+            flags: row.flags,
+            expiry: row.expiry,
+            datatype: Datatype(rawValue: row.state >> DocumentBuffer.State.datatypeShift),
+            isDeleted: row.state & DocumentBuffer.State.deleted != 0,
+            isExpired: row.state & DocumentBuffer.State.expired != 0
+        )
+    }
+
+    package var key: ByteView {
+        if keyIndex != index { buildKey() }
+        return ByteView(start: keyBytes, count: keyLength)
+    }
+
+    /// Keys are told by their difference to the one before, so the way there is walked.
+    private func buildKey() {
+        if keyIndex > index { keyIndex = -1 }
+        for step in keyIndex + 1...index {
+            let row = rows[step]
+            let rest = raw.view.slice(Int(row.keyOffset), Int(row.keyRest))
+            Memory.copy(to: keyBytes + Int(row.keyShared), from: rest.start, count: rest.count)
+            keyLength = Int(row.keyShared) + rest.count
+        }
+        keyIndex = index
+    }
+
+    // MARK: For those who read blocks
+
+    /// The place, within the block, of the document the cursor is at.
+    var place: Int { index }
+
+    /// Makes the run at `runs[number]` the one to walk.
+    func select(run number: Int) {
+        let start = runs[..<number].reduce(0) { $0 + $1.count }
+        index = start - 1
+        end = start + runs[number].count
+    }
+
+    /// Goes to the document of `vBucket` with `seqno`; false where the block has none.
+    func select(_ vBucket: UInt16, _ seqno: UInt64) -> Bool {
+        guard let found = RunTable.place(of: seqno, in: vBucket, runs, seqnos) else { return false }
+        index = found
+        end = found + 1
+        return true
+    }
+
+    /// Makes the run of `vBucket` that reaches beyond `seqno` the one to walk, from there on;
+    /// false where there is none.
+    func select(_ vBucket: UInt16, after seqno: UInt64) -> Bool {
+        guard let places = RunTable.places(of: vBucket, after: seqno, runs, seqnos) else {
+            return false
+        }
+        index = places.lowerBound - 1
+        end = places.upperBound
+        return true
+    }
+
+    /// Decodes a meta blob's content; false where it is nonsense.
+    func open(_ content: ByteView) -> Bool {
+        index = -1
+        end = 0
+        keyIndex = -1
+        guard let (rawCount, length) = LEB128.decode(content), rawCount > 0,
+            rawCount <= UInt64(BlockBounds.metaBytesMax)
+        else { return false }
+        let compressed = content.dropFirst(length)
+        raw.removeAll()
+        guard rawCount <= UInt64(compressed.count) * UInt64(BlockBounds.expansionMax),
+            LZ4.decompress(compressed, rawCount: Int(rawCount), to: raw)
+        else { return false }
+        return decodeColumns()
+    }
+
+    private func decodeColumns() -> Bool {
+        var reader = ByteReader(raw.view)
+        guard let count = RunTable.readSeqnos(&reader, into: &runs, seqnos),
+            let states = reader.bytes(count)
+        else { return false }
+        documents = count
+        for place in 0..<count {
+            rows[place] = Row(
+                cas: 0,
+                revision: 1,
+                flags: 0,
+                expiry: 0,
+                valueLength: 0,
+                keyOffset: 0,
+                state: states[place],
+                keyShared: 0,
+                keyRest: 0
+            )
+        }
+        return decodeCAS(&reader) && decodeOptional(&reader) && decodeKeys(&reader)
+    }
+
+    private func decodeCAS(_ reader: inout ByteReader) -> Bool {
+        guard let least = reader.bigEndian(UInt64.self), let width = reader.bigEndian(UInt8.self),
+            width <= 8, let planes = reader.bytes(Int(width) * documents)
+        else { return false }
+        for place in 0..<documents {
+            var difference: UInt64 = 0
+            for plane in 0..<Int(width) {
+                difference = difference << 8 | UInt64(planes[plane * documents + place])
+            }
+            let (cas, overflow) = least.addingReportingOverflow(difference)
+            guard !overflow else { return false }
+            rows[place].cas = cas
+        }
+        return true
+    }
+
+    private func decodeOptional(_ reader: inout ByteReader) -> Bool {
+        for place in 0..<documents where rows[place].state & DocumentBuffer.State.revision != 0 {
+            guard let revision = reader.leb128() else { return false }
+            rows[place].revision = revision
+        }
+        for place in 0..<documents where rows[place].state & DocumentBuffer.State.flags != 0 {
+            guard let flags = reader.bigEndian(UInt32.self) else { return false }
+            rows[place].flags = flags
+        }
+        for place in 0..<documents where rows[place].state & DocumentBuffer.State.expiry != 0 {
+            guard let expiry = reader.bigEndian(UInt32.self) else { return false }
+            rows[place].expiry = expiry
+        }
+        for place in 0..<documents {
+            guard let length = reader.leb128(), length <= UInt64(BlockBounds.valueBytesMax) else {
+                return false
+            }
+            rows[place].valueLength = UInt32(length)
+        }
+        return true
+    }
+
+    private func decodeKeys(_ reader: inout ByteReader) -> Bool {
+        guard let shared = reader.bytes(documents), let rests = reader.bytes(documents) else {
+            return false
+        }
+        var before = 0
+        var offset = raw.count - reader.rest.count
+        for place in 0..<documents {
+            let length = Int(shared[place]) + Int(rests[place])
+            guard Int(shared[place]) <= before, 1...255 ~= length,
+                reader.bytes(Int(rests[place])) != nil
+            else { return false }
+            rows[place].keyShared = shared[place]
+            rows[place].keyRest = rests[place]
+            rows[place].keyOffset = UInt32(offset)
+            offset += Int(rests[place])
+            before = length
+        }
+        return reader.isAtEnd
+    }
+}
+
+extension RunTable {
+    /// The places of the first run of `vBucket` that reaches beyond `seqno`, from there on.
+    static func places(
+        of vBucket: UInt16,
+        after seqno: UInt64,
+        _ runs: [BlockRun],
+        _ seqnos: UnsafeMutablePointer<UInt64>
+    ) -> Range<Int>? {
+        var start = 0
+        for run in runs {
+            let end = start + run.count
+            if run.vBucket == vBucket, run.last > seqno {
+                while seqnos[start] <= seqno { start += 1 }
+                return start..<end
+            }
+            start = end
+        }
+        return nil
+    }
+
+    /// The place within a block of a vBucket's document, or nil where the block has none.
+    static func place(
+        of seqno: UInt64,
+        in vBucket: UInt16,
+        _ runs: [BlockRun],
+        _ seqnos: UnsafeMutablePointer<UInt64>
+    ) -> Int? {
+        var start = 0
+        for run in runs {
+            if run.vBucket == vBucket, run.first <= seqno, seqno <= run.last {
+                var low = start
+                var high = start + run.count
+                while low < high {
+                    let middle = (low + high) / 2
+                    if seqnos[middle] < seqno { low = middle + 1 } else { high = middle }
+                }
+                return low < start + run.count && seqnos[low] == seqno ? low : nil
+            }
+            start += run.count
+        }
+        return nil
+    }
+}

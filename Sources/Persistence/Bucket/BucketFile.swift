@@ -1,0 +1,105 @@
+internal import Bytes
+internal import Seams
+
+/// The small file that says which generation of a bucket's files counts: `bucket.divan`.
+///
+/// Lines of a word and its values, the last a checksum over those before; replaced as a whole. So
+/// a flush is one rename, and whatever else lies in the directory is left over from a crash.
+struct BucketFile: Hashable {
+    static let name = "bucket.divan"
+    private static let version = 1
+
+    var uuid: String
+    var generation: UInt64
+    var lanes: Int
+    var vBuckets: Int
+    /// The lanes that have a file: one of these that is missing is a loss, not an empty lane.
+    var files: Set<Int> = []
+
+    var text: String {
+        let files = files.sorted().map { " \($0)" }.joined()
+        let body = """
+            divan-bucket \(BucketFile.version)
+            uuid \(uuid)
+            generation \(generation)
+            lanes \(lanes)
+            vbuckets \(vBuckets)
+            files\(files)
+
+            """
+        return body + "checksum \(BucketFile.checksum(body))\n"
+    }
+
+    private static func checksum(_ text: String) -> UInt32 {
+        var text = text
+        return text.withUTF8 { CRC32.checksum(ByteView(UnsafeRawBufferPointer($0))) }
+    }
+
+    static func directory(of generation: UInt64) -> String { "generation-\(generation)" }
+
+    static func read(_ disk: any Disk, _ directory: String) throws(StorageError) -> BucketFile? {
+        let path = "\(directory)/\(name)"
+        guard let bytes = try storage({ () throws(DiskError) in try disk.read(path) }) else {
+            return nil
+        }
+        return try BucketFile(text: String(decoding: bytes, as: UTF8.self), path: path)
+    }
+
+    func write(_ disk: any Disk, _ directory: String) throws(StorageError) {
+        try storage { () throws(DiskError) in
+            try disk.replace("\(directory)/\(BucketFile.name)", with: Array(text.utf8))
+        }
+    }
+
+    init(uuid: String, generation: UInt64, lanes: Int, vBuckets: Int) {
+        self.uuid = uuid
+        self.generation = generation
+        self.lanes = lanes
+        self.vBuckets = vBuckets
+    }
+
+    private init(text: String, path: String) throws(StorageError) {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { $0.split(separator: " ") }
+        var words: [Substring: [Substring]] = [:]
+        for line in lines {
+            if let word = line.first { words[word] = Array(line.dropFirst()) }
+        }
+        func number(_ word: Substring) -> UInt64? {
+            words[word].flatMap { $0.count == 1 ? UInt64($0[0]) : nil }
+        }
+        guard let version = number("divan-bucket") else {
+            throw StorageError(.damaged, "\(path) is not a bucket file")
+        }
+        guard version <= BucketFile.version else {
+            throw StorageError(
+                .newer,
+                "\(path) has format \(version), written by a later Divan; "
+                    + "this one knows formats up to \(BucketFile.version)"
+            )
+        }
+        guard let end = text.range(of: "checksum "),
+            number("checksum") == UInt64(BucketFile.checksum(String(text[..<end]))),
+            let uuid = words["uuid"]?.first, let generation = number("generation"),
+            let lanes = number("lanes"), let vBuckets = number("vbuckets"),
+            1...64 ~= lanes, 1...65_536 ~= vBuckets
+        else { throw StorageError(.damaged, "\(path) is not what was written") }
+        self.uuid = String(uuid)
+        self.generation = generation
+        self.lanes = Int(lanes)
+        self.vBuckets = Int(vBuckets)
+        files = Set((words["files"] ?? []).compactMap { Int($0) })
+    }
+}
+
+extension String {
+    /// The first occurrence of `text`; Foundation has this, and is not used down here.
+    fileprivate func range(of text: String) -> String.Index? {
+        var index = startIndex
+        while index < endIndex {
+            if self[index...].hasPrefix(text) { return index }
+            index = self.index(after: index)
+        }
+        return nil
+    }
+}

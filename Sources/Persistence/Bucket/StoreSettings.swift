@@ -1,0 +1,15 @@
+/// How a bucket's files are laid out and kept: the first two are fixed when the bucket is made.
+package struct StoreSettings: Hashable, Sendable {
+    /// Files, each with a writer of its own.
+    package var lanes = 4
+    package var vBuckets = 1_024
+    package var blocks = BlockLimits()
+    /// The WAL is copied into the file when it passes this many 4 KiB pages (16 MiB).
+    package var walPagesPassive = 4_096
+    /// Beyond this (64 MiB) the WAL is cut, waiting for readers.
+    package var walPagesTruncate = 16_384
+    /// A lane whose file failed as often in a row is closed.
+    package var failuresMax = 3
+
+    package init() {}
+}

@@ -1,0 +1,128 @@
+internal import Bytes
+internal import Vocabulary
+
+/// What is read when a lane file is opened: the directory, and whether the last stop was clean.
+struct LaneContents {
+    var directory: LaneDirectory
+    /// The id of the next block: beyond all that are there, and all that a drop has spoken of.
+    var nextBlock: UInt64 = 1
+    /// Blocks whose outline and metadata both are damaged: nobody knows what they held.
+    var lost: [UInt64] = []
+
+    init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
+        directory = LaneDirectory(lanes: identity.lanes, vBuckets: identity.vBuckets)
+        try readVBuckets(connection, identity)
+        try readBlocks(connection, identity)
+        if let (place, seqno) = directory.overlap {
+            throw StorageError(
+                .damaged,
+                "\(connection.path) holds two runs around seqno \(seqno) of "
+                    + "\(VBucketID(UInt16(place * identity.lanes + identity.lane)))"
+            )
+        }
+    }
+
+    private mutating func readVBuckets(
+        _ connection: Connection,
+        _ identity: LaneIdentity
+    ) throws(StorageError) {
+        let rows = try connection.prepare("SELECT vb, state, high_seqno, born_block FROM vbucket")
+        while try rows.step() {
+            guard let number = UInt16(exactly: rows.integer(0)), identity.owns(number) else {
+                throw StorageError(.damaged, "\(connection.path) has vBucket \(rows.integer(0))")
+            }
+            directory[number].high = rows.unsigned(2)
+            directory[number].bornBlock = rows.unsigned(3)
+            nextBlock = max(nextBlock, rows.unsigned(3))
+        }
+    }
+
+    private mutating func readBlocks(
+        _ connection: Connection,
+        _ identity: LaneIdentity
+    ) throws(StorageError) {
+        let seal = identity.seal
+        let rows = try connection.prepare(
+            "SELECT id, origin, raw_bytes, runs FROM block ORDER BY id"
+        )
+        let meta = try connection.prepare("SELECT bytes FROM meta WHERE id = ?")
+        var cursor: MetadataCursor?
+        var runs: [BlockRun] = []
+        while try rows.step() {
+            let id = rows.unsigned(0)
+            nextBlock = max(nextBlock, id + 1)
+            let outline = seal.open(rows.bytes(3), block: id, part: .runs)
+            if outline.map({ RunTable.readOutline($0, into: &runs) }) != true {
+                // The metadata says the same at greater length.
+                let spare = cursor ?? MetadataCursor()
+                cursor = spare
+                meta.bind(1, id)
+                defer { meta.reset() }
+                guard try meta.step(),
+                    let content = seal.open(meta.bytes(0), block: id, part: .meta),
+                    spare.open(content)
+                else {
+                    lost.append(id)
+                    continue
+                }
+                runs = spare.runs
+            }
+            guard runs.allSatisfy({ identity.owns($0.vBucket) }) else {
+                throw StorageError(.damaged, "\(connection.path) has strangers in block \(id)")
+            }
+            let block = LaneDirectory.Block(
+                id: id,
+                rawBytes: UInt32(clamping: rows.integer(2)),
+                documents: 0,
+                live: 0,
+                origin: UInt8(clamping: rows.integer(1)),
+                isMixed: false
+            )
+            directory.add(block, runs: runs)
+        }
+    }
+}
+
+extension Connection {
+    /// The vBuckets of a lane, as they were last committed.
+    func readRecords(_ identity: LaneIdentity) throws(StorageError) -> [VBucketRecord] {
+        let log = try prepare("SELECT uuid, seqno FROM failover WHERE vb = ? ORDER BY position")
+        let rows = try prepare(
+            """
+            SELECT vb, state, high_seqno, snapshot_start, snapshot_end, purge_seqno, max_cas, \
+            max_revision FROM vbucket WHERE state != 0 ORDER BY vb
+            """
+        )
+        var records: [VBucketRecord] = []
+        while try rows.step() {
+            var entries: [FailoverLog.Entry] = []
+            log.bind(1, rows.integer(0))
+            while try log.step() {
+                let uuid = VBucketUUID(log.unsigned(0))
+                entries.append(FailoverLog.Entry(uuid: uuid, seqno: Seqno(log.unsigned(1))))
+            }
+            guard let number = UInt16(exactly: rows.integer(0)), identity.owns(number),
+                let state = UInt8(exactly: rows.integer(1)).flatMap(VBucketState.init(rawValue:)),
+                let failoverLog = FailoverLog(entries: entries)
+            else {
+                throw StorageError(
+                    .damaged,
+                    "\(path) has an impossible record of vBucket \(rows.integer(0))"
+                )
+            }
+            var record = VBucketRecord(
+                id: VBucketID(number),
+                state: state,
+                failoverLog: failoverLog
+            )
+            record.highSeqno = Seqno(rows.unsigned(2))
+            record.snapshotStart = Seqno(rows.unsigned(3))
+            record.snapshotEnd = Seqno(rows.unsigned(4))
+            record.purgeSeqno = Seqno(rows.unsigned(5))
+            record.maxCAS = CAS(rows.unsigned(6))
+            record.maxRevision = rows.unsigned(7)
+            records.append(record)
+        }
+        return records
+    }
+}

@@ -1,0 +1,135 @@
+internal import Bytes
+
+/// A reading connection of a lane, with its statements and decoders.
+///
+/// Every read is a transaction of its own and sees the newest commit; readers and the writer never
+/// wait for each other (WAL).
+final class LaneReader {
+    let connection: Connection
+    let cursor = MetadataCursor()
+    let body = BodyReader()
+    private let seal: BlockSeal
+    private let lane: Int
+    private let selectMeta: Statement
+    private let selectBody: Statement
+    private let selectNextMeta: Statement
+    private let selectNextBody: Statement
+    private let selectRuns: Statement
+
+    init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
+        self.connection = connection
+        seal = identity.seal
+        lane = identity.lane
+        try connection.execute(Schema.pragmas)
+        try connection.execute("PRAGMA cache_size = -256")
+        selectMeta = try connection.prepare("SELECT bytes FROM meta WHERE id = ?")
+        selectBody = try connection.prepare("SELECT bytes FROM body WHERE id = ?")
+        selectNextMeta = try connection.prepare(
+            "SELECT id, bytes FROM meta WHERE id > ? ORDER BY id LIMIT 1"
+        )
+        selectNextBody = try connection.prepare(
+            "SELECT id, bytes FROM body WHERE id > ? ORDER BY id LIMIT 1"
+        )
+        selectRuns = try connection.prepare("SELECT runs FROM block WHERE id = ?")
+    }
+
+    /// Opens the metadata of a block in `cursor`; false where there is no such block.
+    func openMeta(_ block: UInt64) throws(StorageError) -> Bool {
+        selectMeta.bind(1, block)
+        defer { selectMeta.reset() }
+        guard try selectMeta.step() else { return false }
+        try decodeMeta(selectMeta.bytes(0), block)
+        return true
+    }
+
+    /// Opens the metadata of the first block behind `block`; nil where there is none.
+    func openMeta(after block: UInt64) throws(StorageError) -> UInt64? {
+        selectNextMeta.bind(1, block)
+        defer { selectNextMeta.reset() }
+        guard try selectNextMeta.step() else { return nil }
+        let found = selectNextMeta.unsigned(0)
+        try decodeMeta(selectNextMeta.bytes(1), found)
+        return found
+    }
+
+    private func decodeMeta(_ bytes: ByteView, _ block: UInt64) throws(StorageError) {
+        guard let content = seal.open(bytes, block: block, part: .meta), cursor.open(content)
+        else { throw damaged(block, .meta) }
+    }
+
+    /// Appends one value of a block to `writer`.
+    ///
+    /// - Returns: Whether the block is there and has the document.
+    func readValue(
+        _ block: UInt64,
+        _ vBucket: UInt16,
+        _ seqno: UInt64,
+        into writer: ByteWriter
+    ) throws(StorageError) -> Bool {
+        var isFound = false
+        let isThere = try withBody(block) { (body) throws(StorageError) in
+            guard let place = body.place(of: seqno, in: vBucket) else { return }
+            guard body.read(place, into: writer) else { throw damaged(block, .body) }
+            isFound = true
+        }
+        return isThere && isFound
+    }
+
+    /// Opens the values of a block in `body`, all decompressed; false where there is no such block.
+    func openBody(_ block: UInt64) throws(StorageError) -> Bool {
+        try withBody(block) { (body) throws(StorageError) in
+            guard body.readAll() else { throw damaged(block, .body) }
+        }
+    }
+
+    /// Opens the values of a block, not decompressed, for the duration of `visit`.
+    func withBody(
+        _ block: UInt64,
+        _ visit: (BodyReader) throws(StorageError) -> Void
+    ) throws(StorageError) -> Bool {
+        selectBody.bind(1, block)
+        defer { selectBody.reset() }
+        guard try selectBody.step() else { return false }
+        guard let content = seal.open(selectBody.bytes(0), block: block, part: .body),
+            body.open(content)
+        else { throw damaged(block, .body) }
+        try visit(body)
+        return true
+    }
+
+    /// The same for the first block behind `block`.
+    func openBody(after block: UInt64) throws(StorageError) -> UInt64? {
+        selectNextBody.bind(1, block)
+        defer { selectNextBody.reset() }
+        guard try selectNextBody.step() else { return nil }
+        let found = selectNextBody.unsigned(0)
+        try decodeBody(selectNextBody.bytes(1), found)
+        return found
+    }
+
+    private func decodeBody(_ bytes: ByteView, _ block: UInt64) throws(StorageError) {
+        guard let content = seal.open(bytes, block: block, part: .body), body.open(content),
+            body.readAll()
+        else { throw damaged(block, .body) }
+    }
+
+    /// An error that names all that is known of a block: what the two undamaged parts say.
+    func damaged(_ block: UInt64, _ part: BlockPart) -> StorageError {
+        StorageError(
+            .damaged,
+            "block \(block) of \(connection.path): \(part) is not what was written",
+            damage: BlockDamage(lane: lane, block: block, runs: outline(of: block))
+        )
+    }
+
+    private func outline(of block: UInt64) -> [BlockDamage.Run] {
+        selectRuns.bind(1, block)
+        defer { selectRuns.reset() }
+        var runs: [BlockRun] = []
+        guard (try? selectRuns.step()) == true,
+            let content = seal.open(selectRuns.bytes(0), block: block, part: .runs),
+            RunTable.readOutline(content, into: &runs)
+        else { return [] }
+        return runs.map(BlockDamage.Run.init)
+    }
+}

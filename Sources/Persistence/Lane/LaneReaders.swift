@@ -1,0 +1,73 @@
+internal import Bytes
+
+/// The reading connections of a lane: two for single documents, one for scans, opened at need.
+final class LaneReaders: Sendable {
+    private struct Slot {
+        var reader: LaneReader?
+        var wasUsed = false
+    }
+
+    private let path: String
+    private let identity: LaneIdentity
+    private let vfs: String?
+    private let fetching = [Guarded(Slot()), Guarded(Slot())]
+    private let scanning = Guarded(Slot())
+    private let turn = Guarded(0)
+
+    init(path: String, identity: LaneIdentity, vfs: String?) {
+        self.path = path
+        self.identity = identity
+        self.vfs = vfs
+    }
+
+    /// Reads single documents: short, and not behind a scan.
+    func fetch<Result>(
+        _ body: (LaneReader) throws(StorageError) -> Result
+    ) throws(StorageError) -> Result {
+        let next = turn.withLock { turn in
+            turn = (turn + 1) % fetching.count
+            return turn
+        }
+        return try use(fetching[next], body)
+    }
+
+    /// Reads many blocks in a row.
+    func scan<Result>(
+        _ body: (LaneReader) throws(StorageError) -> Result
+    ) throws(StorageError) -> Result {
+        try use(scanning, body)
+    }
+
+    private func use<Result>(
+        _ slot: Guarded<Slot>,
+        _ body: (LaneReader) throws(StorageError) -> Result
+    ) throws(StorageError) -> Result {
+        try slot.withLock { (slot) throws(StorageError) in
+            slot.wasUsed = true
+            do throws(StorageError) {
+                if let reader = slot.reader { return try body(reader) }
+                let reader = try open()
+                slot.reader = reader
+                return try body(reader)
+            } catch {
+                // A connection that failed is not asked again; a bad block is not its fault.
+                if error.damage == nil { slot.reader = nil }
+                throw error
+            }
+        }
+    }
+
+    private func open() throws(StorageError) -> LaneReader {
+        try LaneReader(Connection(path: path, mode: .read, vfs: vfs), identity)
+    }
+
+    /// Closes connections that were not used since the last call, or all.
+    func close(all: Bool) {
+        for slot in fetching + [scanning] {
+            slot.withLock { slot in
+                if all || !slot.wasUsed { slot.reader = nil }
+                slot.wasUsed = false
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+internal import Bytes
+internal import Vocabulary
+
+/// The writing connection of a lane, with its statements and its encoder.
+///
+/// - Used only under the lane's writer lock.
+final class LaneWriter {
+    let connection: Connection
+    let encoder: BlockWriter
+    private let insertBlock: Statement
+    private let insertMeta: Statement
+    private let insertBody: Statement
+    private let deleteBlock: Statement
+    private let deleteMeta: Statement
+    private let deleteBody: Statement
+    private let upsertVBucket: Statement
+    private let deleteLog: Statement
+    private let insertLog: Statement
+
+    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+        self.connection = connection
+        encoder = BlockWriter(seal: seal)
+        insertBlock = try connection.prepare("INSERT INTO block VALUES(?, ?, ?, ?, ?)")
+        insertMeta = try connection.prepare("INSERT INTO meta VALUES(?, ?)")
+        insertBody = try connection.prepare("INSERT INTO body VALUES(?, ?)")
+        deleteBlock = try connection.prepare("DELETE FROM block WHERE id = ?")
+        deleteMeta = try connection.prepare("DELETE FROM meta WHERE id = ?")
+        deleteBody = try connection.prepare("DELETE FROM body WHERE id = ?")
+        // Purging raises purge_seqno and max_revision behind the engine's back: a record taken
+        // before must not lower them again. No CAS is ever taken back.
+        upsertVBucket = try connection.prepare(
+            """
+            INSERT INTO vbucket VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT(vb) DO UPDATE SET state = excluded.state,
+              high_seqno = excluded.high_seqno, snapshot_start = excluded.snapshot_start,
+              snapshot_end = excluded.snapshot_end,
+              purge_seqno = max(purge_seqno, excluded.purge_seqno),
+              max_cas = max(max_cas, excluded.max_cas),
+              max_revision = max(max_revision, excluded.max_revision)
+            """
+        )
+        deleteLog = try connection.prepare("DELETE FROM failover WHERE vb = ?")
+        insertLog = try connection.prepare("INSERT INTO failover VALUES(?, ?, ?, ?)")
+    }
+
+    /// Encodes documents as one block and inserts it.
+    func insert(
+        _ documents: DocumentBuffer,
+        _ order: ArraySlice<UInt32>,
+        block: UInt64,
+        origin: BlockOrigin
+    ) throws(StorageError) {
+        encoder.encode(documents, order, block: block)
+        insertBlock.bind(1, block)
+        insertBlock.bind(2, origin.rawValue)
+        insertBlock.bind(3, order.count)
+        insertBlock.bind(4, encoder.rawBytes)
+        insertBlock.bind(5, borrowing: encoder.runsBlob.view)
+        try insertBlock.run()
+        insertMeta.bind(1, block)
+        insertMeta.bind(2, borrowing: encoder.metaBlob.view)
+        try insertMeta.run()
+        insertBody.bind(1, block)
+        insertBody.bind(2, borrowing: encoder.bodyBlob.view)
+        try insertBody.run()
+    }
+
+    func delete(block: UInt64) throws(StorageError) {
+        for statement in [deleteBlock, deleteMeta, deleteBody] {
+            statement.bind(1, block)
+            try statement.run()
+        }
+    }
+
+    func write(_ record: VBucketRecord, bornBlock: UInt64) throws(StorageError) {
+        upsertVBucket.bind(1, record.id.number)
+        upsertVBucket.bind(2, record.state.rawValue)
+        upsertVBucket.bind(3, record.highSeqno.value)
+        upsertVBucket.bind(4, record.snapshotStart.value)
+        upsertVBucket.bind(5, record.snapshotEnd.value)
+        upsertVBucket.bind(6, record.purgeSeqno.value)
+        upsertVBucket.bind(7, record.maxCAS.value)
+        upsertVBucket.bind(8, record.maxRevision)
+        upsertVBucket.bind(9, bornBlock)
+        try upsertVBucket.run()
+    }
+
+    func write(_ log: FailoverLog, of vBucket: VBucketID) throws(StorageError) {
+        deleteLog.bind(1, vBucket.number)
+        try deleteLog.run()
+        for (position, entry) in log.entries.enumerated() {
+            insertLog.bind(1, vBucket.number)
+            insertLog.bind(2, position)
+            insertLog.bind(3, entry.uuid.value)
+            insertLog.bind(4, entry.seqno.value)
+            try insertLog.run()
+        }
+    }
+}
+
+extension FailoverLog {
+    /// Tells logs apart well enough to know that one needs no writing; never 0.
+    var mark: UInt64 {
+        var mark: UInt64 = 0xcbf2_9ce4_8422_2325
+        for entry in entries {
+            for word in [entry.uuid.value, entry.seqno.value] {
+                mark = (mark ^ word) &* 0x0000_0100_0000_01b3
+                mark ^= mark >> 29
+            }
+        }
+        return mark | 1
+    }
+}

@@ -1,0 +1,132 @@
+/// The tables of a lane file, and what makes a file one of ours.
+///
+/// docs/storage-format.md explains every column for people with the `sqlite3` shell.
+enum Schema {
+    /// Goes up with every change of tables; blocks carry no number of their own while there is
+    /// one format.
+    static let number: Int64 = 1
+    /// "DIVN".
+    static let applicationID: Int64 = 0x4449_564e
+
+    /// What must be set before the first table exists.
+    static let creationPragmas = """
+        PRAGMA page_size = 4096;
+        PRAGMA auto_vacuum = INCREMENTAL;
+        PRAGMA journal_mode = WAL;
+        """
+
+    /// What every connection sets.
+    ///
+    /// Memory-mapping is off: an I/O error must be a return code. Secure deletion, which Debian's SQLite has
+    /// on by default, would write zeros over every block that compaction removes.
+    static let pragmas = """
+        PRAGMA synchronous = FULL;
+        PRAGMA wal_autocheckpoint = 0;
+        PRAGMA secure_delete = OFF;
+        PRAGMA mmap_size = 0;
+        PRAGMA temp_store = MEMORY;
+        PRAGMA cell_size_check = ON;
+        PRAGMA foreign_keys = OFF;
+        """
+
+    static let tables = """
+        CREATE TABLE lane(
+          id INTEGER PRIMARY KEY CHECK(id = 1),
+          bucket TEXT NOT NULL, bucket_uuid TEXT NOT NULL, generation INTEGER NOT NULL,
+          lane INTEGER NOT NULL, lanes INTEGER NOT NULL, vbuckets INTEGER NOT NULL,
+          clean_stop INTEGER NOT NULL);
+        CREATE TABLE vbucket(
+          vb INTEGER PRIMARY KEY,
+          state INTEGER NOT NULL, high_seqno INTEGER NOT NULL,
+          snapshot_start INTEGER NOT NULL, snapshot_end INTEGER NOT NULL,
+          purge_seqno INTEGER NOT NULL, max_cas INTEGER NOT NULL, max_revision INTEGER NOT NULL,
+          born_block INTEGER NOT NULL);
+        CREATE TABLE failover(
+          vb INTEGER, position INTEGER, uuid INTEGER NOT NULL, seqno INTEGER NOT NULL,
+          PRIMARY KEY(vb, position)) WITHOUT ROWID;
+        CREATE TABLE block(
+          id INTEGER PRIMARY KEY,
+          origin INTEGER NOT NULL, documents INTEGER NOT NULL, raw_bytes INTEGER NOT NULL,
+          runs BLOB NOT NULL);
+        CREATE TABLE meta(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE TABLE body(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE TABLE heat(vb INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        """
+}
+
+/// Which file this is: what must agree between a lane file and the place it lies in.
+struct LaneIdentity: Hashable {
+    let bucket: String
+    let bucketUUID: String
+    let generation: UInt64
+    let lane: Int
+    let lanes: Int
+    let vBuckets: Int
+
+    /// Goes into every checksum.
+    var seal: BlockSeal { BlockSeal(identity: "\(bucketUUID) \(generation) \(lane)") }
+
+    func owns(_ vBucket: UInt16) -> Bool {
+        Int(vBucket) < vBuckets && Int(vBucket) % lanes == lane
+    }
+}
+
+extension Connection {
+    /// Makes the tables of a new lane file; a file that has them already stays as it is.
+    func createTables(_ identity: LaneIdentity) throws(StorageError) {
+        try execute(Schema.creationPragmas)
+        try execute(Schema.pragmas)
+        try transaction { () throws(StorageError) in
+            guard try integer("SELECT count(*) FROM sqlite_schema") == 0 else { return }
+            try execute(Schema.tables)
+            let insert = try prepare("INSERT INTO lane VALUES(1, ?, ?, ?, ?, ?, ?, 0)")
+            insert.bind(1, text: identity.bucket)
+            insert.bind(2, text: identity.bucketUUID)
+            insert.bind(3, identity.generation)
+            insert.bind(4, identity.lane)
+            insert.bind(5, identity.lanes)
+            insert.bind(6, identity.vBuckets)
+            try insert.run()
+            try execute("PRAGMA application_id = \(Schema.applicationID)")
+            try execute("PRAGMA user_version = \(Schema.number)")
+        }
+    }
+
+    /// Refuses files of other programs, of later versions, and of other places than theirs.
+    ///
+    /// - Returns: Whether the lane was stopped cleanly.
+    func checkIdentity(_ identity: LaneIdentity) throws(StorageError) -> Bool {
+        guard try integer("PRAGMA application_id") == Schema.applicationID else {
+            throw StorageError(.foreign, "\(path) is not a lane file of Divan")
+        }
+        let version = try integer("PRAGMA user_version") ?? 0
+        guard version <= Schema.number else {
+            throw StorageError(
+                .newer,
+                "\(path) has schema \(version), written by a later Divan; "
+                    + "this one knows schemas up to \(Schema.number)"
+            )
+        }
+        let lane = try prepare(
+            "SELECT bucket_uuid, generation, lane, lanes, vbuckets, clean_stop FROM lane"
+        )
+        guard try lane.step() else {
+            throw StorageError(.damaged, "\(path) does not say which lane it is")
+        }
+        defer { lane.reset() }
+        guard lane.text(0) == identity.bucketUUID, lane.unsigned(1) == identity.generation,
+            lane.integer(2) == identity.lane, lane.integer(3) == identity.lanes,
+            lane.integer(4) == identity.vBuckets
+        else {
+            throw StorageError(
+                .foreign,
+                "\(path) is lane \(lane.integer(2)) of \(lane.integer(3)), generation "
+                    + "\(lane.integer(1)), of bucket \(lane.text(0)) with \(lane.integer(4)) "
+                    + "vBuckets, not lane \(identity.lane) of \(identity.lanes), generation "
+                    + "\(identity.generation), of bucket \(identity.bucketUUID) with "
+                    + "\(identity.vBuckets)"
+            )
+        }
+        return lane.integer(5) == 1
+    }
+}

@@ -1,0 +1,154 @@
+internal import Bytes
+internal import CSQLite
+
+/// One connection to one SQLite file: a thin layer over the C API.
+///
+/// No wrapper library: it costs twice the CPU on insert and more on scan (house.md, Decision 5),
+/// and the twenty calls we need fit on a page.
+///
+/// - Used by one thread at a time (opened without SQLite's own mutex): the owner has a lock.
+/// - `wal_autocheckpoint` is off; `walPages` says how far the WAL has grown.
+package final class Connection {
+    package enum Mode {
+        case create
+        case write
+        case read
+    }
+
+    enum Checkpoint {
+        /// What can be done without waiting for readers.
+        case passive
+        /// Everything, and the WAL file cut to nothing.
+        case truncate
+    }
+
+    let path: String
+    let handle: OpaquePointer
+    /// Frames in the WAL, written by SQLite's hook after every commit.
+    private let walFrames: UnsafeMutablePointer<Int>
+
+    package init(path: String, mode: Mode, vfs: String?) throws(StorageError) {
+        var handle: OpaquePointer?
+        let access =
+            switch mode {
+            case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+            case .write: SQLITE_OPEN_READWRITE
+            case .read: SQLITE_OPEN_READONLY
+            }
+        let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        let code = sqlite3_open_v2(path, &handle, flags, vfs)
+        guard let handle, code == SQLITE_OK else {
+            let error = Connection.error(code, handle, path, "open")
+            sqlite3_close_v2(handle)
+            throw error
+        }
+        self.path = path
+        self.handle = handle
+        walFrames = .allocate(capacity: 1)
+        walFrames.pointee = 0
+        sqlite3_busy_timeout(handle, 2_000)
+        sqlite3_wal_hook(
+            handle,
+            { frames, _, _, count in
+                frames?.assumingMemoryBound(to: Int.self).pointee = Int(count)
+                return SQLITE_OK
+            },
+            walFrames
+        )
+    }
+
+    deinit {
+        // Statements may be finalized after this: the C library closes when the last one is.
+        sqlite3_wal_hook(handle, nil, nil)
+        sqlite3_close_v2(handle)
+        walFrames.deallocate()
+    }
+
+    var walPages: Int { walFrames.pointee }
+
+    /// Rows changed by the last statement.
+    var changes: Int { Int(sqlite3_changes64(handle)) }
+
+    package func prepare(_ sql: String) throws(StorageError) -> Statement {
+        var statement: OpaquePointer?
+        let persistent = UInt32(SQLITE_PREPARE_PERSISTENT)
+        let code = sqlite3_prepare_v3(handle, sql, -1, persistent, &statement, nil)
+        guard let statement, code == SQLITE_OK else { throw error(code, "prepare `\(sql)` for") }
+        return Statement(statement, of: self)
+    }
+
+    /// Runs SQL without results: pragmas, schema, transaction borders.
+    package func execute(_ sql: String) throws(StorageError) {
+        let code = sqlite3_exec(handle, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw error(code, "execute `\(sql)` on") }
+    }
+
+    /// The first column of the first row, or nil where there is no row.
+    package func integer(_ sql: String) throws(StorageError) -> Int64? {
+        let statement = try prepare(sql)
+        guard try statement.step() else { return nil }
+        return statement.integer(0)
+    }
+
+    package func texts(_ sql: String) throws(StorageError) -> [String] {
+        let statement = try prepare(sql)
+        var texts: [String] = []
+        while try statement.step() { texts.append(statement.text(0)) }
+        return texts
+    }
+
+    /// Runs `body` in a transaction: all of it is on disk afterwards, or none.
+    func transaction(_ body: () throws(StorageError) -> Void) throws(StorageError) {
+        try execute("BEGIN IMMEDIATE")
+        do {
+            try body()
+            try execute("COMMIT")
+        } catch {
+            // Some errors end the transaction by themselves; a rollback that fails as well leaves
+            // a connection that must not be used again, and the next BEGIN says so.
+            if sqlite3_get_autocommit(handle) == 0 {
+                sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
+            }
+            throw error
+        }
+    }
+
+    var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    /// Copies pages from the WAL to the file; true where all of them went.
+    @discardableResult
+    func checkpoint(_ kind: Checkpoint) throws(StorageError) -> Bool {
+        var frames: Int32 = 0
+        var copied: Int32 = 0
+        let mode = kind == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE
+        let code = sqlite3_wal_checkpoint_v2(handle, nil, mode, &frames, &copied)
+        if code & 0xff == SQLITE_BUSY { return false }
+        guard code == SQLITE_OK else { throw error(code, "checkpoint the WAL of") }
+        if frames == copied { walFrames.pointee = 0 }
+        return frames == copied
+    }
+
+    func error(_ code: Int32, _ action: String) -> StorageError {
+        Connection.error(code, handle, path, action)
+    }
+
+    private static func error(
+        _ result: Int32,
+        _ handle: OpaquePointer?,
+        _ path: String,
+        _ action: String
+    ) -> StorageError {
+        let code: StorageError.Code =
+            switch result & 0xff {
+            case SQLITE_FULL: .full
+            case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
+            case SQLITE_BUSY, SQLITE_LOCKED: .busy
+            case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .denied
+            case SQLITE_CANTOPEN: .missing
+            default: .failed
+            }
+        let reason = handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)
+        let text = reason.map { String(cString: $0) } ?? "unknown error"
+        return StorageError(code, "cannot \(action) \(path): \(text) (SQLite \(result))")
+    }
+}

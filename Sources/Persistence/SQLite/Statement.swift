@@ -1,0 +1,98 @@
+internal import Bytes
+internal import CSQLite
+
+/// A prepared statement, made once and run many times.
+///
+/// - Columns of a row are borrowed from SQLite: good until the next `step` or `reset`.
+/// - Bound bytes are borrowed from the caller: they stay put until `run` or `reset` returns.
+package final class Statement {
+    /// Tells SQLite to copy what is bound: C's SQLITE_TRANSIENT, a macro Swift cannot see.
+    private static var copies: sqlite3_destructor_type? {
+        unsafeBitCast(-1, to: sqlite3_destructor_type?.self)
+    }
+
+    private let handle: OpaquePointer
+    private let connection: Connection
+
+    init(_ handle: OpaquePointer, of connection: Connection) {
+        self.handle = handle
+        self.connection = connection
+    }
+
+    deinit { sqlite3_finalize(handle) }
+
+    /// Parameters count from 1, as SQLite has it.
+    func bind(_ index: Int32, _ value: some BinaryInteger) {
+        sqlite3_bind_int64(handle, index, Int64(truncatingIfNeeded: value))
+    }
+
+    func bind(_ index: Int32, borrowing bytes: ByteView) {
+        // No destructor: SQLite neither copies nor frees the bytes.
+        sqlite3_bind_blob64(handle, index, bytes.start, UInt64(bytes.count), nil)
+    }
+
+    func bind(_ index: Int32, copying bytes: [UInt8]) {
+        bytes.withUnsafeBytes { bytes in
+            _ = sqlite3_bind_blob64(
+                handle,
+                index,
+                bytes.baseAddress,
+                UInt64(bytes.count),
+                Statement.copies
+            )
+        }
+    }
+
+    func bind(_ index: Int32, text: String) {
+        var text = text
+        text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                _ = sqlite3_bind_text(
+                    handle,
+                    index,
+                    characters.baseAddress,
+                    Int32(characters.count),
+                    Statement.copies
+                )
+            }
+        }
+    }
+
+    /// Goes to the next row; false when there is none, and then the statement is reset.
+    package func step() throws(StorageError) -> Bool {
+        let code = sqlite3_step(handle)
+        if code == SQLITE_ROW { return true }
+        guard code == SQLITE_DONE else {
+            let error = connection.error(code, "read or write")
+            sqlite3_reset(handle)
+            throw error
+        }
+        sqlite3_reset(handle)
+        return false
+    }
+
+    /// Runs a statement that has no rows.
+    func run() throws(StorageError) {
+        let hasRow = try step()
+        precondition(!hasRow, "a statement that is run has no rows")
+    }
+
+    /// Ends the reading of rows, and with it the read transaction.
+    func reset() { sqlite3_reset(handle) }
+
+    package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+
+    func unsigned(_ column: Int32) -> UInt64 { UInt64(bitPattern: integer(column)) }
+
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+
+    func bytes(_ column: Int32) -> ByteView {
+        guard let start = sqlite3_column_blob(handle, column) else { return .empty }
+        return ByteView(start: start, count: Int(sqlite3_column_bytes(handle, column)))
+    }
+
+    package func text(_ column: Int32) -> String {
+        guard let start = sqlite3_column_text(handle, column) else { return "" }
+        return String(cString: start)
+    }
+}

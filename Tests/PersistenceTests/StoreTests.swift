@@ -1,0 +1,271 @@
+import Bytes
+import Foundation
+import Persistence
+import Testing
+import Vocabulary
+
+@Suite struct StoreTests {
+    @Test func everyCombinationOfFieldsComesBack() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        var random = SeededRandom(seed: 1)
+        var documents: [TestDocument] = []
+        for combination in 0..<256 {
+            let key = random.bytes(combination == 0 ? 1 : combination == 1 ? 255 : 20)
+            var document = random.document(
+                seqno: UInt64(combination * 3 + 1),
+                key: key,
+                value: random.text(combination % 5 * 30)
+            )
+            document.meta.isDeleted = combination & 1 != 0
+            document.meta.isExpired = combination & 2 != 0
+            document.meta.revision = combination & 4 != 0 ? .max >> UInt64(combination % 60) : 1
+            document.meta.flags = combination & 8 != 0 ? .max : 0
+            document.meta.expiry = combination & 16 != 0 ? 1 << 31 : 0
+            document.meta.datatype = Datatype(rawValue: UInt8(combination >> 5))
+            document.meta.cas = CAS(combination == 7 ? .max : random.next() >> 3)
+            documents.append(document)
+        }
+        let batch = CommitBatch()
+        batch.begin(record(2, high: 1_000))
+        for document in documents { batch.append(document) }
+        try store.lanes[0].commit(batch)
+
+        func check(_ store: BucketStore) throws {
+            let lane = store.lanes[0]
+            for document in documents {
+                let seqno = document.meta.seqno.value
+                #expect(try lane.document(2, seqno) == document)
+                #expect(try lane.value(2, seqno) == document.value)
+            }
+            #expect(try lane.value(2, 2) == nil)
+            #expect(try lane.value(2, 5_000) == nil)
+            #expect(try lane.value(4, 1) == nil)
+        }
+        try check(store)
+        try store.closeCleanly()
+        try check(try bucket.open())
+        #expect(try bucket.integrity() == [])
+    }
+
+    @Test func recordsAndLogsComeBackAsCommitted() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        var one = record(4, high: 12, state: .replica)
+        one.snapshotStart = Seqno(3)
+        one.snapshotEnd = Seqno(20)
+        one.purgeSeqno = Seqno(2)
+        one.maxCAS = CAS(.max - 1)
+        one.maxRevision = .max >> 1
+        one.failoverLog.begin(VBucketUUID(.max), at: Seqno(9))
+        let batch = CommitBatch()
+        batch.begin(one)
+        batch.begin(record(0, high: 0, state: .dead))
+        try store.lanes[0].commit(batch)
+        batch.reset()
+        batch.begin(record(7, high: 5))
+        try store.lanes[1].commit(batch)
+        one.state = .active
+        one.failoverLog.begin(VBucketUUID(5), at: Seqno(12))
+        one.highSeqno = Seqno(13)
+        batch.reset()
+        batch.begin(one)
+        try store.lanes[0].commit(batch)
+
+        let expected = [record(0, high: 0, state: .dead), one, record(7, high: 5)]
+        #expect(try store.records().records == expected)
+        let again = try bucket.open()
+        #expect(try again.records().records == expected)
+        #expect(try again.records().unclean == [0, 1])
+    }
+
+    @Test func cleanStopsAreToldFromCrashes() throws {
+        let bucket = TemporaryBucket()
+        func restart(_ body: (BucketStore) throws -> Void) throws -> Set<Int> {
+            let store = try bucket.open()
+            let unclean = try store.records().unclean
+            try body(store)
+            return unclean
+        }
+        let batch = CommitBatch()
+        batch.begin(record(1, high: 3))
+        #expect(try restart { try $0.markRunning() }.isEmpty)
+        #expect(try restart { try $0.lanes[1].commit(batch) }.isEmpty, "an empty bucket is clean")
+        #expect(try restart { try $0.closeCleanly() } == [1])
+        #expect(try restart { _ in }.isEmpty, "nothing was done since the clean stop")
+        #expect(try restart { try $0.markRunning() }.isEmpty)
+        #expect(try restart { try $0.closeCleanly() } == [1])
+        #expect(try restart { $0.closeIdle() }.isEmpty)
+        // Closing idle connections and opening them again is no start.
+        let store = try bucket.open()
+        try store.markRunning()
+        store.closeIdle()
+        store.closeIdle()
+        batch.reset()
+        batch.begin(record(1, high: 4))
+        try store.lanes[1].commit(batch)
+        #expect(store.lanes[1].wasClean)
+    }
+
+    @Test func emptyLanesHaveNoFiles() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        try store.markRunning()
+        #expect(try store.lanes[0].value(0, 1) == nil)
+        #expect(try store.records().records.isEmpty)
+        try store.closeCleanly()
+        #expect(!FileManager.default.fileExists(atPath: bucket.lanePath(0)))
+    }
+
+    @Test func manyDocumentsAndTheLargestValueSpanBlocks() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        var random = SeededRandom(seed: 2)
+        let batch = CommitBatch()
+        var documents: [TestDocument] = []
+        for seqno in 1...1_200 as ClosedRange<UInt64> {
+            let size = seqno == 600 ? 20 << 20 : seqno == 601 ? 0 : random.below(400)
+            let key = Array("user:\(seqno)".utf8)
+            let value = seqno == 600 ? random.bytes(size) : random.text(size)
+            documents.append(random.document(seqno: seqno * 100, key: key, value: value))
+        }
+        batch.begin(record(0, high: 120_000))
+        for document in documents { batch.append(document) }
+        let summary = try store.lanes[0].commit(batch)
+        #expect(summary.documents == 1_200)
+        #expect(summary.blocks > 5)
+        for document in documents where document.meta.seqno.value % 700 == 0 {
+            #expect(try store.lanes[0].value(0, document.meta.seqno.value) == document.value)
+        }
+        #expect(try store.lanes[0].value(0, 60_000)?.count == 20 << 20)
+        let newest = try store.lanes[0].newest()
+        #expect(newest[0]?.count == 1_200)
+        #expect(try bucket.integrity() == [])
+    }
+
+    @Test func scansGiveWhatWasCommitted() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        var random = SeededRandom(seed: 3)
+        let batch = CommitBatch()
+        var expected: [UInt16: [TestDocument]] = [:]
+        for round in 0..<6 {
+            batch.reset()
+            for vBucket in stride(from: UInt16(0), to: 20, by: 2) {
+                let count = vBucket == 4 ? 60 : 1 + random.below(3)
+                let start = UInt64(round * 100)
+                batch.begin(record(vBucket, high: start + 99))
+                for index in 0..<count {
+                    let document = random.document(
+                        seqno: start + UInt64(index) + 1,
+                        key: Array("k\(random.below(50))".utf8),
+                        value: random.text(random.below(2_000))
+                    )
+                    batch.append(document)
+                    expected[vBucket, default: []].append(document)
+                }
+            }
+            try store.lanes[0].commit(batch)
+        }
+        let lane = store.lanes[0]
+        for (vBucket, documents) in expected {
+            let id = VBucketID(vBucket)
+            var scanned: [TestDocument] = []
+            var seqno: Seqno? = .zero
+            while let after = seqno {
+                seqno = try lane.scanDocuments(
+                    id,
+                    after: after,
+                    through: Seqno(500),
+                    bytesMax: 3_000
+                ) { meta, key, value in
+                    scanned.append(TestDocument(meta: meta, key: key.bytes, value: value.bytes))
+                    return true
+                }
+            }
+            #expect(scanned == documents.filter { $0.meta.seqno.value <= 500 })
+            var metas: [DocumentMeta] = []
+            let start = documents[documents.count / 2].meta.seqno
+            seqno = start
+            while let after = seqno {
+                seqno = try lane.scanMetadata(id, after: after, blocksMax: 1) { cursor in
+                    while cursor.next() { metas.append(cursor.meta) }
+                    return true
+                }
+            }
+            #expect(metas == documents.map(\.meta).filter { $0.seqno > start })
+            var values: [Seqno: [UInt8]] = [:]
+            let end = try lane.scanValues(
+                id,
+                after: .zero,
+                blocksMax: .max,
+                wants: { $0.value % 2 == 0 },
+                visit: { seqno, value in
+                    values[seqno] = value.bytes
+                    return true
+                }
+            )
+            #expect(end == nil)
+            let even = documents.filter { $0.meta.seqno.value % 2 == 0 }
+            #expect(values.count == even.count)
+            for document in even { #expect(values[document.meta.seqno] == document.value) }
+        }
+        var count = 0
+        let end = try lane.scanValues(from: .start, blocksMax: .max) { vBucket, seqno, value in
+            count += 1
+            return expected[vBucket.number]?.contains {
+                $0.meta.seqno == seqno && $0.value == value.bytes
+            } == true
+        }
+        #expect(end == nil)
+        #expect(count == expected.values.reduce(0) { $0 + $1.count })
+    }
+
+    @Test func heatIsKept() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        let batch = CommitBatch()
+        batch.begin(record(2, high: 1))
+        try store.lanes[0].commit(batch)
+        try store.lanes[0].saveHeat([(VBucketID(2), [1, 2, 3])])
+        try store.lanes[0].saveHeat([(VBucketID(2), [4, 5])])
+        try store.closeCleanly()
+        let again = try bucket.open()
+        #expect(try again.lanes[0].loadHeat(VBucketID(2)) == [4, 5])
+        #expect(try again.lanes[0].loadHeat(VBucketID(4)) == nil)
+    }
+
+    @Test func flushStartsAnEmptyGenerationAndDeleteTakesAllAway() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        let batch = CommitBatch()
+        batch.begin(record(2, high: 1))
+        batch.append(
+            TestDocument(meta: DocumentMeta(seqno: Seqno(1), cas: CAS(1)), key: [1], value: [2])
+        )
+        let old = store.lanes[0]
+        try old.commit(batch)
+        try store.flush()
+        #expect(throws: StorageError.self) { try old.commit(batch) }
+        #expect(old.closedBy?.code == .gone)
+        #expect(try store.lanes[0].value(2, 1) == nil)
+        try store.lanes[0].commit(batch)
+        #expect(try store.lanes[0].value(2, 1) == [2])
+        #expect(FileManager.default.fileExists(atPath: bucket.lanePath(0, generation: 1)))
+        try store.removeLeftovers()
+        #expect(!FileManager.default.fileExists(atPath: bucket.lanePath(0, generation: 1)))
+        #expect(try bucket.integrity(generation: 2) == [])
+
+        // A crash between flush and removal leaves the old generation; opening removes it.
+        try store.flush()
+        let again = try bucket.open()
+        #expect(!FileManager.default.fileExists(atPath: bucket.lanePath(0, generation: 2)))
+        #expect(try again.records().records.isEmpty)
+
+        try again.delete()
+        #expect(!FileManager.default.fileExists(atPath: bucket.directory))
+        #expect(try FileDisk().list(bucket.root).count == 1)
+        try BucketStore.removeDeleted(disk: FileDisk(), dataDirectory: bucket.root)
+        #expect(try FileDisk().list(bucket.root).isEmpty)
+    }
+}
