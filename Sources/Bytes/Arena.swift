@@ -5,7 +5,9 @@
 /// own, so that its lock is free in all but rare cases; a block may be freed by any thread and goes
 /// back to the chunk it was cut from, whoever owns that.
 ///
-/// - A chunk's header sits at its 64 KiB-aligned front and names its arena.
+/// - A chunk's header sits at its 64 KiB-aligned front and names its arena; a chunk with blocks in
+///   use keeps its arena alive, so a block can be freed whenever its user likes.
+/// - The lock is held for a few stores, never while the pool or the system is asked for something.
 /// - Blocks over `SizeClass.bytesMax` come from the system; sizes are known to whoever frees.
 package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock guards all state
     private typealias Chunk = UnsafeMutablePointer<ChunkHeader>
@@ -41,13 +43,40 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         roomy.initialize(repeating: nil, count: SizeClass.count)
     }
 
+    deinit {
+        // Whoever has blocks in use keeps the arena, so every chunk left is empty, and has room.
+        for index in 0..<SizeClass.count {
+            while let chunk = roomy[index] {
+                precondition(chunk.pointee.used == 0, "an arena outlives its blocks")
+                unlink(chunk, index)
+                pool.give(UnsafeMutableRawPointer(chunk))
+            }
+        }
+        roomy.deallocate()
+        flag.deallocate()
+    }
+
     /// A block of at least `bytes`, with undefined content.
     package func allocate(_ bytes: Int) -> UnsafeMutableRawPointer {
         guard bytes <= SizeClass.bytesMax else { return Memory.allocate(bytes) }
         let index = SizeClass.index(of: bytes)
         lock.acquire()
-        defer { lock.release() }
-        let chunk = roomy[index] ?? addChunk(index)
+        if roomy[index] == nil {
+            lock.release()
+            let chunk = makeChunk(index)
+            lock.acquire()
+            link(chunk, index)
+        }
+        guard let chunk = roomy[index] else { preconditionFailure("a chunk was just added") }
+        let block = cut(from: chunk, index)
+        if chunk.pointee.used == 1 { _ = Unmanaged.passRetained(self) }
+        lock.release()
+        return block
+    }
+
+    /// Takes a block out of a chunk that has room.
+    @inline(__always)
+    private func cut(from chunk: Chunk, _ index: Int) -> UnsafeMutableRawPointer {
         chunk.pointee.used += 1
         if let block = chunk.pointee.free {
             chunk.pointee.free = block.load(as: UnsafeMutableRawPointer?.self)
@@ -67,13 +96,19 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         guard let chunk = Chunk(bitPattern: front) else {
             preconditionFailure("a block lies in a chunk")
         }
-        chunk.pointee.owner._withUnsafeGuaranteedRef { $0.take(back: block, into: chunk, bytes) }
+        let owner = chunk.pointee.owner
+        let wasLast = owner._withUnsafeGuaranteedRef { $0.take(back: block, into: chunk, bytes) }
+        if wasLast { owner.release() }
     }
 
-    private func take(back block: UnsafeMutableRawPointer, into chunk: Chunk, _ bytes: Int) {
+    /// Returns whether it was the chunk's last block in use.
+    private func take(
+        back block: UnsafeMutableRawPointer,
+        into chunk: Chunk,
+        _ bytes: Int
+    ) -> Bool {
         let index = SizeClass.index(of: bytes)
         lock.acquire()
-        defer { lock.release() }
         precondition(
             chunk.pointee.sizeClass == UInt32(index),
             "a block must be freed with the size it was allocated with"
@@ -83,11 +118,13 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         chunk.pointee.free = block
         chunk.pointee.used -= 1
         if wasFull { link(chunk, index) }
+        let wasLast = chunk.pointee.used == 0
         // The last roomy chunk of a class stays, or a single document would map and unmap forever.
-        if chunk.pointee.used == 0, chunk.pointee.next != nil || chunk.pointee.previous != nil {
-            unlink(chunk, index)
-            pool.give(UnsafeMutableRawPointer(chunk))
-        }
+        let goes = wasLast && (chunk.pointee.next != nil || chunk.pointee.previous != nil)
+        if goes { unlink(chunk, index) }
+        lock.release()
+        if goes { pool.give(UnsafeMutableRawPointer(chunk)) }
+        return wasLast
     }
 
     @inline(__always)
@@ -95,7 +132,7 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         Int(chunk.pointee.unused) + SizeClass.bytes(of: index) > ChunkPool.chunkBytes
     }
 
-    private func addChunk(_ index: Int) -> Chunk {
+    private func makeChunk(_ index: Int) -> Chunk {
         let chunk = pool.take().bindMemory(to: ChunkHeader.self, capacity: 1)
         chunk.initialize(
             to: ChunkHeader(
@@ -108,7 +145,6 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
                 sizeClass: UInt32(index)
             )
         )
-        link(chunk, index)
         return chunk
     }
 

@@ -10,12 +10,20 @@ package final class ChunkPool: Sendable {
     private struct State {
         var warm: [UInt] = []
         var cold: [UInt] = []
-        var mappedBytes = 0
+        var regions: [UInt] = []
     }
 
     private let state = Guarded(State())
 
     package init() {}
+
+    deinit {
+        // Arenas keep their pool and blocks keep their arena: nothing is in use any more.
+        for region in state.withLock({ $0.regions }) {
+            guard let address = UnsafeMutableRawPointer(bitPattern: region) else { continue }
+            Memory.unmapPages(address, ChunkPool.regionBytes)
+        }
+    }
 
     /// A chunk aligned to its size; its content is undefined.
     func take() -> UnsafeMutableRawPointer {
@@ -25,8 +33,8 @@ package final class ChunkPool: Sendable {
                 ChunkPool.regionBytes,
                 alignedTo: ChunkPool.chunkBytes
             )
-            state.mappedBytes += ChunkPool.regionBytes
             let first = UInt(bitPattern: region)
+            state.regions.append(first)
             for offset in stride(
                 from: ChunkPool.regionBytes - ChunkPool.chunkBytes,
                 to: 0,
@@ -44,13 +52,13 @@ package final class ChunkPool: Sendable {
 
     func give(_ chunk: UnsafeMutableRawPointer) {
         let address = UInt(bitPattern: chunk)
-        state.withLock { state in
-            if state.warm.count < ChunkPool.warmChunksMax {
-                state.warm.append(address)
-            } else {
-                Memory.releasePages(chunk, ChunkPool.chunkBytes)
-                state.cold.append(address)
-            }
+        let isKept = state.withLock { state in
+            guard state.warm.count < ChunkPool.warmChunksMax else { return false }
+            state.warm.append(address)
+            return true
         }
+        guard !isKept else { return }
+        Memory.releasePages(chunk, ChunkPool.chunkBytes)
+        state.withLock { $0.cold.append(address) }
     }
 }

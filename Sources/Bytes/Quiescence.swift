@@ -47,7 +47,7 @@ package final class Quiescence: @unchecked Sendable {  // tidy:allow atomic coun
         divan_store_release(counter, turn + 1)
     }
 
-    /// The turns under way now. Take it after the memory was unlinked.
+    /// The turns under way now, to be taken after the memory was unlinked.
     package func snapshot() -> [UInt64] {
         divan_fence()
         return (0..<reactorCount).map { divan_load_acquire(counter($0)) }

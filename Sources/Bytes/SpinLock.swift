@@ -1,8 +1,10 @@
 internal import CPrefetch
+internal import Glibc
 
 /// A lock for a handful of instructions: one byte that is taken by an exchange.
 ///
-/// Who waits, spins. Held for nanoseconds and never across a call that could block.
+/// Who waits, spins, and soon offers its processor to others: the holder may have lost its own in
+/// the middle. Held for nanoseconds and never across a call that could block.
 package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for sharing
     private let flag: UnsafeMutablePointer<UInt8>
 
@@ -13,8 +15,22 @@ package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for shar
 
     @inline(__always)
     package func acquire() {
-        while divan_try_acquire(flag) == 0 { divan_pause() }
+        if divan_try_acquire(flag) == 0 { wait() }
     }
+
+    @inline(never)
+    private func wait() {
+        var spins = 0
+        repeat {
+            while divan_is_taken(flag) != 0 {
+                spins += 1
+                if spins < SpinLock.spinsMax { divan_pause() } else { sched_yield() }
+            }
+        } while divan_try_acquire(flag) == 0
+    }
+
+    /// Some microseconds: much longer than anyone holds the lock while running.
+    private static let spinsMax = 100
 
     @inline(__always)
     package func release() { divan_release(flag) }

@@ -32,7 +32,9 @@ package struct Stored {
     package var number: UInt64 = 0
 }
 
-/// Everything a read may come to. An item is valid only until the vBucket's lock is released.
+/// Everything a read may come to.
+///
+/// An item is valid only until the vBucket's lock is released.
 package enum ReadOutcome {
     case found(Item, cas: CAS)
     case notFound

@@ -35,8 +35,14 @@ package struct Checkpoint: ~Copyable {
     private static let entriesPerChunk = 126
     private static let chunkBytes = 1_024
 
-    /// Chunk addresses, oldest first; chunk i of `chunks` starts at its `base` seqno.
-    private var chunks: [UnsafeMutablePointer<UInt64>] = []
+    /// Oldest first; all but the last are full, so a seqno's chunk follows by division.
+    ///
+    /// Nil where every entry was taken out again: a hot key with a slow reader costs next to nothing.
+    private var chunks: [Chunk?] = []
+    /// The seqno of the first entry of the first chunk.
+    private var firstSeqno: UInt64 = 0
+    /// Entries that lead to an item.
+    private var entryCount = 0
     private let account: MemoryAccount
     /// The seqno of the newest change.
     package private(set) var highSeqno: Seqno
@@ -73,18 +79,24 @@ package struct Checkpoint: ~Copyable {
         let wasDrained = isDrained
         highSeqno = seqno
         guard flusher != nil else { return false }
-        let place = place(for: seqno, arena)
-        place.pointee = UInt64(UInt(bitPattern: item.address))
+        place(for: seqno, arena).pointee = UInt64(UInt(bitPattern: item.address))
+        entryCount += 1
         return wasDrained
     }
 
-    /// Whether the version at `seqno` may be overwritten where it lies, or freed at once: nobody
-    /// will come to read it. Takes its entry out.
+    /// Whether the version at `seqno` may be overwritten where it lies, or freed at once.
+    ///
+    /// Nobody will come to read it: its entry is taken out.
     @inline(__always)
     mutating func release(_ seqno: Seqno) -> Bool {
         if seqno <= lowestCursor { return true }
         guard seqno > closedThrough else { return false }
-        entry(seqno).pointee = 0
+        let (index, chunk, place) = find(seqno)
+        clear(chunk, place)
+        if chunk.isFull, chunk.isHollow {
+            free(chunk)
+            chunks[index] = nil
+        }
         return true
     }
 
@@ -94,19 +106,20 @@ package struct Checkpoint: ~Copyable {
 
     /// Hands the block of the version at `seqno` over; it lives until the last reader has passed.
     mutating func own(_ item: Item, seqno: Seqno) {
-        let place = entry(seqno)
+        let (_, chunk, place) = find(seqno)
         precondition(
-            place.pointee == UInt64(UInt(bitPattern: item.address)),
+            chunk.entry(place).pointee == UInt64(UInt(bitPattern: item.address)),
             "an entry leads to the version with its seqno"
         )
-        place.pointee |= Checkpoint.ownedBit
+        chunk.entry(place).pointee |= Checkpoint.ownedBit
         ownedBytes += SizeClass.footprint(of: item.blockBytes)
     }
 
     /// Follows an item that was moved to another block.
     mutating func move(_ seqno: Seqno, to item: Item) {
         guard seqno > lowestCursor else { return }
-        entry(seqno).pointee = UInt64(UInt(bitPattern: item.address))
+        let (_, chunk, place) = find(seqno)
+        chunk.entry(place).pointee = UInt64(UInt(bitPattern: item.address))
     }
 
     // MARK: Reading
@@ -117,11 +130,11 @@ package struct Checkpoint: ~Copyable {
     package mutating func close(after cursor: Seqno) -> (entries: [Entry], boundary: Seqno) {
         closedThrough = highSeqno
         var entries: [Entry] = []
-        entries.reserveCapacity(Int(highSeqno.value - cursor.value))
+        entries.reserveCapacity(entryCount)
         for chunk in chunks {
-            let base = chunk[0]
-            for offset in 0..<Int(chunk[1]) where base + UInt64(offset) > cursor.value {
-                let word = chunk[2 + offset]
+            guard let chunk else { continue }
+            for place in 0..<chunk.used where chunk.first + UInt64(place) > cursor.value {
+                let word = chunk.entry(place).pointee
                 // An owned entry's successor lies before this boundary: it is in the list.
                 if word != 0, word & Checkpoint.ownedBit == 0 { entries.append(Entry(word: word)) }
             }
@@ -133,24 +146,30 @@ package struct Checkpoint: ~Copyable {
     mutating func persisted(through boundary: Seqno) {
         precondition(boundary <= closedThrough, "a reader stops at closed boundaries only")
         flusher = boundary
-        while let chunk = chunks.first {
-            let base = chunk[0]
-            let used = Int(chunk[1])
-            for offset in 0..<used where base + UInt64(offset) <= boundary.value {
-                freeOwned(chunk + 2 + offset)
+        var passed = 0
+        for (index, chunk) in chunks.enumerated() {
+            let first = firstSeqno + UInt64(index * Checkpoint.entriesPerChunk)
+            let used = chunk?.used ?? Checkpoint.entriesPerChunk
+            if let chunk {
+                for place in 0..<used where first + UInt64(place) <= boundary.value {
+                    freeOwned(chunk, place)
+                }
             }
             let isFull = used == Checkpoint.entriesPerChunk
-            let isPassed = base + UInt64(used) <= boundary.value + 1
+            let isPassed = first + UInt64(used) <= boundary.value + 1
             guard isPassed, isFull || boundary == highSeqno else { break }
-            free(chunk)
-            chunks.removeFirst()
+            if let chunk { free(chunk) }
+            passed += 1
         }
+        chunks.removeFirst(passed)
+        firstSeqno += UInt64(passed * Checkpoint.entriesPerChunk)
     }
 
-    /// Forgets everything, for a vBucket that goes.
+    /// Forgets everything, for a vBucket that goes; nobody may be reading a list of its entries.
     mutating func removeAll() {
         for chunk in chunks {
-            for offset in 0..<Int(chunk[1]) { freeOwned(chunk + 2 + offset) }
+            guard let chunk else { continue }
+            for place in 0..<chunk.used { freeOwned(chunk, place) }
             free(chunk)
         }
         chunks = []
@@ -158,9 +177,10 @@ package struct Checkpoint: ~Copyable {
         closedThrough = highSeqno
     }
 
-    private mutating func freeOwned(_ place: UnsafeMutablePointer<UInt64>) {
-        let word = place.pointee
-        place.pointee = 0
+    private mutating func freeOwned(_ chunk: Chunk, _ place: Int) {
+        let word = chunk.entry(place).pointee
+        guard word != 0 else { return }
+        clear(chunk, place)
         guard word & Checkpoint.ownedBit != 0 else { return }
         let item = Entry(word: word).item
         let bytes = item.blockBytes
@@ -171,37 +191,70 @@ package struct Checkpoint: ~Copyable {
 
     // MARK: Chunks
 
+    /// Two words, then the entries.
+    ///
+    /// The seqno of the first entry; how many entries are used, and how many of those lead nowhere
+    /// (32 bits each).
+    private struct Chunk {
+        let words: UnsafeMutablePointer<UInt64>
+
+        @inline(__always)
+        var first: UInt64 { words[0] }
+
+        @inline(__always)
+        var used: Int { Int(words[1] & 0xffff_ffff) }
+
+        @inline(__always)
+        var isFull: Bool { used == Checkpoint.entriesPerChunk }
+
+        /// All entries lead nowhere.
+        @inline(__always)
+        var isHollow: Bool { words[1] >> 32 == words[1] & 0xffff_ffff }
+
+        @inline(__always)
+        func entry(_ place: Int) -> UnsafeMutablePointer<UInt64> { words + 2 + place }
+    }
+
     @inline(__always)
     private mutating func place(for seqno: Seqno, _ arena: Arena) -> UnsafeMutablePointer<UInt64> {
-        if let tail = chunks.last, tail[1] < Checkpoint.entriesPerChunk,
-            tail[0] + tail[1] == seqno.value
-        {
-            tail[1] += 1
-            return tail + 1 + Int(tail[1])
+        if let last = chunks.last, let tail = last, !tail.isFull {
+            precondition(tail.first + UInt64(tail.used) == seqno.value, "chunks have no gaps")
+            tail.words[1] += 1
+            return tail.entry(tail.used - 1)
         }
-        let chunk = arena.allocate(Checkpoint.chunkBytes).assumingMemoryBound(to: UInt64.self)
+        return addChunk(seqno, arena).entry(0)
+    }
+
+    private mutating func addChunk(_ seqno: Seqno, _ arena: Arena) -> Chunk {
+        if chunks.isEmpty { firstSeqno = seqno.value }
+        let block = arena.allocate(Checkpoint.chunkBytes)
+        let chunk = Chunk(words: block.assumingMemoryBound(to: UInt64.self))
         account.add(Checkpoint.chunkBytes)
-        chunk[0] = seqno.value
-        chunk[1] = 1
+        chunk.words[0] = seqno.value
+        chunk.words[1] = 1
         chunks.append(chunk)
-        return chunk + 2
+        return chunk
     }
 
     @inline(__always)
-    private func entry(_ seqno: Seqno) -> UnsafeMutablePointer<UInt64> {
-        guard let first = chunks.first else {
+    private func find(_ seqno: Seqno) -> (index: Int, chunk: Chunk, place: Int) {
+        let offset = Int(seqno.value - firstSeqno)
+        let (index, place) = offset.quotientAndRemainder(dividingBy: Checkpoint.entriesPerChunk)
+        guard let chunk = chunks[index], place < chunk.used else {
             preconditionFailure("a change ahead of a cursor has an entry")
         }
-        // Every chunk but the last is full, and seqnos are dense, so the chunk follows by division.
-        let offset = Int(seqno.value - first[0])
-        let chunk = chunks[offset / Checkpoint.entriesPerChunk]
-        let place = offset % Checkpoint.entriesPerChunk
-        precondition(place < Int(chunk[1]), "a change ahead of a cursor has an entry")
-        return chunk + 2 + place
+        return (index, chunk, place)
     }
 
-    private func free(_ chunk: UnsafeMutablePointer<UInt64>) {
+    @inline(__always)
+    private mutating func clear(_ chunk: Chunk, _ place: Int) {
+        chunk.entry(place).pointee = 0
+        chunk.words[1] += 1 << 32
+        entryCount -= 1
+    }
+
+    private func free(_ chunk: Chunk) {
         account.add(-Checkpoint.chunkBytes)
-        Arena.free(UnsafeMutableRawPointer(chunk), Checkpoint.chunkBytes)
+        Arena.free(UnsafeMutableRawPointer(chunk.words), Checkpoint.chunkBytes)
     }
 }

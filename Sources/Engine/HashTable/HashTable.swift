@@ -268,26 +268,27 @@ package struct HashTable: ~Copyable {
     ///   - body: Must not change the table.
     /// - Returns: Where to go on, or nil at the end.
     package func visit(from start: UInt64, groupsMax: Int, _ body: (Item) -> Void) -> UInt64? {
+        precondition(groupsMax > 0, "a visit goes somewhere")
         var (next, left) = (start, groupsMax)
         while let (segment, position) = segment(of: next) {
             let depth = directoryEntry(next).map { $0.0.depth(at: $0.1) } ?? 0
             let first = segment.home(position)
             let end = min(first + left, segment.groups)
-            // Overflow of earlier homes lies among these groups too: seeing it twice is allowed.
-            let last = end == segment.groups ? segment.groupsWithSpares : end
-            for index in first..<last {
+            var index = first
+            // What is at home here may lie behind: all of it has to be seen now, as the next call,
+            // after growth perhaps, begins beyond its hash. Seeing some twice is allowed.
+            while index < end || (index < segment.groupsWithSpares && segment.isFull(index - 1)) {
                 let group = segment.group(index)
                 for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
                     body(Slot(group[place]).item)
                 }
+                index += 1
             }
             left -= end - first
             if end < segment.groups {
-                // The lowest position whose home is `end`, back among the bits of a whole hash.
-                let groups = UInt64(segment.groups)
-                let low = ((UInt64(end) << 32 + groups - 1) / groups) << 32
+                // Back among the bits of a whole hash.
                 let above = depth == 0 ? 0 : (next >> (64 - depth)) << (64 - depth)
-                return above | low >> depth
+                return above | segment.lowestPosition(ofHome: end) >> depth
             }
             guard depth > 0 else { return nil }
             let step = UInt64(1) << (64 - depth)

@@ -17,6 +17,11 @@ package final class Reclaimer: Sendable {
         self.quiescence = quiescence
     }
 
+    deinit {
+        // Tables keep their reclaimer: nobody can be reading them any more.
+        for entry in retired.withLock({ $0 }) { free(entry.address) }
+    }
+
     /// Hands over memory from `Memory.allocate` or `allocateLines` that nothing leads to any more.
     func retire(_ base: UnsafeMutableRawPointer) {
         let entry = Retired(address: UInt(bitPattern: base), turns: quiescence.snapshot())

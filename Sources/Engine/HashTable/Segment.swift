@@ -37,9 +37,30 @@ struct Segment {
 
     var groupsWithSpares: Int { groups + Segment.spareGroups }
 
+    /// How many bits below the directory's decide a home: 8 more than the largest segment has groups
+    /// for, so homes are even, and few enough that nothing more of a hash need be kept.
+    static let homeBits: UInt64 = 20
+
     /// Where the hash bits below the directory's place a document.
     @inline(__always)
-    func home(_ position: UInt64) -> Int { Int((position >> 32) * UInt64(groups) >> 32) }
+    func home(_ position: UInt64) -> Int {
+        // The parentheses matter: in Swift a shift binds tighter than a product.
+        Int(((position >> (64 - Segment.homeBits)) * UInt64(groups)) >> Segment.homeBits)
+    }
+
+    /// The lowest position whose home is `index`.
+    func lowestPosition(ofHome index: Int) -> UInt64 {
+        let groups = UInt64(groups)
+        return ((UInt64(index) << Segment.homeBits + groups - 1) / groups)
+            << (64 - Segment.homeBits)
+    }
+
+    /// Whether something may have had to go past the group at `index`.
+    @inline(__always)
+    func isFull(_ index: Int) -> Bool {
+        let line = group(index)
+        return (0..<Segment.slotsPerGroup).allSatisfy { line[$0] != 0 }
+    }
 
     @inline(__always)
     func group(_ index: Int) -> UnsafeMutablePointer<UInt64> {
@@ -59,7 +80,10 @@ struct Segment {
         return false
     }
 
-    /// Frees the slot at (`index`, `place`) and pulls back one that had to pass its group.
+    /// Frees the slot at (`index`, `place`) and pulls back what had to pass its group.
+    ///
+    /// What passed may lie beyond the next group, behind entries that are at home there: the whole
+    /// run of full groups is looked through, or a search that now ends early would miss it.
     ///
     /// - Parameters:
     ///   - index: The group.
@@ -68,17 +92,28 @@ struct Segment {
     func remove(_ index: Int, _ place: Int, position: (Slot) -> UInt64) {
         var (hole, hollow) = (index, place)
         while true {
+            let wasFull = isFull(hole)
             let line = group(hole)
-            let wasFull = (0..<Segment.slotsPerGroup).allSatisfy { line[$0] != 0 }
             SharedWord(at: line + hollow).store(0)
-            guard wasFull, hole + 1 < groupsWithSpares else { return }
-            let next = group(hole + 1)
-            let passed = (0..<Segment.slotsPerGroup).first { candidate in
-                next[candidate] != 0 && home(position(Slot(next[candidate]))) <= hole
-            }
-            guard let passed else { return }
-            SharedWord(at: line + hollow).store(next[passed])
-            (hole, hollow) = (hole + 1, passed)
+            guard wasFull, let passed = firstPassed(hole, position) else { return }
+            SharedWord(at: line + hollow).store(group(passed.group)[passed.place])
+            (hole, hollow) = passed
         }
+    }
+
+    /// The first entry behind the group `hole` that would have liked to be in it.
+    private func firstPassed(
+        _ hole: Int,
+        _ position: (Slot) -> UInt64
+    ) -> (group: Int, place: Int)? {
+        for index in hole + 1..<groupsWithSpares {
+            let line = group(index)
+            for place in 0..<Segment.slotsPerGroup
+            where line[place] != 0 && home(position(Slot(line[place]))) <= hole {
+                return (index, place)
+            }
+            if !isFull(index) { return nil }
+        }
+        return nil
     }
 }

@@ -129,6 +129,7 @@ extension VBucketCore {
     ///   - cas: The version to change, or none.
     ///   - isJSON: Tells whether the outcome is a JSON document.
     ///   - turn: The caller's.
+    /// - Returns: What came of it.
     package mutating func extend(
         _ key: ByteView,
         hash: UInt64,

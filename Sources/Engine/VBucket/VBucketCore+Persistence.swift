@@ -16,9 +16,11 @@ extension VBucketCore {
     /// checkpoint keeps.
     package mutating func drain() -> Drain {
         let (entries, boundary) = checkpoint.close(after: persistedSeqno)
-        let drain = Drain(entries: entries, boundary: boundary, superseded: superseded)
+        // After a failed commit the list has versions that were on their way to disk and never
+        // arrived. They are owned by now, so no later commit writes them either.
+        let onDisk = superseded.filter { $0 <= persistedSeqno }
         superseded = []
-        return drain
+        return Drain(entries: entries, boundary: boundary, superseded: onDisk)
     }
 
     /// The commit of `drain` did not happen: what it replaced is to be told again.
@@ -123,7 +125,7 @@ extension VBucketCore {
         let bytes = Item.bytes(
             for: meta,
             keyCount: key.count,
-            valueCount: valueCount,
+            valueCount: isEjected ? valueCount : 0,
             ejected: isEjected
         )
         let item = Item(turn.arena.allocate(bytes))

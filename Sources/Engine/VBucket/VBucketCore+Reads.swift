@@ -62,12 +62,14 @@ extension VBucketCore {
     }
 
     /// Turns a document whose time has come into a tombstone with a seqno of its own.
+    ///
+    /// Reads have no way to tell the flusher, so the vBucket owes it.
     mutating func expire(_ place: HashTable.Place, _ turn: borrowing Turn) {
         let item = place.item
         let key = item.key.bytes
         let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: true)
         key.withUnsafeBytes { buffer in
-            _ = put(
+            let put = put(
                 meta,
                 key: ByteView(buffer),
                 hash: 0,
@@ -76,6 +78,7 @@ extension VBucketCore {
                 place: place,
                 turn
             )
+            oweWake(put.wakesFlusher)
         }
     }
 }

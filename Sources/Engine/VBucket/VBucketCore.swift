@@ -31,6 +31,8 @@ package struct VBucketCore: ~Copyable {
     var lockExpiries: [[UInt8]: UInt32] = [:]
     let account: MemoryAccount
     let isPersistent: Bool
+    /// A read turned an expired document into a change that the flusher was not told of yet.
+    private var owesWake = false
     private var coin: UInt32
 
     init(
@@ -82,7 +84,7 @@ package struct VBucketCore: ~Copyable {
         coin ^= coin << 13
         coin ^= coin >> 17
         coin ^= coin << 5
-        if UInt64(coin) * UInt64(frequency + 1) >> 32 == 0 { item.frequency = frequency + 1 }
+        if (UInt64(coin) * (UInt64(frequency) + 1)) >> 32 == 0 { item.frequency = frequency + 1 }
     }
 
     // MARK: Making a version
@@ -104,6 +106,7 @@ package struct VBucketCore: ~Copyable {
     ///   - isFresh: The value lies outside the table, so the old block may be written over.
     ///   - place: Where the table has the key now.
     ///   - turn: The caller's.
+    /// - Returns: What the version got, and whether the flusher has to be told.
     mutating func put(
         _ meta: DocumentMeta,
         key: ByteView,
@@ -130,8 +133,19 @@ package struct VBucketCore: ~Copyable {
             item.write(meta, key: key, value: value)
             table.insert(item, hash: hash)
         }
-        let wakes = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
-        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)
+        let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
+        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takeOwedWake() || isFirst)
+    }
+
+    /// Leaves it to the next change, or to whoever asks, to tell the flusher.
+    mutating func oweWake(_ owes: Bool) {
+        if owes { owesWake = true }
+    }
+
+    /// Whether reads made changes that the flusher has to be told of; says so once.
+    package mutating func takeOwedWake() -> Bool {
+        defer { owesWake = false }
+        return owesWake
     }
 
     /// Puts a version in the place of `old`, in its very block where nobody else reads that.
@@ -220,6 +234,7 @@ package struct VBucketCore: ~Copyable {
         maxRevision = record.maxRevision
         clock.advance(past: record.maxCAS)
         persistedSeqno = record.highSeqno
+        checkpoint.removeAll()
         checkpoint = Checkpoint(
             highSeqno: record.highSeqno,
             hasFlusher: isPersistent,

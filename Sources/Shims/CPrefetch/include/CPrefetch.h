@@ -39,6 +39,10 @@ static inline int divan_try_acquire(uint8_t *flag) {
   return !__atomic_exchange_n(flag, 1, __ATOMIC_ACQUIRE);
 }
 
+static inline int divan_is_taken(const uint8_t *flag) {
+  return __atomic_load_n(flag, __ATOMIC_RELAXED);
+}
+
 static inline void divan_release(uint8_t *flag) {
   __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
 }
