@@ -16,6 +16,7 @@ let plan = """
     machines   Engine             Bytes Vocabulary
     platforms  LinuxPlatform      Bytes Seams CLinux
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
+    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

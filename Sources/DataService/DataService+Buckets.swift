@@ -1,5 +1,5 @@
 internal import Bytes
-package import Engine
+internal import Engine
 package import Persistence
 internal import Seams
 package import Vocabulary
@@ -102,7 +102,7 @@ extension DataService {
             try serve(settings, from: disk.store)
             let store = disk.store
             lanes.nonIO.lane.post { [environment] in
-                do {
+                do throws(StorageError) {
                     try store.removeLeftovers()
                 } catch {
                     environment.trace.error("storage", error.description)
@@ -124,7 +124,7 @@ extension DataService {
     /// The same for a client that waits for the answer on its reactor.
     func flushInBackground(_ name: String, _ done: @escaping @Sendable (Completion) -> Void) {
         lanes.nonIO.lane.post { [self] in
-            do {
+            do throws(StorageError) {
                 try flush(name)
                 done(.done)
             } catch {
@@ -147,8 +147,11 @@ extension DataService {
     /// Removes what deleted buckets left behind, where slowness hurts nobody.
     func removeDeleted() {
         lanes.nonIO.lane.post { [environment, bucketsDirectory] in
-            do {
-                try BucketStore.removeDeleted(disk: environment.disk, in: bucketsDirectory)
+            do throws(StorageError) {
+                try BucketStore.removeDeleted(
+                    disk: environment.disk,
+                    dataDirectory: bucketsDirectory
+                )
             } catch {
                 environment.trace.error("storage", error.description)
             }
@@ -160,13 +163,17 @@ extension DataService {
         administration.acquire()
         defer { administration.release() }
         let found: [String]
-        do {
+        do throws(DiskError) {
             found = try environment.disk.list(bucketsDirectory)
         } catch {
             throw StorageError(.failed, error.description)
         }
         for name in found where !names.contains(name) && !name.contains("~") {
-            try BucketStore.delete(disk: environment.disk, directory: directory(of: name))
+            try BucketStore.delete(
+                disk: environment.disk,
+                directory: directory(of: name),
+                uuid: environment.entropy.hex(8)
+            )
         }
         removeDeleted()
     }

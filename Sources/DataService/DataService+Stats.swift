@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Engine
+internal import Seams
 internal import Vocabulary
 
 /// What a bucket's vBuckets add up to.

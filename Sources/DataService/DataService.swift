@@ -1,9 +1,9 @@
 package import Bytes
-package import Credentials
-package import Engine
+//CRED package import Credentials
+internal import Engine
 internal import Persistence
 package import Seams
-package import Vocabulary
+internal import Vocabulary
 internal import Wire
 
 /// A rendered configuration and the revision that it shows.

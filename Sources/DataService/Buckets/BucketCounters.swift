@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 
 /// What is counted of a bucket's traffic, by those who cause it.
 package enum BucketCounter: Int, CaseIterable, Sendable {

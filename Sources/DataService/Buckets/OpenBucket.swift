@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 package import Engine
 package import Vocabulary
 

@@ -1,5 +1,5 @@
 package import Bytes
-internal import Credentials
+//CRED internal import Credentials
 internal import Engine
 package import Seams
 internal import Vocabulary
@@ -120,7 +120,7 @@ package final class Connection: ConnectionHandler {
     }
 
     /// The bucket was flushed or deleted, or (on a plain listener) may exist by now.
-    private func findBucketAgain() {
+    func findBucketAgain() {
         let name = bucket?.name ?? service.plainBucketName
         bucket = name.flatMap { service.bucket(named: $0) }
     }

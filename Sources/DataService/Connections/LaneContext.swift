@@ -1,11 +1,11 @@
 package import Bytes
-package import Engine
+internal import Engine
 internal import JSON
 internal import Wire
 
 /// What one lane brings to its work and shares with no other: memory to allocate from, memory to
 /// put things together in, a JSON validator, and room for a batch of requests.
-package final class LaneContext {
+package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane uses it
     /// How many requests are looked at together: enough for their cache misses to overlap.
     static let batchMax = 32
 

@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 
 /// What is wrong now, for the operator: raised by whoever notices, cleared by the same.
 package final class AlertBoard: Sendable {

@@ -3,6 +3,7 @@ internal import Engine
 internal import Persistence
 internal import Seams
 internal import Vocabulary
+internal import Wire
 
 /// A value that memory let go and a request needs.
 struct FetchRequest: Sendable {

@@ -1,5 +1,5 @@
 internal import Bytes
-package import Seams
+internal import Seams
 
 /// The lanes behind the reactors, shared by all buckets, so that a hundred buckets need no more
 /// threads than one.

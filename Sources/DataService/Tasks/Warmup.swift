@@ -3,6 +3,7 @@ internal import Engine
 internal import Persistence
 internal import Seams
 internal import Vocabulary
+internal import Wire
 
 /// RAM from disk: keys and metadata first, then values, while requests are served.
 ///

@@ -128,6 +128,18 @@ struct LaneDirectory {
         live -= 1
     }
 
+    /// Takes every version of a vBucket for live again: its warmup starts over.
+    mutating func resetLive(_ vBucket: UInt16) {
+        let place = slot(vBucket)
+        for index in entries[place].runs.indices {
+            let run = entries[place].runs[index]
+            let dead = run.count - run.live
+            entries[place].runs[index].live += dead
+            blocks[Int(run.ordinal)].live += UInt8(dead)
+            live += Int(dead)
+        }
+    }
+
     /// Takes blocks out: their runs are gone with them.
     mutating func remove(_ ordinals: Set<UInt32>) {
         for place in entries.indices

@@ -170,6 +170,11 @@ extension LaneStore {
         directory.withLock { $0.markDead(seqno.value, in: vBucket.number) }
     }
 
+    /// Forgets what `markDead` was told of a vBucket, because its warmup starts over.
+    package func resetLive(_ vBucket: VBucketID) {
+        directory.withLock { $0.resetLive(vBucket.number) }
+    }
+
     // MARK: The write-ahead log
 
     /// Copies the WAL into the file when it has grown (storage.md 3.8).
