@@ -11,6 +11,8 @@ let plan = """
     words      Bytes              CLZ4 CPrefetch
     words      Vocabulary         Bytes
     words      Seams              Bytes
+    machines   Orchestration      Bytes Vocabulary
+    services   ClusterService     Bytes Vocabulary Seams Orchestration
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
