@@ -131,6 +131,8 @@ for shim in shimsUsed.sorted() {
 let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
+    ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
+    ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
 ]
 
 targets += tests.map { test in
