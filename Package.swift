@@ -17,6 +17,8 @@ let plan = """
     platforms  LinuxPlatform      Bytes Seams CLinux
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence
+    machines   Orchestration      Bytes Vocabulary
+    services   ClusterService     Bytes Vocabulary Seams Orchestration
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -140,6 +142,8 @@ let tests: [(name: String, uses: [String])] = [
     ("JSONTests", ["JSON", "Bytes"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
+    ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
+    ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
 ]
 
 targets += tests.map { test in

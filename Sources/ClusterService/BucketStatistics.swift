@@ -1,0 +1,48 @@
+/// What one node counts of one bucket.
+///
+/// Counters only grow while the bucket is open.
+package struct BucketStatistics: Hashable, Sendable {
+    // Now.
+    package var items: UInt64 = 0
+    package var tombstones: UInt64 = 0
+    /// Items whose value is in memory.
+    package var residentItems: UInt64 = 0
+    package var memoryUsed: UInt64 = 0
+    package var quota: UInt64 = 0
+    package var lowWatermark: UInt64 = 0
+    package var highWatermark: UInt64 = 0
+    /// Bytes of the bucket's files, and of those the part that is not superseded.
+    package var diskUsed: UInt64 = 0
+    package var diskDataUsed: UInt64 = 0
+    /// Changes that are not persisted yet.
+    package var diskQueue: UInt64 = 0
+    package var oldestUnpersistedMilliseconds: UInt64 = 0
+    /// Data connections that have the bucket selected.
+    package var connections: UInt64 = 0
+
+    // Since the bucket was opened.
+    package var cmdGet: UInt64 = 0
+    package var cmdSet: UInt64 = 0
+    package var cmdDelete: UInt64 = 0
+    package var getHits: UInt64 = 0
+    package var getMisses: UInt64 = 0
+    /// Commands of any kind.
+    package var opsTotal: UInt64 = 0
+    package var backgroundFetches: UInt64 = 0
+    package var ejections: UInt64 = 0
+    package var expired: UInt64 = 0
+    package var temporaryFailures: UInt64 = 0
+    package var casMismatches: UInt64 = 0
+    package var commits: UInt64 = 0
+    package var persistedChanges: UInt64 = 0
+    package var commitFailures: UInt64 = 0
+    package var bytesRead: UInt64 = 0
+    package var bytesWritten: UInt64 = 0
+
+    package init() {}
+
+    /// Percent of the items whose value is in memory; all of none counts as all.
+    package var residentPercent: Double {
+        items == 0 ? 100 : Double(min(residentItems, items)) * 100 / Double(items)
+    }
+}

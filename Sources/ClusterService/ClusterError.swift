@@ -1,0 +1,20 @@
+/// Why the cluster service could not begin, or could not keep what it was told.
+package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: Hashable, Sendable {
+        /// The state was written by a newer release.
+        case newerSchema
+        /// The state's bytes are not what was written.
+        case damaged
+        /// The disk did not take it, or did not give it back.
+        case disk
+    }
+
+    package let code: Code
+    /// A sentence for an operator.
+    package let description: String
+
+    package init(code: Code, description: String) {
+        self.code = code
+        self.description = description
+    }
+}

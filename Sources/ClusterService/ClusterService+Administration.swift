@@ -1,0 +1,160 @@
+internal import Bytes
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What came of a request about the cluster.
+package enum ClusterFormOutcome: Sendable {
+    case done
+    case refused([FieldError])
+    /// A sentence for whoever asked.
+    case failed(String)
+}
+
+/// How a node is: what the dot in a console shows.
+package enum NodeStatus: String, Sendable {
+    /// Every bucket serves everything.
+    case healthy
+    /// A bucket is still being read back from disk.
+    case warmup
+    /// A bucket does not serve.
+    case unhealthy
+}
+
+extension ClusterService {
+    // MARK: Provisioning
+
+    /// Sets all that a new cluster needs in one go; nothing is set where a field is wrong.
+    package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        let state = state
+        guard !state.isProvisioned else {
+            return .refused([FieldError("_", "The cluster is initialized already")])
+        }
+        var form = ClusterForm(parameters, state: state)
+        form.judgeAdministrator(port: adminPort)
+        form.judgeServices()
+        form.judgeQuotas(memoryTotal: settings.memoryTotal)
+        form.judgeName()
+        if let encryption = parameters["nodeEncryption"], encryption != "off" {
+            form.refuse("nodeEncryption", "Encryption between nodes is not available")
+        }
+        guard form.errors.isEmpty, let user = form.user, let password = form.password else {
+            return .refused(form.errors)
+        }
+        var commands: [ClusterCommand] = []
+        if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
+        if let name = form.name { commands.append(.setName(name)) }
+        commands.append(initialisation(user: user, password: password))
+        return await carry(commands, telling: "The cluster was initialized.")
+    }
+
+    /// Sets who administers the cluster; the first time that ends free access.
+    package func setAdministrator(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        let state = state
+        var form = ClusterForm(parameters, state: state)
+        form.judgeAdministrator(port: adminPort)
+        guard form.errors.isEmpty, let user = form.user, let password = form.password else {
+            return .refused(form.errors)
+        }
+        guard state.isProvisioned else {
+            let command = initialisation(user: user, password: password)
+            return await carry([command], telling: "The cluster was initialized.")
+        }
+        let stored = passwords.store(password)
+        let administrator = Administrator(name: user, credentials: stored.bytes)
+        return await carry(
+            [.setAdministrator(administrator)],
+            telling: "The administrator was changed."
+        )
+    }
+
+    /// Sets memory quota and name, whichever is given.
+    package func change(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        var form = ClusterForm(parameters, state: state)
+        form.judgeQuotas(memoryTotal: settings.memoryTotal)
+        form.judgeName()
+        let known = [
+            "memoryQuota", "clusterName", "indexMemoryQuota", "ftsMemoryQuota", "cbasMemoryQuota",
+            "eventingMemoryQuota",
+        ]
+        if !known.contains(where: { parameters[$0] != nil }) {
+            form.refuse("_", "At least one quota or the cluster's name is needed")
+        }
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        var commands: [ClusterCommand] = []
+        if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
+        if let name = form.name { commands.append(.setName(name)) }
+        return await carry(commands, telling: "The cluster's settings were changed.")
+    }
+
+    package func change(maxBucketCount: UInt32) async -> ClusterFormOutcome {
+        var settings = state.settings
+        settings.maxBucketCount = maxBucketCount
+        return await carry(
+            [.setSettings(settings)],
+            telling: "At most \(maxBucketCount) buckets may be made now."
+        )
+    }
+
+    private func initialisation(user: String, password: String) -> ClusterCommand {
+        let stored = passwords.store(password)
+        return .initialise(
+            uuid: environment.entropy.hex(16),
+            administrator: Administrator(name: user, credentials: stored.bytes)
+        )
+    }
+
+    private func carry(
+        _ commands: [ClusterCommand],
+        telling text: String
+    ) async -> ClusterFormOutcome {
+        for command in commands {
+            do {
+                if case .refused = try await propose(command) {
+                    return .refused([FieldError("_", "The cluster is initialized already")])
+                }
+            } catch {
+                return .failed("The cluster's state could not be kept: \(error)")
+            }
+        }
+        if !commands.isEmpty { tell(.info, .settings, text) }
+        return .done
+    }
+
+    // MARK: Who and how
+
+    /// Whether these are the administrator's name and password.
+    package func isAdministrator(_ user: String, _ password: String) -> Bool {
+        guard let administrator = state.administrator, administrator.name == user else {
+            return false
+        }
+        let stored = StoredCredentials(bytes: administrator.credentials)
+        return passwords.verify(user, password, stored)
+    }
+
+    /// Random hexadecimal digits for sessions and tokens, two for each byte.
+    package func token(bytes: Int) -> String { environment.entropy.hex(bytes) }
+
+    package var nodeStatus: NodeStatus {
+        var status = NodeStatus.healthy
+        for bucket in state.buckets {
+            switch dataPlane.status(ofBucket: bucket.settings.name) {
+            case .ready: continue
+            case .warmingUp: status = .warmup
+            case .failed, nil: return .unhealthy
+            }
+        }
+        return status
+    }
+
+    package var adminPort: UInt16 { state.node(number: thisNode)?.ports.admin ?? 0 }
+
+    /// Of the file system that holds the data, in bytes; nil where it cannot be asked.
+    package var diskSpace: (free: UInt64, total: UInt64)? {
+        do {
+            return try environment.disk.space(settings.directory)
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,187 @@
+internal import Bytes
+package import Orchestration
+package import Seams
+internal import Vocabulary
+
+/// The cluster's truth on this node: agreed, kept on disk, carried out.
+///
+/// A command is applied to a copy of the state, written to disk, and only then made the state and
+/// carried out: whoever is told "done" finds it done after a crash. Commands run one at a time on
+/// the control lane. With more nodes, Raft takes the place of `commit`'s first half.
+///
+/// - Nothing is answered before it is on disk.
+/// - The data plane is told of a bucket before its configuration is published, so that a client
+///   that learns of a bucket can select it.
+/// - A bucket whose data plane refuses to open it is taken back.
+package final class ClusterService: Sendable {
+    /// What the operator and the machine say, and the state does not hold.
+    package struct Settings: Sendable {
+        /// Where the state is kept; made where it is missing.
+        package var directory: String
+        /// For documents, in bytes, where nobody has set it yet.
+        package var memoryQuota: UInt64
+        /// Bytes of memory that the machine, or the container, gives us.
+        package var memoryTotal: UInt64
+
+        package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
+            self.directory = directory
+            self.memoryQuota = memoryQuota
+            self.memoryTotal = memoryTotal
+        }
+    }
+
+    struct Core {
+        var state: ClusterState
+        var isServing = false
+        var startedNanoseconds: UInt64 = 0
+        var subscribers: [UInt64: AsyncStream<Void>.Continuation] = [:]
+        var nextSubscriber: UInt64 = 0
+    }
+
+    package let settings: Settings
+    package let dataPlane: any DataPlane
+    package let events = EventLog()
+    package let sampler: StatisticsSampler
+    let environment: Environment
+    let passwords: PasswordKeeper
+    let lane: any Lane
+    let core: Guarded<Core>
+    /// The number and UUID of this node never change.
+    package let thisNode: UInt16 = 0
+
+    /// Reads the state back, or makes the one of a new node.
+    package init(
+        settings: Settings,
+        environment: Environment,
+        dataPlane: any DataPlane,
+        passwords: PasswordKeeper
+    ) throws(ClusterError) {
+        self.settings = settings
+        self.environment = environment
+        self.dataPlane = dataPlane
+        self.passwords = passwords
+        let store = StateStore(disk: environment.disk, directory: settings.directory)
+        let stored = try store.load()
+        let state = stored ?? ClusterState(memoryQuota: settings.memoryQuota)
+        core = Guarded(Core(state: state))
+        lane = environment.lanes.makeLane("control")
+        sampler = StatisticsSampler(time: environment.time, lane: lane)
+    }
+
+    /// The state as of now.
+    package var state: ClusterState { core.withLock { $0.state } }
+
+    /// `start` has been called and `stop` has not.
+    package var isServing: Bool { core.withLock { $0.isServing } }
+
+    /// Seconds since `start`.
+    package var uptimeSeconds: UInt64 {
+        let started = core.withLock { $0.startedNanoseconds }
+        return started == 0
+            ? 0 : (environment.time.monotonicNanoseconds() - started) / 1_000_000_000
+    }
+
+    package var wallMilliseconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000 }
+
+    // MARK: Life
+
+    /// Has the data plane open every bucket and know every user: before it listens, so that no
+    /// client is told that a bucket is unknown that is only not there yet.
+    ///
+    /// A bucket that cannot be opened does not keep the others from serving: it shows as failed.
+    package func openBuckets() {
+        let state = state
+        dataPlane.retain(only: state.buckets.map(\.settings))
+        if let administrator = state.administrator {
+            dataPlane.setCredentials(
+                user: administrator.name,
+                stored: StoredCredentials(bytes: administrator.credentials)
+            )
+        }
+        for bucket in state.buckets {
+            do {
+                try dataPlane.open(bucket.settings)
+            } catch {
+                let text = "Bucket \"\(bucket.settings.name)\" could not be opened: \(error)"
+                tell(.error, .bucket, text)
+            }
+        }
+    }
+
+    /// Takes the addresses this node really got, publishes configurations, begins to serve.
+    package func start(host: String, ports: NodePorts) async throws(ClusterError) {
+        let known = state.node(number: thisNode)
+        let uuid = known?.uuid ?? environment.entropy.hex(16)
+        let node = NodeRecord(number: thisNode, uuid: uuid, host: host, ports: ports)
+        if node != known {
+            _ = try await propose(.setNode(node))
+        } else {
+            publishAll()
+        }
+        let now = environment.time.monotonicNanoseconds()
+        core.withLock {
+            $0.isServing = true
+            $0.startedNanoseconds = max(now, 1)
+        }
+        sampler.start(reading: dataPlane) { [weak self] in
+            self?.state.buckets.map(\.settings.name) ?? []
+        }
+        tell(.info, .node, "Node \(node.otpNode) serves.")
+    }
+
+    /// Ends every stream and the control lane.
+    ///
+    /// The data plane is stopped by whoever made it.
+    package func stop() {
+        let subscribers = core.withLock { core in
+            core.isServing = false
+            defer { core.subscribers = [:] }
+            return Array(core.subscribers.values)
+        }
+        for subscriber in subscribers { subscriber.finish() }
+        sampler.stop()
+        lane.stop()
+    }
+
+    // MARK: Changes
+
+    /// What came of a proposal.
+    package enum Outcome: Sendable {
+        case done
+        case refused(ClusterRefusal)
+        /// Agreed on, but the data plane could not follow, and it was taken back.
+        case failed(DataPlaneError)
+    }
+
+    /// Has a command applied, kept and carried out.
+    package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
+        let result: Result<Outcome, ClusterError> = await withCheckedContinuation { waiter in
+            lane.post { waiter.resume(returning: self.commit(command)) }
+        }
+        return try result.get()
+    }
+
+    /// Tells of every change of the configurations from now on; several may come as one.
+    package func changes() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream<Void>.makeStream(
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let id = core.withLock { core in
+            core.nextSubscriber += 1
+            core.subscribers[core.nextSubscriber] = continuation
+            return core.nextSubscriber
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.core.withLock { _ = $0.subscribers.removeValue(forKey: id) }
+        }
+        return stream
+    }
+
+    /// Tells the operator, in the log and under `/logs`.
+    package func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
+        if environment.trace.threshold <= severity {
+            environment.trace.tell(severity, "ClusterService", text)
+        }
+        events.append(severity, kind, text, atMilliseconds: wallMilliseconds)
+    }
+}

@@ -1,0 +1,41 @@
+internal import Bytes
+package import Seams
+
+/// What happened to the cluster lately, for `/logs`: the newest few hundred events, in memory.
+package final class EventLog: Sendable {
+    package enum Kind: String, Sendable {
+        case node = "divan_node"
+        case bucket = "divan_bucket"
+        case settings = "divan_settings"
+    }
+
+    package struct Entry: Sendable {
+        package let severity: Severity
+        package let kind: Kind
+        package let text: String
+        package let milliseconds: UInt64
+    }
+
+    /// What a page of a console shows, several times over.
+    private static let entriesMax = 512
+
+    private let entries = Guarded<[Entry]>([])
+
+    package init() {}
+
+    package func append(
+        _ severity: Severity,
+        _ kind: Kind,
+        _ text: String,
+        atMilliseconds milliseconds: UInt64
+    ) {
+        let entry = Entry(severity: severity, kind: kind, text: text, milliseconds: milliseconds)
+        entries.withLock { entries in
+            entries.append(entry)
+            if entries.count > Self.entriesMax { entries.removeFirst() }
+        }
+    }
+
+    /// Oldest first.
+    package func all() -> [Entry] { entries.withLock { $0 } }
+}

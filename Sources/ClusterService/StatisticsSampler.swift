@@ -1,0 +1,137 @@
+internal import Bytes
+internal import Seams
+
+/// Samples every bucket's statistics once a second, and keeps them for a minute, an hour, a day,
+/// a week, a month and a year at coarser and coarser intervals.
+package final class StatisticsSampler: Sendable {
+    /// How far back, and how finely; as Couchbase keeps them.
+    package enum Zoom: String, CaseIterable, Sendable {
+        case minute
+        case hour
+        case day
+        case week
+        case month
+        case year
+
+        var ring: SampleRing {
+            switch self {
+            case .minute: SampleRing(intervalSeconds: 1, capacity: 60)
+            case .hour: SampleRing(intervalSeconds: 4, capacity: 900)
+            case .day: SampleRing(intervalSeconds: 60, capacity: 1_440)
+            case .week: SampleRing(intervalSeconds: 600, capacity: 1_152)
+            case .month: SampleRing(intervalSeconds: 1_800, capacity: 1_488)
+            case .year: SampleRing(intervalSeconds: 21_600, capacity: 1_464)
+            }
+        }
+    }
+
+    /// A bucket's samples at one interval, oldest first.
+    package struct Series: Sendable {
+        package let intervalMilliseconds: UInt64
+        package let newestMilliseconds: UInt64
+        let samples: [SIMD32<Float>]
+
+        package var count: Int { samples.count }
+
+        package func values(of statistic: SampledStatistic) -> [Float] {
+            samples.map { $0[statistic.rawValue] }
+        }
+
+        /// When each sample was taken, in milliseconds since 1970.
+        package var timestamps: [UInt64] {
+            (0..<UInt64(count)).map {
+                newestMilliseconds - (UInt64(count) - 1 - $0) * intervalMilliseconds
+            }
+        }
+    }
+
+    private struct Samples {
+        var last: BucketStatistics
+        var rings = Zoom.allCases.map(\.ring)
+    }
+
+    private struct Core {
+        var buckets: [String: Samples] = [:]
+        var lastNanoseconds: UInt64 = 0
+        var timer: LaneTimer?
+        var isStopped = false
+    }
+
+    private let time: any TimeSource
+    private let lane: any Lane
+    private let core = Guarded(Core())
+
+    init(time: any TimeSource, lane: any Lane) {
+        self.time = time
+        self.lane = lane
+    }
+
+    func start(reading plane: any DataPlane, names: @escaping @Sendable () -> [String]) {
+        tick(plane, names)
+    }
+
+    func stop() {
+        core.withLock { core in
+            core.isStopped = true
+            core.timer?.cancel()
+        }
+    }
+
+    func forget(bucket name: String) {
+        core.withLock { _ = $0.buckets.removeValue(forKey: name) }
+    }
+
+    /// The samples of a bucket; nil where none was taken yet.
+    package func series(ofBucket name: String, _ zoom: Zoom) -> Series? {
+        core.withLock { core in
+            guard let samples = core.buckets[name],
+                let place = Zoom.allCases.firstIndex(of: zoom)
+            else { return nil }
+            let ring = samples.rings[place]
+            return Series(
+                intervalMilliseconds: UInt64(ring.intervalSeconds) * 1_000,
+                newestMilliseconds: ring.newestMilliseconds,
+                samples: ring.samples
+            )
+        }
+    }
+
+    /// The newest second's value; 0 where none was taken yet.
+    package func newest(_ statistic: SampledStatistic, ofBucket name: String) -> Double {
+        guard let value = series(ofBucket: name, .minute)?.samples.last?[statistic.rawValue] else {
+            return 0
+        }
+        return Double(value)
+    }
+
+    private func tick(_ plane: any DataPlane, _ names: @escaping @Sendable () -> [String]) {
+        let now = time.monotonicNanoseconds()
+        let milliseconds = time.wallNanoseconds() / 1_000_000
+        let statistics = names().map { ($0, plane.statistics(ofBucket: $0)) }
+        core.withLock { core in
+            guard !core.isStopped else { return }
+            let elapsed = Float(now - min(core.lastNanoseconds, now)) / 1e9
+            core.lastNanoseconds = now
+            for (name, statistics) in statistics {
+                guard let statistics else { continue }
+                guard var samples = core.buckets.removeValue(forKey: name) else {
+                    core.buckets[name] = Samples(last: statistics)
+                    continue
+                }
+                let sample = SampledStatistic.sample(
+                    statistics,
+                    since: samples.last,
+                    seconds: max(elapsed, 0.001)
+                )
+                samples.last = statistics
+                for place in samples.rings.indices {
+                    samples.rings[place].add(sample, atMilliseconds: milliseconds)
+                }
+                core.buckets[name] = samples
+            }
+            core.timer = lane.post(after: 1_000_000_000) { [weak self] in
+                self?.tick(plane, names)
+            }
+        }
+    }
+}

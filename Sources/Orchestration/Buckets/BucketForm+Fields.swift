@@ -1,0 +1,165 @@
+internal import Vocabulary
+
+/// The fields that have a fixed set of values.
+extension BucketForm {
+    mutating func judgeReplicas() {
+        if let text = parameters["replicaNumber"] {
+            if let replicas = FormParameters.number(text), replicas <= 3 {
+                settings.replicas = Int(replicas)
+            } else {
+                refuse("replicaNumber", "The number of replicas is 0, 1, 2 or 3")
+            }
+        }
+        guard let text = parameters["replicaIndex"] else {
+            if isNew { options.replicaIndex = canHaveReplicaIndex }
+            return
+        }
+        if settings.type == .ephemeral {
+            return refuse("replicaIndex", "An ephemeral bucket has no replica index")
+        }
+        guard let flag = Self.flag(text) else {
+            return refuse("replicaIndex", "replicaIndex is 0 or 1")
+        }
+        if isNew { options.replicaIndex = flag && canHaveReplicaIndex }
+    }
+
+    private var canHaveReplicaIndex: Bool { settings.type == .persistent && settings.replicas > 0 }
+
+    mutating func judgeEviction() {
+        let isPersistent = settings.type == .persistent
+        let allowed: [EvictionPolicy] =
+            isPersistent ? [.valueOnly, .fullEviction] : [.noEviction, .nruEviction]
+        guard let text = parameters["evictionPolicy"] else {
+            if isNew { settings.evictionPolicy = allowed[0] }
+            return
+        }
+        guard let policy = EvictionPolicy(rawValue: text), allowed.contains(policy) else {
+            let names = allowed.map(\.rawValue).joined(separator: " or ")
+            let kind = isPersistent ? "a couchbase" : "an ephemeral"
+            return refuse("evictionPolicy", "The eviction policy of \(kind) bucket is \(names)")
+        }
+        if !isNew, settings.type == .ephemeral, policy != settings.evictionPolicy {
+            return refuse(
+                "evictionPolicy",
+                "The eviction policy of an ephemeral bucket cannot be changed"
+            )
+        }
+        settings.evictionPolicy = policy
+    }
+
+    mutating func judgeFlags() {
+        if let text = parameters["flushEnabled"] {
+            if let flag = Self.flag(text) {
+                settings.flushEnabled = flag
+            } else {
+                refuse("flushEnabled", "flushEnabled is 0 or 1")
+            }
+        }
+        if let text = parameters["passwordless"] {
+            if let flag = Self.flag(text) {
+                settings.passwordless = flag
+            } else {
+                refuse("passwordless", "passwordless is 0 or 1")
+            }
+        }
+    }
+
+    mutating func judgeVBuckets() {
+        guard let text = parameters["numVBuckets"] else { return }
+        guard let number = FormParameters.number(text),
+            let count = Limits.vBucketCounts.first(where: { UInt64($0) == number })
+        else {
+            let counts = Limits.vBucketCounts.map { "\($0)" }.joined(separator: ", ")
+            return refuse("numVBuckets", "The number of vBuckets is one of \(counts)")
+        }
+        if isNew {
+            settings.vBuckets = count
+        } else if count != settings.vBuckets {
+            // Clients place keys by the count and never expect another one.
+            refuse("numVBuckets", "A bucket's number of vBuckets cannot be changed")
+        }
+    }
+
+    /// Durable writes are not built yet, so a floor under them would be a promise nobody keeps.
+    mutating func judgeDurability() {
+        guard let text = parameters["durabilityMinLevel"] else { return }
+        let levels =
+            settings.type == .persistent
+            ? ["none", "majority", "majorityAndPersistActive", "persistToMajority"]
+            : ["none", "majority"]
+        guard levels.contains(text) else {
+            let names = levels.joined(separator: ", ")
+            return refuse("durabilityMinLevel", "The minimum durability is one of \(names)")
+        }
+        guard text != "none" else { return }
+        if settings.replicas == 3 {
+            refuse(
+                "durability_min_level",
+                "A minimum durability is not possible with 3 replicas"
+            )
+        } else if settings.replicas > 0, ground.state.nodes.count < 2 {
+            refuse(
+                "durability_min_level",
+                "There are not enough data nodes for a minimum durability of \(text)"
+            )
+        } else {
+            refuse("durabilityMinLevel", "There are no durable writes yet; only none is possible")
+        }
+    }
+
+    mutating func judgeOptions() {
+        if let text = parameters["maxTTL"] {
+            if let seconds = FormParameters.number(text), seconds <= UInt64(Int32.max) {
+                settings.maxTTL = UInt32(seconds)
+            } else {
+                refuse("maxTTL", "The maximum time to live is 0 to \(Int32.max) seconds")
+            }
+        }
+        if let text = parameters["compressionMode"] {
+            if let mode = BucketOptions.CompressionMode(rawValue: text) {
+                options.compressionMode = mode
+            } else {
+                refuse("compressionMode", "The compression mode is off, passive or active")
+            }
+        }
+        if let text = parameters["storageBackend"] {
+            if let backend = BucketOptions.StorageBackend(rawValue: text) {
+                judge(backend)
+            } else {
+                refuse("storageBackend", "The storage backend is couchstore or magma")
+            }
+        }
+        if let text = parameters["conflictResolutionType"] {
+            if let resolution = BucketOptions.ConflictResolution(rawValue: text) {
+                judge(resolution)
+            } else {
+                refuse("conflictResolutionType", "The conflict resolution is seqno or lww")
+            }
+        }
+    }
+
+    private mutating func judge(_ backend: BucketOptions.StorageBackend) {
+        guard settings.type == .persistent else { return }
+        if isNew {
+            options.storageBackend = backend
+        } else if backend != options.storageBackend {
+            refuse("storageBackend", "A bucket's storage backend cannot be changed")
+        }
+    }
+
+    private mutating func judge(_ resolution: BucketOptions.ConflictResolution) {
+        if isNew {
+            options.conflictResolution = resolution
+        } else if resolution != options.conflictResolution {
+            refuse("conflictResolutionType", "A bucket's conflict resolution cannot be changed")
+        }
+    }
+
+    private static func flag(_ text: String) -> Bool? {
+        switch text {
+        case "0", "false": false
+        case "1", "true": true
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,149 @@
+package import Vocabulary
+
+/// Judges what an administrator wants of a bucket: settings, or what to tell them, field by field.
+///
+/// Every field is judged even where an earlier one is wrong, so that a form shows all its errors at
+/// once. Parameters that are not known are ignored: tools of all ages still send theirs.
+package struct BucketForm {
+    /// What the form is judged against.
+    package struct Ground: Sendable {
+        package var state: ClusterState
+        /// The bucket to be changed; nil for a new one.
+        package var existing: BucketRecord?
+        /// The UUID that a new bucket gets.
+        package var uuid: String
+
+        package init(state: ClusterState, existing: BucketRecord?, uuid: String) {
+            self.state = state
+            self.existing = existing
+            self.uuid = uuid
+        }
+    }
+
+    package enum Verdict: Hashable, Sendable {
+        case accepted(BucketSettings, BucketOptions)
+        /// In the order of the form; never empty.
+        case refused([FieldError])
+    }
+
+    package static func judge(_ parameters: FormParameters, on ground: Ground) -> Verdict {
+        var form = BucketForm(parameters, ground)
+        form.judgeName()
+        form.judgeType()
+        form.judgeQuota()
+        form.judgeReplicas()
+        form.judgeEviction()
+        form.judgeFlags()
+        form.judgeVBuckets()
+        form.judgeDurability()
+        form.judgeOptions()
+        return form.errors.isEmpty
+            ? .accepted(form.settings, form.options) : .refused(form.errors)
+    }
+
+    let parameters: FormParameters
+    let ground: Ground
+    var settings: BucketSettings
+    var options: BucketOptions
+    var errors: [FieldError] = []
+
+    private init(_ parameters: FormParameters, _ ground: Ground) {
+        self.parameters = parameters
+        self.ground = ground
+        settings =
+            ground.existing?.settings
+            ?? BucketSettings(name: parameters["name"] ?? "", uuid: ground.uuid, quota: 0)
+        options = ground.existing?.options ?? BucketOptions()
+    }
+
+    var isNew: Bool { ground.existing == nil }
+
+    mutating func refuse(_ field: String, _ text: String) {
+        errors.append(FieldError(field, text))
+    }
+
+    // MARK: Name and type
+
+    private mutating func judgeName() {
+        guard isNew else { return }
+        guard let name = parameters["name"] else {
+            return refuse("name", "A bucket needs a name")
+        }
+        if let flaw = Self.flaw(ofName: name) {
+            refuse("name", flaw)
+        } else if ground.state.hasBucket(like: name) {
+            // Clients tell this case from others by these words.
+            refuse("name", "Bucket with given name already exists")
+        }
+    }
+
+    /// What is wrong with a bucket's name; nil where nothing is.
+    package static func flaw(ofName name: String) -> String? {
+        if name.isEmpty { return "A bucket's name cannot be empty" }
+        if name.utf8.count > 100 { return "A bucket's name has at most 100 characters" }
+        if name.hasPrefix(".") { return "A bucket's name cannot begin with a dot" }
+        let isPlain = name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."),
+                UInt8(ascii: "%"), UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        if !isPlain {
+            return "A bucket's name has only the letters A-Z and a-z, digits, and _ . % -"
+        }
+        let lower = name.lowercased()
+        if lower.hasPrefix("_users.couch.") || lower.hasPrefix("_replicator.couch.") {
+            return "This name is reserved"
+        }
+        return nil
+    }
+
+    private mutating func judgeType() {
+        guard let text = parameters["bucketType"] else { return }
+        let type: BucketType
+        switch text {
+        case "couchbase", "membase": type = .persistent
+        case "ephemeral": type = .ephemeral
+        case "memcached":
+            return refuse("bucketType", "Memcached buckets are not supported; use ephemeral")
+        default:
+            return refuse("bucketType", "The bucket type is one of couchbase, membase, ephemeral")
+        }
+        if isNew {
+            settings.type = type
+        } else if type != settings.type {
+            refuse("bucketType", "A bucket's type cannot be changed")
+        }
+    }
+
+    // MARK: Quota
+
+    private mutating func judgeQuota() {
+        // Whatever name it came under, the error goes to `ramQuota`.
+        guard let text = parameters["ramQuota"] ?? parameters["ramQuotaMB"] else {
+            if isNew { refuse("ramQuota", "The memory quota in MB is needed") }
+            return
+        }
+        guard let megabytes = FormParameters.number(text), megabytes < 1 << 40 else {
+            return refuse("ramQuota", "The memory quota is a whole number of MB")
+        }
+        let quota = megabytes << 20
+        let smallest = Limits.bucketQuotaMin
+        guard quota >= smallest else {
+            return refuse("ramQuota", "The memory quota cannot be less than \(smallest >> 20) MB")
+        }
+        let others = ground.state.bucketQuotas(except: ground.existing?.settings.name)
+        let free = ground.state.memoryQuota - min(ground.state.memoryQuota, others)
+        guard quota <= free else {
+            return refuse(
+                "ramQuota",
+                "The memory quota of \(megabytes) MB does not fit: of the data service's "
+                    + "\(ground.state.memoryQuota >> 20) MB on each node, \(free >> 20) MB are free"
+            )
+        }
+        settings.quota = quota
+    }
+}

@@ -1,0 +1,58 @@
+/// How memory and disk would be shared out with a bucket: what a form shows beside its fields.
+package struct BucketSummaries: Hashable, Sendable {
+    /// What the machine says; all in bytes.
+    package struct Usage: Hashable, Sendable {
+        package var thisMemory: UInt64 = 0
+        package var thisDisk: UInt64 = 0
+        package var otherDisk: UInt64 = 0
+        package var diskTotal: UInt64 = 0
+        package var diskFree: UInt64 = 0
+
+        package init() {}
+    }
+
+    private let state: ClusterState
+    private let name: String?
+    private let quota: UInt64
+    private let usage: Usage
+
+    /// - Parameters:
+    ///   - state: The cluster as it is.
+    ///   - name: The bucket that is to be changed; nil for a new one.
+    ///   - quota: What the form asks for, in bytes on each node.
+    ///   - usage: What the machine says.
+    package init(state: ClusterState, name: String?, quota: UInt64, usage: Usage) {
+        self.state = state
+        self.name = name
+        self.quota = quota
+        self.usage = usage
+    }
+
+    package var json: JSONText {
+        let nodes = UInt64(max(state.nodes.count, 1))
+        let total = state.memoryQuota * nodes
+        let others = state.bucketQuotas(except: name) * nodes
+        let allocated = quota * nodes
+        let free = Int64(clamping: total) - Int64(clamping: others) - Int64(clamping: allocated)
+        let otherData = usage.diskTotal - min(usage.diskTotal, usage.diskFree)
+        let ours = usage.thisDisk + usage.otherDisk
+        return [
+            "ramSummary": [
+                "total": .number(total),
+                "otherBuckets": .number(others),
+                "nodesCount": .number(nodes),
+                "perNodeMegs": .number(quota >> 20),
+                "thisAlloc": .number(allocated),
+                "thisUsed": .number(usage.thisMemory),
+                "free": .number(free),
+            ],
+            "hddSummary": [
+                "total": .number(usage.diskTotal),
+                "otherData": .number(otherData - min(otherData, ours)),
+                "otherBuckets": .number(usage.otherDisk),
+                "thisUsed": .number(usage.thisDisk),
+                "free": .number(usage.diskFree),
+            ],
+        ]
+    }
+}

@@ -1,0 +1,152 @@
+/// Judges what an administrator wants of the cluster as a whole: name, password, memory.
+///
+/// - The errors are in the order of the form; an accepted form has none.
+package struct ClusterForm {
+    /// A user's name as the protocols can carry it.
+    private static let userBytesMax = 128
+    /// What Couchbase's default policy asks for.
+    private static let passwordCharactersMin = 6
+    /// MB that the data service needs at least: what Couchbase's form accepts.
+    private static let memoryQuotaMin: UInt64 = 256
+
+    package private(set) var user: String?
+    package private(set) var password: String?
+    /// Bytes on each node.
+    package private(set) var memoryQuota: UInt64?
+    package private(set) var name: String?
+    package private(set) var errors: [FieldError] = []
+
+    private let parameters: FormParameters
+    private let state: ClusterState
+
+    package init(_ parameters: FormParameters, state: ClusterState) {
+        self.parameters = parameters
+        self.state = state
+    }
+
+    // MARK: Administrator
+
+    /// - Parameter port: The admin port that is open; nobody can move it while it serves.
+    package mutating func judgeAdministrator(port: UInt16) {
+        judge(port: port)
+        if let user = parameters["username"] {
+            if let flaw = Self.flaw(ofUser: user) {
+                refuse("username", flaw)
+            } else {
+                self.user = user
+            }
+        } else {
+            refuse("username", "The administrator needs a name")
+        }
+        if let password = parameters["password"] {
+            if password.count < Self.passwordCharactersMin {
+                let least = Self.passwordCharactersMin
+                refuse("password", "The password must be at least \(least) characters long.")
+            } else if password.unicodeScalars.contains(where: Self.isControl) {
+                refuse("password", "The password must not contain control characters")
+            } else {
+                self.password = password
+            }
+        } else {
+            refuse("password", "The administrator needs a password")
+        }
+    }
+
+    private mutating func judge(port: UInt16) {
+        guard let text = parameters["port"] else {
+            return refuse("port", "The port is needed, or the word SAME")
+        }
+        if text == "SAME" { return }
+        guard let number = FormParameters.number(text), (1...65_535).contains(number) else {
+            return refuse("port", "The port is a number from 1 to 65535, or the word SAME")
+        }
+        if number != UInt64(port) {
+            refuse("port", "The port is \(port) while the server runs; --admin-port sets another")
+        }
+    }
+
+    private static func flaw(ofUser user: String) -> String? {
+        if user.isEmpty { return "The administrator's name cannot be empty" }
+        if user.utf8.count > userBytesMax {
+            return "The administrator's name has at most \(userBytesMax) characters"
+        }
+        let banned = "()<>@,;:\\\"/[]?={}"
+        if user.unicodeScalars.contains(where: { isControl($0) })
+            || user.contains(where: { banned.contains($0) })
+        {
+            return "The administrator's name must not contain control characters or \(banned)"
+        }
+        return nil
+    }
+
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || scalar.value == 0x7f
+    }
+
+    // MARK: Services
+
+    /// Only the data service is built; whoever asks for another one should know.
+    package mutating func judgeServices() {
+        guard let text = parameters["services"] else { return }
+        let services = text.split(separator: ",", omittingEmptySubsequences: false)
+            .map { $0.split(separator: " ").joined(separator: " ") }
+        let unknown = services.filter { $0 != "kv" }
+        if !unknown.isEmpty {
+            let names = unknown.joined(separator: ", ")
+            refuse("services", "These services are not available: \(names). There is kv.")
+        }
+    }
+
+    // MARK: Memory and name
+
+    /// - Parameter memoryTotal: What the machine gives us, in bytes.
+    package mutating func judgeQuotas(memoryTotal: UInt64) {
+        for (field, least) in [
+            ("indexMemoryQuota", UInt64(256)), ("ftsMemoryQuota", 256),
+            ("eventingMemoryQuota", 256), ("cbasMemoryQuota", 1_024),
+        ] {
+            // For services that are not here; judged so that a script's slip is not passed over.
+            guard let text = parameters[field] else { continue }
+            guard let quota = FormParameters.number(text), quota >= least else {
+                refuse(field, "\(field) is a whole number of MB, at least \(least)")
+                continue
+            }
+        }
+        guard let text = parameters["memoryQuota"] else { return }
+        guard let quota = FormParameters.number(text), quota < 1 << 40 else {
+            return refuse("memoryQuota", "The data service quota is a whole number of MB")
+        }
+        let least = max(Self.memoryQuotaMin, state.bucketQuotas() >> 20)
+        guard quota >= least else {
+            return refuse(
+                "memoryQuota",
+                "The data service quota (\(quota)MB) cannot be less than \(least)MB (current total "
+                    + "buckets quota, or at least \(Self.memoryQuotaMin)MB)."
+            )
+        }
+        // The machine needs the larger of a GB and a fifth for itself.
+        let total = memoryTotal >> 20
+        let most = max(total - min(total, 1_024), total / 5 * 4)
+        guard quota <= most else {
+            return refuse(
+                "_",
+                "The total quota (\(quota)MB) is more than this node can give: at most \(most)MB "
+                    + "of its \(total)MB"
+            )
+        }
+        memoryQuota = quota << 20
+    }
+
+    package mutating func judgeName() {
+        guard let name = parameters["clusterName"] else { return }
+        if name.utf8.count > 256 {
+            refuse("clusterName", "The cluster's name has at most 256 characters")
+        } else {
+            self.name = name
+        }
+    }
+
+    package mutating func refuse(_ field: String, _ text: String) {
+        errors.append(FieldError(field, text))
+    }
+}

@@ -1,0 +1,228 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+@Suite struct ClusterServiceTests {
+    let world = World()
+    let ports = NodePorts(admin: 8_091, data: 11_210)
+
+    func form(_ fields: (String, String)...) -> FormParameters {
+        FormParameters(fields.map { ($0.0, $0.1) })
+    }
+
+    var credentials: FormParameters {
+        form(("port", "SAME"), ("username", "Administrator"), ("password", "password"))
+    }
+
+    func started(_ plane: RecordingPlane) async throws -> ClusterService {
+        let service = try world.service(plane)
+        service.openBuckets()
+        try await service.start(host: "127.0.0.1", ports: ports)
+        return service
+    }
+
+    func provisioned(_ plane: RecordingPlane) async throws -> ClusterService {
+        let service = try await started(plane)
+        guard case .done = await service.initialise(credentials) else {
+            Issue.record("not initialised")
+            return service
+        }
+        return service
+    }
+
+    @Test func aNodeKeepsWhoItIsAndWhatItWasToldOverARestart() async throws {
+        let first = try await provisioned(RecordingPlane())
+        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
+        let state = first.state
+        first.stop()
+
+        let plane = RecordingPlane()
+        let second = try await started(plane)
+        #expect(second.state == state)
+        let bucket = try #require(state.buckets.first)
+        #expect(
+            plane.calls == [
+                "retain \(bucket.settings.uuid)",
+                "user Administrator stored:password",
+                "open b",
+                "publish global 1.\(state.rev)",
+                "publish b 1.\(bucket.rev)",
+            ]
+        )
+        #expect(second.isAdministrator("Administrator", "password"))
+        #expect(!second.isAdministrator("Administrator", "passwore"))
+        #expect(!second.isAdministrator("administrator", "password"))
+    }
+
+    @Test func anotherPortAfterARestartIsPublishedUnderANewRevision() async throws {
+        let first = try await provisioned(RecordingPlane())
+        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let before = try #require(first.state.bucket(named: "b")).rev
+        let uuid = first.state.nodes.first?.uuid
+        first.stop()
+        let second = try world.service(RecordingPlane())
+        second.openBuckets()
+        try await second.start(host: "127.0.0.1", ports: NodePorts(admin: 8_191, data: 11_310))
+        let after = try #require(second.state.bucket(named: "b")).rev
+        #expect(after > before)
+        #expect(second.state.nodes.map(\.otpNode) == ["n_8191@127.0.0.1"])
+        #expect(second.state.nodes.first?.uuid == uuid)
+    }
+
+    @Test func aBucketIsOnDiskBeforeItIsOpenedAndOpenBeforeItIsPublished() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        let seen = Guarded<[String]>([])
+        let disk = world.disk
+        plane.record.withLock {
+            $0.calls = []
+            $0.witness = { call in
+                let bytes = disk.files.withLock { $0["data/cluster-state"] ?? [] }
+                guard case .state(let state) = ClusterState.decode(bytes) else { return }
+                seen.withLock { $0.append("\(call): \(state.buckets.count) on disk") }
+            }
+        }
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let rev = try #require(service.state.bucket(named: "b")).rev
+        #expect(
+            seen.withLock { $0 } == ["open b: 1 on disk", "publish b 1.\(rev): 1 on disk"]
+        )
+    }
+
+    @Test func whatCannotBeKeptIsNotDone() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        let before = service.state
+        world.disk.isFull.withLock { $0 = true }
+        plane.record.withLock { $0.calls = [] }
+        let outcome = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        guard case .failed(let text) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(text.contains("no room"))
+        #expect(service.state == before)
+        #expect(plane.calls.isEmpty)
+        world.disk.isFull.withLock { $0 = false }
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(service.state.buckets.count == 1)
+    }
+
+    @Test func aBucketThatCannotBeOpenedIsTakenBack() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        plane.record.withLock { $0.refused = ["b"] }
+        let outcome = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        guard case .failed(let text) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(text == "The bucket could not be opened: no room for b")
+        #expect(service.state.buckets.isEmpty)
+        #expect(plane.calls.suffix(2) == ["open b", "delete b"])
+    }
+
+    @Test func aBucketLivesAndDies() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        plane.record.withLock { $0.calls = [] }
+        guard case .flushDisabled = service.flushBucket("b") else {
+            Issue.record("flushed")
+            return
+        }
+        _ = await service.changeBucket("b", form(("flushEnabled", "1"), ("replicaNumber", "2")))
+        let bucket = try #require(service.state.bucket(named: "b"))
+        #expect(bucket.settings.flushEnabled)
+        #expect(Array(bucket.rows[7]) == [0, 0xff, 0xff])
+        guard case .done = service.flushBucket("b") else {
+            Issue.record("not flushed")
+            return
+        }
+        _ = await service.changeBucket("b", form(("flushEnabled", "1")))
+        _ = await service.deleteBucket("b")
+        guard case .unknown = await service.deleteBucket("b") else {
+            Issue.record("deleted twice")
+            return
+        }
+        // A change that changes nothing is told to nobody.
+        #expect(
+            plane.calls == ["change b", "publish b 1.\(bucket.rev)", "flush b", "delete b"]
+        )
+    }
+
+    @Test func oneNameForTwoRequestsAtOnceGoesToOne() async throws {
+        let service = try await provisioned(RecordingPlane())
+        let form = form(("name", "b"), ("ramQuotaMB", "100"))
+        let outcomes = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    if case .done = await service.createBucket(form) { true } else { false }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.count { $0 } == 1)
+        #expect(service.state.buckets.count == 1)
+    }
+
+    @Test func theAdministratorIsSetOnceForFreeAndThenReplaced() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        guard case .refused(let errors) = await service.initialise(credentials) else {
+            Issue.record("initialised twice")
+            return
+        }
+        #expect(errors == [FieldError("_", "The cluster is initialized already")])
+        let next = form(("port", "SAME"), ("username", "Eve"), ("password", "secret2"))
+        guard case .done = await service.setAdministrator(next) else {
+            Issue.record("not changed")
+            return
+        }
+        #expect(plane.calls.suffix(2) == ["user Administrator nobody", "user Eve stored:secret2"])
+        #expect(service.isAdministrator("Eve", "secret2"))
+        #expect(!service.isAdministrator("Administrator", "password"))
+    }
+
+    @Test func subscribersHearOfChangesAndOfTheEnd() async throws {
+        let service = try await provisioned(RecordingPlane())
+        var changes = service.changes().makeAsyncIterator()
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let first: Void? = await changes.next()
+        #expect(first != nil)
+        service.stop()
+        let last: Void? = await changes.next()
+        #expect(last == nil)
+    }
+
+    @Test func aNodeIsHealthyWhenEveryBucketIsReady() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        #expect(service.nodeStatus == .healthy)
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(service.nodeStatus == .healthy)
+        plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
+        #expect(service.nodeStatus == .warmup)
+        plane.record.withLock { $0.status["b"] = .failed("damaged") }
+        #expect(service.nodeStatus == .unhealthy)
+    }
+
+    @Test func aDamagedStateAndANewerOneAreRefusedByName() throws {
+        _ = try world.service(RecordingPlane())
+        world.disk.files.withLock { $0["data/cluster-state"] = [1, 2, 3] }
+        #expect(throws: ClusterError.self) { try world.service(RecordingPlane()) }
+        var future = ClusterState(memoryQuota: 1).encoded()
+        future[9] = 99
+        world.disk.files.withLock { $0["data/cluster-state"] = future }
+        do throws(ClusterError) {
+            _ = try world.service(RecordingPlane())
+            Issue.record("a newer schema was read")
+        } catch {
+            #expect(error.code == .newerSchema)
+            #expect(error.description.contains("data/cluster-state has schema 99"))
+        }
+    }
+}

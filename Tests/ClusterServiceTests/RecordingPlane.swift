@@ -1,0 +1,93 @@
+import Bytes
+import ClusterService
+import Vocabulary
+
+/// Writes down what it is told, in order; opens what it is not told to refuse.
+final class RecordingPlane: DataPlane {
+    struct Record: Sendable {
+        var calls: [String] = []
+        var statistics: [String: BucketStatistics] = [:]
+        var status: [String: BucketStatus] = [:]
+        var refused: Set<String> = []
+        /// Runs at every call, to look at the world at that moment.
+        var witness: (@Sendable (String) -> Void)?
+    }
+
+    let record = Guarded(Record())
+
+    var calls: [String] { record.withLock { $0.calls } }
+
+    private func note(_ call: String) {
+        let witness = record.withLock { record in
+            record.calls.append(call)
+            return record.witness
+        }
+        witness?(call)
+    }
+
+    func retain(only buckets: [BucketSettings]) {
+        note("retain " + buckets.map(\.uuid).joined(separator: ","))
+    }
+
+    func open(_ settings: BucketSettings) throws(DataPlaneError) {
+        note("open \(settings.name)")
+        let isRefused = record.withLock { $0.refused.contains(settings.name) }
+        if isRefused { throw DataPlaneError("no room for \(settings.name)") }
+        record.withLock { $0.status[settings.name] = .ready }
+    }
+
+    func change(_ settings: BucketSettings) { note("change \(settings.name)") }
+
+    func delete(bucket name: String) {
+        note("delete \(name)")
+        record.withLock { $0.status[name] = nil }
+    }
+
+    func flush(bucket name: String) throws(DataPlaneError) { note("flush \(name)") }
+
+    func compact(bucket name: String) { note("compact \(name)") }
+
+    func status(ofBucket name: String) -> BucketStatus? { record.withLock { $0.status[name] } }
+
+    func statistics(ofBucket name: String) -> BucketStatistics? {
+        record.withLock { $0.statistics[name] }
+    }
+
+    func publish(global configuration: Configuration) {
+        note("publish global \(configuration.revEpoch).\(configuration.rev)")
+    }
+
+    func publish(_ configuration: Configuration, ofBucket name: String) {
+        note("publish \(name) \(configuration.revEpoch).\(configuration.rev)")
+    }
+
+    func setCredentials(user: String, stored: StoredCredentials?) {
+        let text = stored.map { String(decoding: $0.bytes, as: UTF8.self) } ?? "nobody"
+        note("user \(user) \(text)")
+    }
+
+    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading { .noBucket }
+
+    func write(
+        _ key: [UInt8],
+        value: [UInt8],
+        flags: UInt32,
+        expiry: UInt32,
+        preserveExpiry: Bool,
+        inBucket name: String
+    ) async -> DocumentWriting { .noBucket }
+
+    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting { .noBucket }
+
+    func list(
+        bucket: String,
+        from: [UInt8]?,
+        to: [UInt8]?,
+        inclusiveEnd: Bool,
+        skip: Int,
+        limit: Int,
+        withDocuments: Bool
+    ) async -> DocumentListing { .noBucket }
+
+    func alerts() -> [Alert] { [] }
+}

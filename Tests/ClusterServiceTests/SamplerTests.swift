@@ -1,0 +1,71 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+
+@Suite struct SamplerTests {
+    let world = World()
+    let plane = RecordingPlane()
+
+    func service() async throws -> ClusterService {
+        let service = try world.service(plane)
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        _ = await service.initialise(form)
+        _ = await service.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
+        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        return service
+    }
+
+    @Test func countersBecomeRatesAndGaugesStayAsTheyAre() async throws {
+        let service = try await service()
+        for second in 1...5 {
+            plane.record.withLock {
+                $0.statistics["b"]?.opsTotal += UInt64(second) * 100
+                $0.statistics["b"]?.items = UInt64(second)
+            }
+            world.passSecond()
+        }
+        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        #expect(series.values(of: .ops) == [100, 200, 300, 400, 500])
+        #expect(series.values(of: .items) == [1, 2, 3, 4, 5])
+        #expect(service.sampler.newest(.ops, ofBucket: "b") == 500)
+        let stamps = series.timestamps
+        #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
+    }
+
+    @Test func coarserIntervalsHoldTheMeanAndNoneHoldsTooMuch() async throws {
+        let service = try await service()
+        for second in 1...200 {
+            plane.record.withLock { $0.statistics["b"]?.items = UInt64(second) }
+            world.passSecond()
+        }
+        let minute = try #require(service.sampler.series(ofBucket: "b", .minute))
+        #expect(minute.values(of: .items) == (141...200).map(Float.init))
+        let hour = try #require(service.sampler.series(ofBucket: "b", .hour))
+        #expect(hour.count == 50)
+        #expect(hour.values(of: .items).prefix(2) == [2.5, 6.5])
+        #expect(hour.intervalMilliseconds == 4_000)
+        #expect(service.sampler.series(ofBucket: "b", .day)?.count == 3)
+    }
+
+    @Test func aReopenedBucketsCountersDoNotGoBelowZero() async throws {
+        let service = try await service()
+        plane.record.withLock { $0.statistics["b"]?.opsTotal = 1_000 }
+        world.passSecond()
+        plane.record.withLock { $0.statistics["b"]?.opsTotal = 10 }
+        world.passSecond()
+        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        #expect(series.values(of: .ops) == [1_000, 10])
+    }
+
+    @Test func aDeletedBucketIsForgotten() async throws {
+        let service = try await service()
+        world.passSecond()
+        #expect(service.sampler.series(ofBucket: "b", .minute) != nil)
+        _ = await service.deleteBucket("b")
+        #expect(service.sampler.series(ofBucket: "b", .minute) == nil)
+    }
+}

@@ -1,0 +1,276 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Every rule a bucket's form must pass, with the words its sender sees.
+@Suite struct BucketFormTests {
+    /// A provisioned node with 1 000 MB, and one bucket of 300 MB.
+    static let state: ClusterState = {
+        var state = ClusterState(memoryQuota: 1_000 << 20)
+        let ports = NodePorts(admin: 8_091, data: 11_210)
+        let node = NodeRecord(number: 0, uuid: "aa", host: "127.0.0.1", ports: ports)
+        let administrator = Administrator(name: "Administrator", credentials: [1, 2, 3])
+        _ = state.apply(.setNode(node), at: 1)
+        _ = state.apply(.initialise(uuid: "cc", administrator: administrator), at: 2)
+        let settings = BucketSettings(name: "Taken", uuid: "bb", quota: 300 << 20)
+        _ = state.apply(.createBucket(record(settings)), at: 3)
+        return state
+    }()
+
+    static func record(_ settings: BucketSettings) -> BucketRecord {
+        BucketRecord(
+            settings: settings,
+            options: BucketOptions(),
+            servers: [0],
+            rows: VBucketRows(vBuckets: settings.vBuckets, replicas: settings.replicas)
+        )
+    }
+
+    func judge(
+        _ fields: [(String, String)],
+        on state: ClusterState = Self.state,
+        changing name: String? = nil
+    ) -> BucketForm.Verdict {
+        let existing = name.flatMap { state.bucket(named: $0) }
+        let ground = BucketForm.Ground(state: state, existing: existing, uuid: "new")
+        return BucketForm.judge(FormParameters(fields.map { ($0.0, $0.1) }), on: ground)
+    }
+
+    func settings(
+        _ fields: [(String, String)],
+        changing name: String? = nil
+    ) throws -> (BucketSettings, BucketOptions) {
+        guard case .accepted(let settings, let options) = judge(fields, changing: name) else {
+            Issue.record("refused: \(judge(fields, changing: name))")
+            throw Unexpected()
+        }
+        return (settings, options)
+    }
+
+    struct Unexpected: Error {}
+
+    @Test func aSmallFormGetsTheDefaults() throws {
+        let (settings, options) = try settings([("name", "b"), ("ramQuotaMB", "100")])
+        #expect(settings.name == "b")
+        #expect(settings.uuid == "new")
+        #expect(settings.quota == 100 << 20)
+        #expect(settings.type == .persistent)
+        #expect(settings.replicas == 1)
+        #expect(settings.evictionPolicy == .valueOnly)
+        #expect(settings.vBuckets == 1_024)
+        #expect(!settings.flushEnabled)
+        #expect(!settings.passwordless)
+        #expect(settings.maxTTL == 0)
+        #expect(options.storageBackend == .couchstore)
+        #expect(options.compressionMode == .passive)
+        #expect(options.conflictResolution == .seqno)
+        #expect(options.replicaIndex)
+    }
+
+    @Test func everyFieldArrives() throws {
+        let (settings, options) = try settings([
+            ("name", "a_b.c-d%"), ("ramQuota", "200"), ("bucketType", "ephemeral"),
+            ("replicaNumber", "2"), ("evictionPolicy", "nruEviction"), ("flushEnabled", "1"),
+            ("numVBuckets", "64"), ("passwordless", "1"), ("maxTTL", "60"),
+            ("compressionMode", "active"), ("conflictResolutionType", "lww"),
+            ("durabilityMinLevel", "none"), ("authType", "sasl"), ("saslPassword", ""),
+            ("proxyPort", "0"), ("threadsNumber", "3"), ("whatever", "x"),
+        ])
+        #expect(settings.type == .ephemeral)
+        #expect(settings.replicas == 2)
+        #expect(settings.evictionPolicy == .nruEviction)
+        #expect(settings.flushEnabled)
+        #expect(settings.vBuckets == 64)
+        #expect(settings.passwordless)
+        #expect(settings.maxTTL == 60)
+        #expect(options.compressionMode == .active)
+        #expect(options.conflictResolution == .lww)
+        #expect(!options.replicaIndex)
+    }
+
+    static let wrong: [(field: String, value: String, error: String, text: String)] = [
+        ("name", "", "name", "A bucket's name cannot be empty"),
+        ("name", ".b", "name", "A bucket's name cannot begin with a dot"),
+        ("name", "_users.couch.x", "name", "This name is reserved"),
+        ("name", "_Replicator.Couch.x", "name", "This name is reserved"),
+        ("name", "taken", "name", "Bucket with given name already exists"),
+        ("name", "Taken", "name", "Bucket with given name already exists"),
+        (
+            "name", "a b", "name",
+            "A bucket's name has only the letters A-Z and a-z, digits, and _ . % -"
+        ),
+        (
+            "name", "caf\u{e9}", "name",
+            "A bucket's name has only the letters A-Z and a-z, digits, and _ . % -"
+        ),
+        (
+            "name", String(repeating: "n", count: 101), "name",
+            "A bucket's name has at most 100 characters"
+        ),
+        ("ramQuotaMB", "99", "ramQuota", "The memory quota cannot be less than 100 MB"),
+        ("ramQuotaMB", "-1", "ramQuota", "The memory quota is a whole number of MB"),
+        ("ramQuotaMB", "1e3", "ramQuota", "The memory quota is a whole number of MB"),
+        ("ramQuotaMB", "", "ramQuota", "The memory quota is a whole number of MB"),
+        (
+            "ramQuotaMB", "99999999999999999999", "ramQuota",
+            "The memory quota is a whole number of MB"
+        ),
+        (
+            "ramQuotaMB", "701", "ramQuota",
+            "The memory quota of 701 MB does not fit: of the data service's 1000 MB on each node, "
+                + "700 MB are free"
+        ),
+        (
+            "bucketType", "memcached", "bucketType",
+            "Memcached buckets are not supported; use ephemeral"
+        ),
+        (
+            "bucketType", "x", "bucketType",
+            "The bucket type is one of couchbase, membase, ephemeral"
+        ),
+        ("replicaNumber", "4", "replicaNumber", "The number of replicas is 0, 1, 2 or 3"),
+        ("replicaNumber", "-1", "replicaNumber", "The number of replicas is 0, 1, 2 or 3"),
+        ("replicaIndex", "2", "replicaIndex", "replicaIndex is 0 or 1"),
+        ("flushEnabled", "yes", "flushEnabled", "flushEnabled is 0 or 1"),
+        ("passwordless", "2", "passwordless", "passwordless is 0 or 1"),
+        (
+            "evictionPolicy", "noEviction", "evictionPolicy",
+            "The eviction policy of a couchbase bucket is valueOnly or fullEviction"
+        ),
+        (
+            "numVBuckets", "100", "numVBuckets",
+            "The number of vBuckets is one of 64, 128, 256, 1024"
+        ),
+        ("maxTTL", "2147483648", "maxTTL", "The maximum time to live is 0 to 2147483647 seconds"),
+        (
+            "compressionMode", "x", "compressionMode",
+            "The compression mode is off, passive or active"
+        ),
+        ("storageBackend", "x", "storageBackend", "The storage backend is couchstore or magma"),
+        (
+            "conflictResolutionType", "custom", "conflictResolutionType",
+            "The conflict resolution is seqno or lww"
+        ),
+        (
+            "durabilityMinLevel", "some", "durabilityMinLevel",
+            "The minimum durability is one of none, majority, majorityAndPersistActive, "
+                + "persistToMajority"
+        ),
+        (
+            "durabilityMinLevel", "majority", "durability_min_level",
+            "There are not enough data nodes for a minimum durability of majority"
+        ),
+    ]
+
+    @Test(arguments: wrong.indices)
+    func aWrongFieldIsNamedWithItsReason(_ place: Int) {
+        let wrong = Self.wrong[place]
+        var fields = [("name", "b"), ("ramQuotaMB", "100")].filter { $0.0 != wrong.field }
+        fields.append((wrong.field, wrong.value))
+        #expect(judge(fields) == .refused([FieldError(wrong.error, wrong.text)]))
+    }
+
+    @Test func allErrorsComeAtOnce() {
+        let verdict = judge([("bucketType", "x"), ("flushEnabled", "x")])
+        guard case .refused(let errors) = verdict else {
+            Issue.record("accepted")
+            return
+        }
+        #expect(errors.map(\.field) == ["name", "bucketType", "ramQuota", "flushEnabled"])
+    }
+
+    @Test func ephemeralBucketsHaveTheirOwnRules() {
+        let base = [("name", "e"), ("ramQuotaMB", "100"), ("bucketType", "ephemeral")]
+        #expect(
+            judge(base + [("evictionPolicy", "valueOnly")])
+                == .refused([
+                    FieldError(
+                        "evictionPolicy",
+                        "The eviction policy of an ephemeral bucket is noEviction or nruEviction"
+                    )
+                ])
+        )
+        #expect(
+            judge(base + [("replicaIndex", "1")])
+                == .refused([
+                    FieldError("replicaIndex", "An ephemeral bucket has no replica index")
+                ])
+        )
+        #expect(
+            judge(base + [("durabilityMinLevel", "persistToMajority")])
+                == .refused([
+                    FieldError(
+                        "durabilityMinLevel",
+                        "The minimum durability is one of none, majority"
+                    )
+                ])
+        )
+    }
+
+    @Test func aDurableFloorIsRefusedAsLongAsNobodyKeepsIt() {
+        let base = [("name", "d"), ("ramQuotaMB", "100"), ("durabilityMinLevel", "majority")]
+        #expect(
+            judge(base + [("replicaNumber", "3")])
+                == .refused([
+                    FieldError(
+                        "durability_min_level",
+                        "A minimum durability is not possible with 3 replicas"
+                    )
+                ])
+        )
+        #expect(
+            judge(base + [("replicaNumber", "0")])
+                == .refused([
+                    FieldError(
+                        "durabilityMinLevel",
+                        "There are no durable writes yet; only none is possible"
+                    )
+                ])
+        )
+    }
+
+    @Test func aChangeKeepsWhatItDoesNotName() throws {
+        let (settings, _) = try settings([("flushEnabled", "1")], changing: "Taken")
+        #expect(settings.flushEnabled)
+        #expect(settings.uuid == "bb")
+        #expect(settings.quota == 300 << 20)
+        // Its own quota does not count against it.
+        #expect(
+            try self.settings([("ramQuotaMB", "1000")], changing: "Taken").0.quota == 1_000 << 20
+        )
+        #expect(try self.settings([("name", "other")], changing: "Taken").0.name == "Taken")
+        #expect(try self.settings([("bucketType", "couchbase")], changing: "Taken").0.replicas == 1)
+    }
+
+    @Test(arguments: [
+        ("bucketType", "ephemeral", "A bucket's type cannot be changed"),
+        ("numVBuckets", "64", "A bucket's number of vBuckets cannot be changed"),
+        ("storageBackend", "magma", "A bucket's storage backend cannot be changed"),
+        ("conflictResolutionType", "lww", "A bucket's conflict resolution cannot be changed"),
+    ])
+    func whatIsForeverCannotBeChanged(_ field: String, _ value: String, _ text: String) {
+        #expect(
+            judge([(field, value)], changing: "Taken") == .refused([FieldError(field, text)])
+        )
+    }
+
+    @Test func aFormShowsHowMemoryWouldBeSharedOut() {
+        var usage = BucketSummaries.Usage()
+        usage.diskTotal = 1_000
+        usage.diskFree = 400
+        usage.otherDisk = 100
+        let summaries = BucketSummaries(
+            state: Self.state,
+            name: nil,
+            quota: 100 << 20,
+            usage: usage
+        )
+        let text = String(decoding: summaries.json.bytes, as: UTF8.self)
+        #expect(
+            text == #"{"ramSummary":{"total":1048576000,"otherBuckets":314572800,"nodesCount":1,"#
+                + #""perNodeMegs":100,"thisAlloc":104857600,"thisUsed":0,"free":629145600},"#
+                + #""hddSummary":{"total":1000,"otherData":500,"otherBuckets":100,"thisUsed":0,"#
+                + #""free":400}}"#
+        )
+    }
+}

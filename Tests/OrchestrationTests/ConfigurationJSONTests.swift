@@ -1,0 +1,90 @@
+import Foundation
+import Orchestration
+import Testing
+import Vocabulary
+
+/// The keys whose absence or type ends a client's process (kv.md 1.7 and 9).
+@Suite struct ConfigurationJSONTests {
+    func parse(_ bytes: [UInt8]) throws -> [String: Any] {
+        try #require(JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+    }
+
+    func bucketConfiguration(_ host: HostNaming, nodeHost: String = "127.0.0.1") throws -> [String:
+        Any]
+    {
+        var state = BucketFormTests.state
+        let ports = NodePorts(admin: 8_091, data: 11_210)
+        let node = NodeRecord(number: 0, uuid: "aa", host: nodeHost, ports: ports)
+        _ = state.apply(.setNode(node), at: 4)
+        let bucket = try #require(state.bucket(named: "Taken"))
+        return try parse(ConfigurationJSON.bucket(bucket, of: state, on: 0, host: host))
+    }
+
+    @Test func aBucketConfigurationHasEveryMandatoryKey() throws {
+        let json = try bucketConfiguration(.placeholder)
+        #expect(json["rev"] as? Int == 4)
+        #expect(json["revEpoch"] as? Int == 1)
+        #expect(json["name"] as? String == "Taken")
+        #expect(json["nodeLocator"] as? String == "vbucket")
+        #expect(json["uuid"] as? String == "bb")
+        #expect(json["clusterCapabilitiesVer"] as? [Int] == [1, 0])
+        #expect((json["clusterCapabilities"] as? [String: Any])?.isEmpty == true)
+        #expect(
+            json["bucketCapabilities"] as? [String]
+                == ["cbhello", "touch", "cccp", "nodesExt", "preserveExpiry"]
+        )
+        let node = try #require((json["nodesExt"] as? [[String: Any]])?.first)
+        #expect(node["services"] as? [String: Int] == ["mgmt": 8_091, "kv": 11_210])
+        #expect(node["thisNode"] as? Bool == true)
+        #expect(node["hostname"] == nil)
+        let legacy = try #require((json["nodes"] as? [[String: Any]])?.first)
+        #expect(legacy["hostname"] as? String == "$HOST:8091")
+        #expect(legacy["ports"] as? [String: Int] == ["direct": 11_210])
+        let map = try #require(json["vBucketServerMap"] as? [String: Any])
+        #expect(map["hashAlgorithm"] as? String == "CRC")
+        #expect(map["numReplicas"] as? Int == 1)
+        #expect(map["serverList"] as? [String] == ["$HOST:11210"])
+        let rows = try #require(map["vBucketMap"] as? [[Int]])
+        #expect(rows.count == 1_024)
+        #expect(rows.allSatisfy { $0 == [0, -1] })
+        // What is not built must not be promised.
+        for absent in ["couchApiBase", "ddocs", "collectionsManifestUid"] {
+            #expect(json[absent] == nil)
+        }
+    }
+
+    @Test func overHTTPANodeHasTheAddressTheRequestArrivedOn() throws {
+        let json = try bucketConfiguration(.address("::1"))
+        let map = try #require(json["vBucketServerMap"] as? [String: Any])
+        #expect(map["serverList"] as? [String] == ["[::1]:11210"])
+    }
+
+    @Test func aNodeWithANameOfItsOwnKeepsIt() throws {
+        let json = try bucketConfiguration(.placeholder, nodeHost: "10.0.0.7")
+        let map = try #require(json["vBucketServerMap"] as? [String: Any])
+        #expect(map["serverList"] as? [String] == ["10.0.0.7:11210"])
+        let node = try #require((json["nodesExt"] as? [[String: Any]])?.first)
+        #expect(node["hostname"] as? String == "10.0.0.7")
+    }
+
+    @Test func theGlobalConfigurationNamesNoBucket() throws {
+        let json = try parse(
+            ConfigurationJSON.global(BucketFormTests.state, on: 0, host: .placeholder)
+        )
+        #expect(json["rev"] as? Int == 2)
+        #expect(json["revEpoch"] as? Int == 1)
+        #expect(json["clusterUUID"] as? String == "cc")
+        #expect((json["nodesExt"] as? [[String: Any]])?.count == 1)
+        for absent in ["name", "nodeLocator", "uuid", "vBucketServerMap"] {
+            #expect(json[absent] == nil)
+        }
+    }
+
+    @Test func textIsEscapedAsJSONWantsIt() throws {
+        let text = "a\"b\\c\n\u{1}\u{e9}\u{1F600}/<script>"
+        let json = JSONText.object([("k\"", .string(text)), ("n", .double(0.5))])
+        let parsed = try parse(json.bytes)
+        #expect(parsed["k\""] as? String == text)
+        #expect(parsed["n"] as? Double == 0.5)
+    }
+}
