@@ -14,11 +14,14 @@ let plan = """
     codecs     Wire               Bytes Vocabulary
     codecs     JSON               Bytes CSimdjson
     machines   Engine             Bytes Vocabulary
-    platforms  LinuxPlatform      Bytes Seams CLinux
-    adapters   Persistence        Bytes Vocabulary Seams CSQLite
-    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence
     machines   Orchestration      Bytes Vocabulary
+    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
+    adapters   Persistence        Bytes Vocabulary Seams CSQLite
+    platforms  LinuxPlatform      Bytes Seams CLinux
+    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
+    assembly   Server             Bytes Vocabulary Seams DataService ClusterService Credentials
+    programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

@@ -48,7 +48,7 @@ extension DataService {
         let now = environment.time.monotonicNanoseconds()
         let account = bucket.engine.account
         return [
-            
+
             ("uptime", String((now - startedNanoseconds) / 1_000_000_000)),
             ("time", String(environment.time.wallNanoseconds() / 1_000_000_000)),
             ("version", version),
@@ -86,5 +86,13 @@ extension DataService {
             ("ep_mem_high_wat", String(account.highWatermark)),
             ("ep_checkpoint_owned_memory", String(bucket.totals.checkpointBytes)),
         ]
+    }
+}
+
+extension OpenBucket {
+    /// Bytes of the bucket's files, and of those the part that live documents take.
+    package var diskBytes: (used: UInt64, data: UInt64) {
+        guard let disk else { return (0, 0) }
+        return disk.bytes
     }
 }

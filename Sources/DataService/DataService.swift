@@ -1,5 +1,5 @@
 package import Bytes
-//CRED package import Credentials
+package import Credentials
 internal import Engine
 internal import Persistence
 package import Seams

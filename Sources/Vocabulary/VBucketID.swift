@@ -24,3 +24,10 @@ package struct VBucketID: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     @usableFromInline package var description: String { "vb:\(number)" }
 }
+
+extension VBucketID {
+    /// The vBucket that `key` belongs to, among `count`.
+    package init(ofKey key: [UInt8], count: Int) {
+        self = key.withUnsafeBytes { VBucketID(ofKey: ByteView($0), count: count) }
+    }
+}

@@ -23,6 +23,7 @@ extension Connection {
         case .observeSeqno: observeSeqno(exchange)
         case .stat: stat(exchange)
         case .flush: flush(exchange, completion)
+        case .saslAuth: authenticate(exchange, completion)
         default: session(exchange)
         }
     }
@@ -38,7 +39,6 @@ extension Connection {
         case .hello: hello(exchange)
         case .getErrorMap: errorMap(exchange)
         case .saslListMechanisms: listMechanisms(exchange)
-        case .saslAuth: authenticate(exchange)
         case .saslStep: continueAuthentication(exchange)
         case .selectBucket: selectBucket(exchange)
         case .getClusterConfig: clusterConfig(exchange)

@@ -68,7 +68,11 @@ extension Connection {
                 let keyCount = reader.bigEndian(UInt16.self), keyCount > 0,
                 Int(keyCount) <= Limits.keyBytesMax, let key = reader.bytes(Int(keyCount))
             else {
-                answer(.invalid, to: exchange.replyTo, because: "OBSERVE takes (vBucket, key) pairs.")
+                answer(
+                    .invalid,
+                    to: exchange.replyTo,
+                    because: "OBSERVE takes (vBucket, key) pairs."
+                )
                 return .done
             }
             guard let vBucket = bucket.engine[number] else {

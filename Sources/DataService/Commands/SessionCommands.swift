@@ -12,7 +12,11 @@ extension Connection {
 
     func hello(_ exchange: Exchange) {
         guard let requested = FeatureSet(exchange.frame.value) else {
-            return answer(.invalid, to: exchange.replyTo, because: "Features come in pairs of bytes.")
+            return answer(
+                .invalid,
+                to: exchange.replyTo,
+                because: "Features come in pairs of bytes."
+            )
         }
         guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
         else {
@@ -38,7 +42,9 @@ extension Connection {
     /// Clients name themselves in JSON (`{"a":..}`) or in plain text; for the trace only.
     private func noteAgent(_ key: ByteView) {
         let name = JSONValue.parse(key)?["a"]?.string ?? key.text
-        agent = String(name.unicodeScalars.filter { $0.value >= 0x20 && $0.value < 0x7f }.prefix(80))
+        agent = String(
+            name.unicodeScalars.filter { $0.value >= 0x20 && $0.value < 0x7f }.prefix(80)
+        )
     }
 
     func errorMap(_ exchange: Exchange) {

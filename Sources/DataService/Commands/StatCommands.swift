@@ -8,7 +8,8 @@ extension Connection {
     func stat(_ exchange: Exchange) -> Execution {
         let bucket = selectedBucket
         switch exchange.frame.key.text {
-        case "": for (name, value) in service.generalStats(of: bucket) { line(name, value, exchange) }
+        case "":
+            for (name, value) in service.generalStats(of: bucket) { line(name, value, exchange) }
         case "memory":
             for (name, value) in service.memoryStats(of: bucket) { line(name, value, exchange) }
         case "vbucket": vBucketStates(bucket, exchange)

@@ -1,5 +1,5 @@
 package import Bytes
-//CRED internal import Credentials
+internal import Credentials
 internal import Engine
 package import Seams
 internal import Vocabulary
@@ -39,11 +39,11 @@ package final class Connection: ConnectionHandler {
         didSet { noteFeatures() }
     }
     var agent = ""
-    var user: String? {
+    var login = Login.nobody {
         didSet { decoder = FrameDecoder() }
     }
     var bucket: OpenBucket?
-    var scram: ScramServer?
+    var scram: SCRAMServer?
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
@@ -73,7 +73,7 @@ package final class Connection: ConnectionHandler {
         commands = Command.table
         output = context.scratch
         if isPlain {
-            user = ""
+            login = .plain
             decoder = FrameDecoder()
         }
         service.connectionCount.add(1)
@@ -161,7 +161,7 @@ package final class Connection: ConnectionHandler {
         case .lengths(let header):
             answer(.invalid, to: header.replyTo, because: "Key and extras exceed the body.")
         case .tooLong(let header):
-            let limit = user == nil ? "64 KiB before login" : "30 MiB"
+            let limit = login == .nobody ? "64 KiB before login" : "30 MiB"
             answer(.invalid, to: header.replyTo, because: "A frame has at most \(limit).")
         }
     }
@@ -256,10 +256,12 @@ package final class Connection: ConnectionHandler {
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
             if framing.isBarrier, !parked.isEmpty { return .blocked }
         }
-        guard command.access == .everybody || user != nil else {
+        guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
             return refuse(frame, .accessDenied)
         }
-        guard command.access != .bucketUser || bucket != nil else { return refuse(frame, .noBucket) }
+        guard command.access != .bucketUser || bucket != nil else {
+            return refuse(frame, .noBucket)
+        }
         let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
         return dispatch(exchange, completion)
     }
@@ -297,7 +299,8 @@ package final class Connection: ConnectionHandler {
     ) -> Execution {
         lastTicket += 1
         let ticket = lastTicket
-        let isParked = isUnordered && !exchange.framing.isBarrier
+        let isParked =
+            isUnordered && !exchange.framing.isBarrier
             && parked.count < Connection.parkedMax
         if isParked {
             parked.append(Parked(ticket: ticket, frame: exchange.frame.whole.bytes))

@@ -1,0 +1,147 @@
+internal import Bytes
+internal import Credentials
+internal import Seams
+internal import Wire
+
+/// Who a connection speaks for.
+enum Login: Equatable, Sendable {
+    case nobody
+    case user(String)
+    /// Of one bucket that asks for no password.
+    case guest(bucket: String)
+    /// On the plain memcached listener.
+    case plain
+}
+
+extension Connection {
+    func listMechanisms(_ exchange: Exchange) {
+        let list = Array((SCRAMMechanism.list + " PLAIN").utf8)
+        list.withUnsafeBytes { buffer in
+            ResponseEncoder.append(
+                .success,
+                to: output,
+                replyTo: exchange.replyTo,
+                value: ByteView(buffer),
+                duration: duration
+            )
+        }
+    }
+
+    /// SASL_AUTH: the whole of PLAIN, or the first half of SCRAM.
+    func authenticate(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        scram = nil
+        if exchange.frame.key.text == "PLAIN" { return authenticatePlainly(exchange, completion) }
+        guard let mechanism = SCRAMMechanism(name: exchange.frame.key) else {
+            answer(.authError, to: exchange.replyTo, because: "There is no such mechanism.")
+            return .done
+        }
+        let challenge = SCRAMServer.start(
+            mechanism,
+            clientFirst: exchange.frame.value,
+            serverNonce: Array(service.environment.entropy.hex(16).utf8),
+            secret: service.scramSecret,
+            lookup: service.credentials(ofUser:)
+        )
+        switch challenge {
+        case .malformed:
+            answer(.invalid, to: exchange.replyTo, because: "This is no SCRAM message.")
+        case .answer(let server, let text):
+            scram = server
+            answer(.authContinue, text, exchange)
+        }
+        return .done
+    }
+
+    /// SASL_STEP: the second half of SCRAM.
+    func continueAuthentication(_ exchange: Exchange) {
+        guard let server = scram else {
+            return answer(.invalid, to: exchange.replyTo, because: "SASL_AUTH comes first.")
+        }
+        scram = nil
+        switch server.finish(clientFinal: exchange.frame.value) {
+        case .malformed:
+            answer(.invalid, to: exchange.replyTo, because: "This is no SCRAM message.")
+        case .refused: refuseLogin(exchange)
+        case .authenticated(let user, let text):
+            login = .user(user)
+            bucket = nil
+            answer(.success, text, exchange)
+        }
+    }
+
+    /// PLAIN: checking a password takes milliseconds on purpose, so another lane does it.
+    private func authenticatePlainly(
+        _ exchange: Exchange,
+        _ completion: Completion?
+    ) -> Execution {
+        guard let attempt = PasswordLogin(plain: exchange.frame.value) else {
+            answer(.invalid, to: exchange.replyTo, because: "PLAIN is authzid, user and password.")
+            return .done
+        }
+        if attempt.password.isEmpty, let open = service.passwordlessBucket(named: attempt.user) {
+            login = .guest(bucket: attempt.user)
+            bucket = open
+            answer(.success, to: exchange.replyTo)
+            return .done
+        }
+        switch completion {
+        case .done:
+            login = .user(attempt.user)
+            bucket = nil
+            answer(.success, to: exchange.replyTo)
+            return .done
+        case .failed, .ready:
+            refuseLogin(exchange)
+            return .done
+        case nil:
+            return wait(exchange) { [service] done in
+                service.lanes.nonIO.lane.post {
+                    let stored = service.credentials(ofUser: attempt.user)
+                    let isRight = service.passwords.verify(attempt, stored: stored)
+                    done(isRight ? .done : .failed(.authError, ""))
+                }
+            }
+        }
+    }
+
+    private func refuseLogin(_ exchange: Exchange) {
+        service.environment.trace.info("login", "refused from \(port.peer)")
+        answer(.authError, to: exchange.replyTo, because: "User or password is wrong.")
+    }
+
+    private func answer(_ status: Status, _ text: [UInt8], _ exchange: Exchange) {
+        text.withUnsafeBytes { buffer in
+            ResponseEncoder.append(
+                status,
+                to: output,
+                replyTo: exchange.replyTo,
+                value: ByteView(buffer),
+                duration: duration
+            )
+        }
+    }
+
+    /// Whether this connection may select a bucket.
+    func mayUse(_ bucket: OpenBucket) -> Bool {
+        switch login {
+        case .nobody, .plain: false
+        case .user: true  // The administrator: other users come with roles.
+        case .guest(let name): name == bucket.name && bucket.settings.passwordless
+        }
+    }
+
+    /// Clients of long ago send no login for the bucket `default`, if it asks for no password.
+    func becomeGuestOfDefault() -> Bool {
+        guard let open = service.passwordlessBucket(named: "default") else { return false }
+        login = .guest(bucket: "default")
+        bucket = open
+        return true
+    }
+}
+
+extension DataService {
+    func passwordlessBucket(named name: String) -> OpenBucket? {
+        guard let bucket = bucket(named: name), bucket.settings.passwordless else { return nil }
+        return bucket
+    }
+}

@@ -1,0 +1,224 @@
+internal import Bytes
+internal import Engine
+internal import JSON
+internal import Seams
+package import Vocabulary
+internal import Wire
+
+/// A whole document, copied out of memory.
+package struct DocumentCopy: Sendable {
+    package let key: [UInt8]
+    package let meta: DocumentMeta
+    package let value: [UInt8]
+}
+
+/// What a question about one document, asked from outside the data port, came to.
+package enum DocumentAnswer: Sendable {
+    case found(DocumentCopy)
+    case written(CAS)
+    case notFound
+    case noBucket
+    case locked
+    case tooLarge
+    case temporaryFailure
+    case failed(String)
+}
+
+/// What the admin interface does to one document.
+package enum DocumentAction: Sendable {
+    case read
+    /// Expiry as the protocol has it.
+    case write(value: [UInt8], flags: UInt32, expiry: UInt32, preservesExpiry: Bool)
+    case delete
+}
+
+/// The admin interface's way to documents: the same engine, on a lane of its own.
+extension DataService {
+    /// Does something to one document and calls `done` from some lane.
+    package func perform(
+        _ action: DocumentAction,
+        key: [UInt8],
+        inBucket name: String,
+        _ done: @escaping @Sendable (DocumentAnswer) -> Void
+    ) {
+        lanes.nonIO.lane.post { [self] in
+            guard let bucket = bucket(named: name) else { return done(.noBucket) }
+            guard !key.isEmpty, key.count <= Limits.keyBytesMax else { return done(.notFound) }
+            attempt(action, key, bucket, done)
+        }
+    }
+
+    private func attempt(
+        _ action: DocumentAction,
+        _ key: [UInt8],
+        _ bucket: OpenBucket,
+        _ done: @escaping @Sendable (DocumentAnswer) -> Void
+    ) {
+        let (answer, wait) = key.withUnsafeBytes { buffer in
+            execute(action, ByteView(buffer), bucket)
+        }
+        if let answer { return done(answer) }
+        guard let wait, let disk = bucket.disk else { return done(.temporaryFailure) }
+        let number = VBucketID(ofKey: key, count: bucket.engine.count)
+        let resume: @Sendable (Completion) -> Void = { [self] completion in
+            if case .failed(_, let reason) = completion { return done(.failed(reason)) }
+            lanes.nonIO.lane.post { [self] in attempt(action, key, bucket, done) }
+        }
+        switch wait {
+        case .value(let seqno):
+            let request = FetchRequest(
+                vBucket: number,
+                seqno: seqno,
+                key: key,
+                hash: key.withUnsafeBytes { hash(ByteView($0)) }
+            )
+            disk.fetcher.fetch(request, resume)
+        case .warmup: disk.warmup.whenLoaded(number, resume)
+        }
+    }
+
+    /// One attempt, on the nonIO lane: an answer, or what to wait for.
+    private func execute(
+        _ action: DocumentAction,
+        _ key: ByteView,
+        _ bucket: OpenBucket
+    ) -> (DocumentAnswer?, Wait?) {
+        let number = VBucketID(ofKey: key, count: bucket.engine.count).number
+        guard let vBucket = bucket.engine[number] else { return (.temporaryFailure, nil) }
+        let context = lanes.nonIO.context
+        let turn = context.turn(environment.time.wallNanoseconds())
+        let hash = hash(key)
+        switch action {
+        case .read:
+            return vBucket.withCore { core in
+                switch core.get(key, hash: hash, turn) {
+                case .found(let item, let cas):
+                    var meta = item.meta
+                    meta.cas = cas
+                    let value = item.value.bytes
+                    return (.found(DocumentCopy(key: key.bytes, meta: meta, value: value)), nil)
+                case .notFound: return (.notFound, nil)
+                case .locked: return (.locked, nil)
+                case .wouldBlock(let wait): return (nil, wait)
+                case .temporaryFailure, .notMyVBucket: return (.temporaryFailure, nil)
+                }
+            }
+        case .write(let value, let flags, let expiry, let preservesExpiry):
+            guard value.count <= Limits.valueBytesMax else { return (.tooLarge, nil) }
+            return value.withUnsafeBytes { buffer in
+                let view = ByteView(buffer)
+                let request = StoreRequest(
+                    key: key,
+                    hash: hash,
+                    value: view,
+                    flags: flags,
+                    expiry: Expiry.absolute(expiry, now: turn.seconds, maxTTL: bucket.maxTTL),
+                    datatype: context.validator.isDocument(view) ? .json : [],
+                    cas: .none,
+                    mode: .set,
+                    preservesExpiry: preservesExpiry
+                )
+                return finish(vBucket.withCore { $0.store(request, turn) }, number, bucket)
+            }
+        case .delete:
+            let outcome = vBucket.withCore { $0.delete(key, hash: hash, cas: .none, turn) }
+            return finish(outcome, number, bucket)
+        }
+    }
+
+    private func finish(
+        _ outcome: MutationOutcome,
+        _ number: UInt16,
+        _ bucket: OpenBucket
+    ) -> (DocumentAnswer?, Wait?) {
+        switch outcome {
+        case .stored(let stored):
+            if stored.wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
+            return (.written(stored.cas), nil)
+        case .notFound: return (.notFound, nil)
+        case .locked: return (.locked, nil)
+        case .tooLarge: return (.tooLarge, nil)
+        case .wouldBlock(let wait): return (nil, wait)
+        default: return (.temporaryFailure, nil)
+        }
+    }
+
+    // MARK: Listing
+
+    /// Which keys to list, in the order of their bytes.
+    package struct KeyRange: Sendable {
+        package var from: [UInt8]?
+        package var to: [UInt8]?
+        package var inclusiveEnd = true
+        package var skip = 0
+        package var limit = 10
+
+        package init() {}
+
+        func contains(_ key: ByteView) -> Bool {
+            if let from, from.withUnsafeBytes({ key.precedes(ByteView($0)) }) { return false }
+            guard let to else { return true }
+            return to.withUnsafeBytes { buffer in
+                let end = ByteView(buffer)
+                return key.precedes(end) || (inclusiveEnd && key.equals(end))
+            }
+        }
+    }
+
+    /// Lists the keys of live documents; nil where there is no such bucket.
+    ///
+    /// Looks at every key of the bucket: made for a page that a person turns.
+    package func list(
+        _ range: KeyRange,
+        inBucket name: String,
+        _ done: @escaping @Sendable ([[UInt8]]?) -> Void
+    ) {
+        lanes.nonIO.lane.post { [self] in
+            guard let bucket = bucket(named: name) else { return done(nil) }
+            let wanted = range.skip + range.limit
+            let seconds = UInt32(
+                truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000
+            )
+            var found = SmallestKeys(count: wanted)
+            for vBucket in bucket.engine.all {
+                var place: UInt64? = 0
+                while let from = place {
+                    place = vBucket.withCore { core in
+                        core.table.visit(from: from, groupsMax: 64) { item in
+                            let isDue = item.expiry != 0 && item.expiry <= seconds
+                            if !item.isDeleted, !isDue, range.contains(item.key) {
+                                found.add(item.key)
+                            }
+                        }
+                    }
+                }
+            }
+            done(Array(found.sorted.dropFirst(range.skip)))
+        }
+    }
+}
+
+/// The smallest keys of many, without keeping the many.
+private struct SmallestKeys {
+    let count: Int
+    private var keys: Set<[UInt8]> = []
+    /// Keys beyond this one are not among them.
+    private var bound: [UInt8]?
+
+    init(count: Int) {
+        self.count = count
+    }
+
+    mutating func add(_ key: ByteView) {
+        if let bound, !bound.withUnsafeBytes({ key.precedes(ByteView($0)) }) { return }
+        keys.insert(key.bytes)
+        guard keys.count > 2 * count + 64 else { return }
+        let smallest = sorted
+        keys = Set(smallest)
+        bound = smallest.last
+    }
+
+    var sorted: [[UInt8]] {
+        Array(keys.sorted { $0.lexicographicallyPrecedes($1) }.prefix(count))
+    }
+}

@@ -1,0 +1,217 @@
+internal import ClusterService
+internal import Credentials
+internal import DataService
+internal import Orchestration
+internal import Persistence
+internal import Vocabulary
+
+/// The data service as the cluster service sees it: the one introduction between the two.
+struct DataPlaneAdapter: DataPlane {
+    private let data: DataService
+
+    init(_ data: DataService) {
+        self.data = data
+    }
+
+    // MARK: Buckets
+
+    func retain(only buckets: [BucketSettings]) {
+        do throws(StorageError) {
+            try data.removeStrangers(keeping: Set(buckets.map(\.name)))
+        } catch {
+            data.environment.trace.error("storage", error.description)
+        }
+    }
+
+    func open(_ settings: BucketSettings) throws(DataPlaneError) {
+        try translate { () throws(StorageError) in try data.open(settings) }
+    }
+
+    func change(_ settings: BucketSettings) { data.bucket(named: settings.name)?.change(settings) }
+
+    func delete(bucket name: String) {
+        do throws(StorageError) {
+            try data.delete(name)
+        } catch {
+            data.environment.trace.error("storage", error.description)
+        }
+    }
+
+    func flush(bucket name: String) throws(DataPlaneError) {
+        try translate { () throws(StorageError) in try data.flush(name) }
+    }
+
+    func compact(bucket name: String) { data.compact(name) }
+
+    private func translate(
+        _ body: () throws(StorageError) -> Void
+    ) throws(DataPlaneError) {
+        do throws(StorageError) {
+            try body()
+        } catch {
+            throw DataPlaneError(error.description)
+        }
+    }
+
+    func status(ofBucket name: String) -> BucketStatus? {
+        guard let bucket = data.bucket(named: name) else { return nil }
+        if let failure = bucket.failure { return .failed(failure) }
+        return bucket.warmupProgress.map { .warmingUp($0) } ?? .ready
+    }
+
+    func statistics(ofBucket name: String) -> BucketStatistics? {
+        guard let bucket = data.bucket(named: name) else { return nil }
+        let counters = bucket.counters
+        let totals = bucket.totals
+        let account = bucket.engine.account
+        var statistics = BucketStatistics()
+        statistics.items = totals.items
+        statistics.tombstones = totals.tombstones
+        statistics.residentItems = totals.items - min(totals.ejected, totals.items)
+        statistics.memoryUsed = account.bytes
+        statistics.quota = account.quota
+        statistics.lowWatermark = account.lowWatermark
+        statistics.highWatermark = account.highWatermark
+        (statistics.diskUsed, statistics.diskDataUsed) = bucket.diskBytes
+        statistics.diskQueue = totals.unpersisted
+        statistics.oldestUnpersistedMilliseconds = bucket.oldestUnpersistedAge / 1_000_000
+        statistics.connections = data.connections
+        statistics.cmdGet = counters.total(.gets)
+        statistics.cmdSet = counters.total(.sets)
+        statistics.cmdDelete = counters.total(.deletes)
+        statistics.getHits = counters.total(.getHits)
+        statistics.getMisses = counters.total(.getMisses)
+        statistics.opsTotal =
+            statistics.cmdGet + statistics.cmdSet + statistics.cmdDelete
+            + counters.total(.otherCommands)
+        statistics.backgroundFetches = counters.total(.backgroundFetches)
+        statistics.ejections = counters.total(.ejections)
+        statistics.expired = counters.total(.expirations)
+        statistics.temporaryFailures = counters.total(.temporaryFailures)
+        statistics.commits = counters.total(.commits)
+        statistics.persistedChanges = counters.total(.persistedChanges)
+        return statistics
+    }
+
+    // MARK: What clients are told
+
+    func publish(global configuration: Configuration) {
+        data.publish(global: rendered(configuration))
+    }
+
+    func publish(_ configuration: Configuration, ofBucket name: String) {
+        data.publish(rendered(configuration), ofBucket: name)
+    }
+
+    private func rendered(_ configuration: Configuration) -> RenderedConfiguration {
+        RenderedConfiguration(
+            epoch: Int64(configuration.revEpoch),
+            revision: Int64(configuration.rev),
+            json: configuration.json
+        )
+    }
+
+    func setCredentials(user: String, stored: ClusterService.StoredCredentials?) {
+        let text = stored.map { String(decoding: $0.bytes, as: UTF8.self) }
+        data.setCredentials(
+            user: user,
+            stored: text.flatMap { Credentials.StoredCredentials(text: $0) }
+        )
+    }
+
+    func alerts() -> [Alert] {
+        data.alerts.current.map { Alert(id: $0.id, message: $0.message) }
+    }
+
+    // MARK: Documents
+
+    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
+        switch await perform(.read, key, name) {
+        case .found(let copy): .found(copy.meta, value: copy.value)
+        case .notFound: .notFound
+        case .noBucket: .noBucket
+        case .failed(let reason): .failed(reason)
+        case .written, .locked, .tooLarge, .temporaryFailure: .temporaryFailure
+        }
+    }
+
+    func write(
+        _ key: [UInt8],
+        value: [UInt8],
+        flags: UInt32,
+        expiry: UInt32,
+        preserveExpiry: Bool,
+        inBucket name: String
+    ) async -> DocumentWriting {
+        let action = DocumentAction.write(
+            value: value,
+            flags: flags,
+            expiry: expiry,
+            preservesExpiry: preserveExpiry
+        )
+        return writing(await perform(action, key, name))
+    }
+
+    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting {
+        writing(await perform(.delete, key, name))
+    }
+
+    private func writing(_ answer: DocumentAnswer) -> DocumentWriting {
+        switch answer {
+        case .written(let cas): .written(cas)
+        case .notFound: .notFound
+        case .noBucket: .noBucket
+        case .locked: .locked
+        case .tooLarge: .tooBig
+        case .failed(let reason): .failed(reason)
+        case .found, .temporaryFailure: .temporaryFailure
+        }
+    }
+
+    private func perform(
+        _ action: DocumentAction,
+        _ key: [UInt8],
+        _ name: String
+    ) async -> DocumentAnswer {
+        await withCheckedContinuation { waiter in
+            data.perform(action, key: key, inBucket: name) { waiter.resume(returning: $0) }
+        }
+    }
+
+    func list(
+        bucket: String,
+        from: [UInt8]?,
+        to: [UInt8]?,
+        inclusiveEnd: Bool,
+        skip: Int,
+        limit: Int,
+        withDocuments: Bool
+    ) async -> DocumentListing {
+        var range = DataService.KeyRange()
+        range.from = from
+        range.to = to
+        range.inclusiveEnd = inclusiveEnd
+        range.skip = skip
+        range.limit = limit
+        let wanted = range
+        let keys = await withCheckedContinuation { waiter in
+            data.list(wanted, inBucket: bucket) { waiter.resume(returning: $0) }
+        }
+        guard let keys else { return .noBucket }
+        var rows: [DocumentListing.Row] = []
+        for key in keys {
+            guard withDocuments else {
+                rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
+                continue
+            }
+            switch await perform(.read, key, bucket) {
+            case .found(let copy):
+                rows.append(DocumentListing.Row(key: key, meta: copy.meta, value: copy.value))
+            case .failed(let reason): return .failed(reason)
+            case .temporaryFailure: return .temporaryFailure
+            default: rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
+            }
+        }
+        return .rows(rows)
+    }
+}

@@ -1,0 +1,147 @@
+internal import Bytes
+package import ClusterService
+internal import Credentials
+package import DataService
+package import Seams
+internal import Vocabulary
+
+/// One node: a data service and a cluster service, introduced to each other.
+///
+/// Start, in this order: `init` claims the data directory and reads the cluster's state, `serve`
+/// opens the buckets and listens for clients, and `announce` publishes the addresses once the admin
+/// port (which a facade owns) is known. `stop` goes the way back.
+package final class Node: Sendable {
+    package let environment: Environment
+    package let settings: NodeSettings
+    package let data: DataService
+    package let cluster: ClusterService
+
+    package init(
+        _ settings: NodeSettings,
+        environment: Environment,
+        version: String
+    ) throws(NodeError) {
+        self.environment = environment
+        self.settings = settings
+        try Node.claim(settings.directory, environment.disk)
+        data = DataService(
+            environment: environment,
+            version: version,
+            dataDirectory: settings.directory,
+            plainBucketName: settings.memcachedBucket
+        )
+        let quota = settings.memoryQuota ?? max(settings.memoryTotal / 2, 2 << 30)
+        do throws(ClusterError) {
+            cluster = try ClusterService(
+                settings: ClusterService.Settings(
+                    directory: settings.directory,
+                    memoryQuota: quota,
+                    memoryTotal: settings.memoryTotal
+                ),
+                environment: environment,
+                dataPlane: DataPlaneAdapter(data),
+                passwords: Node.passwordKeeper(environment, data)
+            )
+        } catch {
+            throw NodeError(error.description)
+        }
+    }
+
+    /// Makes the data directory ours alone, or says why not.
+    private static func claim(_ directory: String, _ disk: any Disk) throws(NodeError) {
+        do throws(DiskError) {
+            try disk.createDirectory(directory)
+            guard try disk.claim(directory) else {
+                throw DiskError(
+                    code: .denied,
+                    path: directory,
+                    description: "another divan-server uses the data directory \(directory): "
+                        + "stop it, or give this one a directory of its own with --data"
+                )
+            }
+        } catch {
+            throw NodeError(error.description)
+        }
+    }
+
+    private static func passwordKeeper(
+        _ environment: Environment,
+        _ data: DataService
+    ) -> PasswordKeeper {
+        PasswordKeeper(
+            store: { password in
+                let derived = Array(password.utf8).withUnsafeBytes { buffer in
+                    Credentials.StoredCredentials.derive(password: ByteView(buffer)) { _ in
+                        environment.entropy.bytes(Credentials.StoredCredentials.saltByteCount)
+                    }
+                }
+                return ClusterService.StoredCredentials(bytes: Array(derived.text.utf8))
+            },
+            verify: { user, password, stored in
+                let text = String(decoding: stored.bytes, as: UTF8.self)
+                let login = PasswordLogin(user: user, password: Array(password.utf8))
+                return data.passwords.verify(
+                    login,
+                    stored: Credentials.StoredCredentials(text: text)
+                )
+            }
+        )
+    }
+
+    // MARK: Life
+
+    /// Where a node listens.
+    package struct Addresses: Sendable {
+        package let kv: SocketAddress
+        package let memcached: SocketAddress?
+    }
+
+    /// Opens the buckets and listens for data clients.
+    package func serve() throws(NodeError) -> Addresses {
+        cluster.openBuckets()
+        do throws(NetworkError) {
+            let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
+            var memcached: SocketAddress?
+            if let port = settings.memcachedPort {
+                let address = SocketAddress(host: settings.host, port: port)
+                memcached = try data.listenPlainly(on: address).address
+            }
+            return Addresses(kv: kv.address, memcached: memcached)
+        } catch {
+            throw NodeError(error.description)
+        }
+    }
+
+    /// The port asked for; any free one is the one of last time, if there was one.
+    private var kvPort: UInt16 {
+        settings.kvPort != 0 ? settings.kvPort : remembered?.data ?? 0
+    }
+
+    /// The same for the admin interface.
+    package var adminPort: UInt16 {
+        settings.adminPort != 0 ? settings.adminPort : remembered?.admin ?? 0
+    }
+
+    private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
+
+    /// Publishes where this node is reached.
+    package func announce(_ addresses: Addresses, adminPort: UInt16) async throws(NodeError) {
+        do throws(ClusterError) {
+            try await cluster.start(
+                host: settings.host,
+                ports: NodePorts(admin: adminPort, data: addresses.kv.port)
+            )
+        } catch {
+            throw NodeError(error.description)
+        }
+    }
+
+    /// Persists everything and closes the files. Call it once no client is connected.
+    package func stop() async {
+        cluster.stop()
+        await withCheckedContinuation { waiter in
+            data.stop { waiter.resume() }
+        }
+        data.lanes.stop()
+    }
+}

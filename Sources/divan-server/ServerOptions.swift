@@ -1,0 +1,100 @@
+import ArgumentParser
+import LinuxPlatform
+import Seams
+import Server
+
+/// What can be said on the command line.
+struct ServerOptions: ParsableArguments {
+    @Option(help: "Directory for everything this node keeps.")
+    var data = "data"
+
+    @Option(help: "IP address to listen on.")
+    var bind = "127.0.0.1"
+
+    @Option(help: "Port for Couchbase clients; 0 takes any free one and remembers it.")
+    var kvPort: UInt16 = 11_210
+
+    @Option(help: "Port of the admin interface and its page; 0 as above.")
+    var adminPort: UInt16 = 8_091
+
+    @Option(help: "Port for views; accepted, and not listened on yet.")
+    var viewsPort: UInt16 = 8_092
+
+    @Option(help: "Port for other nodes; accepted, and not listened on yet.")
+    var peerPort: UInt16 = 0
+
+    @Option(help: "Port for Couchbase clients over TLS; accepted, and not listened on yet.")
+    var kvTlsPort: UInt16 = 0
+
+    @Option(help: "Port of the admin interface over TLS; accepted, and not listened on yet.")
+    var adminTlsPort: UInt16 = 0
+
+    @Option(help: "Port for views over TLS; accepted, and not listened on yet.")
+    var viewsTlsPort: UInt16 = 0
+
+    @Option(help: "Port for plain memcached clients, without passwords, on loopback only.")
+    var memcachedPort: UInt16?
+
+    @Option(help: "The bucket that plain memcached clients use; it may be created later.")
+    var memcachedBucket: String?
+
+    @Option(help: "Memory for documents in MB, where nobody set it over the admin interface.")
+    var memoryQuota: UInt64?
+
+    @Option(help: "How many threads serve clients (default: one for each processor).")
+    var reactors: Int?
+
+    @Option(help: "What is logged at least: \(LogLevel.names).")
+    var logLevel = LogLevel.info
+
+    @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
+    var dump: String?
+
+    func validate() throws {
+        if memcachedPort != nil, memcachedBucket == nil {
+            throw ValidationError("--memcached-port needs --memcached-bucket NAME")
+        }
+        if memcachedPort != nil, !SocketAddress(host: bind, port: 0).isLoopback {
+            throw ValidationError(
+                "--memcached-port has no passwords, so it needs a loopback --bind, not \(bind)"
+            )
+        }
+        if let reactors, !(1...256).contains(reactors) {
+            throw ValidationError("--reactors takes 1 to 256")
+        }
+        if let memoryQuota, memoryQuota < 256 {
+            throw ValidationError("--memory-quota takes 256 MB or more")
+        }
+    }
+
+    var settings: NodeSettings {
+        var settings = NodeSettings(memoryTotal: SystemMemory.total)
+        settings.directory = data
+        settings.host = bind
+        settings.kvPort = kvPort
+        settings.adminPort = adminPort
+        settings.memcachedPort = memcachedPort
+        settings.memcachedBucket = memcachedBucket
+        settings.memoryQuota = memoryQuota.map { $0 << 20 }
+        return settings
+    }
+}
+
+/// The trace's severities by the names operators use.
+enum LogLevel: String, CaseIterable, ExpressibleByArgument {
+    case debug
+    case info
+    case warning
+    case error
+
+    static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
+
+    var severity: Severity {
+        switch self {
+        case .debug: .debug
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+    }
+}
