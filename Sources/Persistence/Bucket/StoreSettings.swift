@@ -8,6 +8,8 @@ package struct StoreSettings: Hashable, Sendable {
     package var walPagesPassive = 4_096
     /// Beyond this (64 MiB) the WAL is cut, waiting for readers.
     package var walPagesTruncate = 16_384
+    /// Merging waits for as many documents in mixed blocks: fewer would not fill pure ones.
+    package var mergedDocumentsMin = 8_000
     /// A lane whose file failed as often in a row is closed.
     package var failuresMax = 3
 

@@ -76,17 +76,18 @@ struct LaneDirectory {
 
     // MARK: Changing
 
-    /// Adds a block that was committed; every document in it counts as live.
+    /// Adds a block that was committed; all of it counts as live but what was dropped since.
     mutating func add(_ block: Block, runs: some Collection<BlockRun>) {
         var block = block
-        block.documents = 0
+        block.documents = UInt8(runs.reduce(0) { $0 + $1.count })
+        block.live = 0
         block.isMixed = runs.contains { $0.vBucket != runs.first?.vBucket }
         let ordinal = takeOrdinal()
         for run in runs {
             let place = slot(run.vBucket)
             guard block.id >= entries[place].bornBlock else { continue }
             let added = DirectoryRun(run, ordinal: ordinal)
-            block.documents += UInt8(added.count)
+            block.live += UInt8(added.count)
             if let last = entries[place].runs.last, last.last >= added.first {
                 let index = entries[place].runs.firstIndex(endingAtOrAfter: added.first)
                 entries[place].runs.insert(added, at: index)
@@ -94,7 +95,6 @@ struct LaneDirectory {
                 entries[place].runs.append(added)
             }
         }
-        block.live = block.documents
         blocks[Int(ordinal)] = block
         count(block, 1)
     }

@@ -20,8 +20,6 @@ final class LaneReader {
         self.connection = connection
         seal = identity.seal
         lane = identity.lane
-        try connection.execute(Schema.pragmas)
-        try connection.execute("PRAGMA cache_size = -256")
         selectMeta = try connection.prepare("SELECT bytes FROM meta WHERE id = ?")
         selectBody = try connection.prepare("SELECT bytes FROM body WHERE id = ?")
         selectNextMeta = try connection.prepare(

@@ -10,11 +10,13 @@ final class LaneReaders: Sendable {
     private let path: String
     private let identity: LaneIdentity
     private let vfs: String?
+    private let unreadable: Guarded<Set<UInt64>>
     private let fetching = [Guarded(Slot()), Guarded(Slot())]
     private let scanning = Guarded(Slot())
     private let turn = Guarded(0)
 
-    init(path: String, identity: LaneIdentity, vfs: String?) {
+    init(path: String, identity: LaneIdentity, vfs: String?, unreadable: Guarded<Set<UInt64>>) {
+        self.unreadable = unreadable
         self.path = path
         self.identity = identity
         self.vfs = vfs
@@ -51,14 +53,21 @@ final class LaneReaders: Sendable {
                 return try body(reader)
             } catch {
                 // A connection that failed is not asked again; a bad block is not its fault.
-                if error.damage == nil { slot.reader = nil }
+                if let damage = error.damage {
+                    unreadable.withLock { _ = $0.insert(damage.block) }
+                } else {
+                    slot.reader = nil
+                }
                 throw error
             }
         }
     }
 
     private func open() throws(StorageError) -> LaneReader {
-        try LaneReader(Connection(path: path, mode: .read, vfs: vfs), identity)
+        let connection = try Connection(path: path, mode: .read, vfs: vfs)
+        try connection.execute(Schema.pragmas)
+        try connection.execute("PRAGMA cache_size = -256")
+        return try LaneReader(connection, identity)
     }
 
     /// Closes connections that were not used since the last call, or all.

@@ -1,4 +1,190 @@
+package import Bytes
+package import Vocabulary
+
+/// What a step of compaction came to.
+package struct CompactionSummary: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// Nothing was worth doing.
+        case nothing
+        /// Blocks with dead documents were rewritten without them.
+        case compacted
+        /// Mixed blocks were rewritten as pure ones.
+        case merged
+        /// Free pages were given back to the file system.
+        case vacuumed
+    }
+
+    package var kind = Kind.nothing
+    /// Documents that were written again.
+    package var rewritten = 0
+    /// Documents that are gone.
+    package var dropped = 0
+    /// Bytes of values that were written again, before compression.
+    package var rawBytes = 0
+}
+
+/// Where compaction of a lane stands.
 struct CompactionProgress {
-    /// Which part of the lane's vBuckets the next step looks at.
+    /// A step looks at one eighth of the vBuckets, so that its output is pure again.
+    static let groups = 8
+    /// Which eighth comes next.
     var group = 0
+}
+
+extension LaneStore {
+    package func compactionNeeded() -> CompactionNeed {
+        directory.withLock { directory in
+            CompactionNeed(
+                documents: directory.documents,
+                dead: directory.documents - directory.live,
+                mixedDocuments: directory.mixedDocuments,
+                settings: settings
+            )
+        }
+    }
+
+    /// Does one bounded piece of work in one transaction: compaction, else merging, else vacuum.
+    ///
+    /// A version s is dropped only where `currentSeqno` says that its key is now at c, s < c, and
+    /// c is committed: a successor that is not on disk yet kills nothing. A key the closure does
+    /// not know is kept. Not to be called before warmup is through.
+    ///
+    /// - Parameters:
+    ///   - bytesMax: Bytes of values to write again at most, about.
+    ///   - currentSeqno: The seqno the table has for a key, asked under the vBucket's lock; nil
+    ///     where it has none. With the seqno at hand, for tables that kept only that of a key.
+    /// - Throws: What could not be read or written; nothing has changed then.
+    /// - Returns: What was done.
+    package func compactStep(
+        bytesMax: Int,
+        currentSeqno: (VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno?
+    ) throws(StorageError) -> CompactionSummary {
+        guard exists else { return CompactionSummary() }
+        return try write { (writer, lane) throws(StorageError) in
+            if let victims = deadVictims(&writer.compaction, bytesMax) {
+                return try rewrite(victims, .compacted, &writer, lane, currentSeqno)
+            }
+            if let victims = mixedVictims(bytesMax) {
+                return try rewrite(victims, .merged, &writer, lane, currentSeqno)
+            }
+            var summary = CompactionSummary()
+            if try vacuum(lane.connection) { summary.kind = .vacuumed }
+            return summary
+        }
+    }
+
+    private func rewrite(
+        _ victims: [UInt32],
+        _ kind: CompactionSummary.Kind,
+        _ writer: inout Writer,
+        _ lane: LaneWriter,
+        _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
+    ) throws(StorageError) -> CompactionSummary {
+        var summary = try rewrite(victims, &writer, lane) { vBucket, cursor in
+            keeps(vBucket, cursor, currentSeqno)
+        }
+        summary.kind = kind
+        return summary
+    }
+
+    /// Whether the version at the cursor lives: it has no successor, or none that is committed.
+    func keeps(
+        _ vBucket: VBucketID,
+        _ cursor: MetadataCursor,
+        _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
+    ) -> Bool {
+        guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno),
+            current > cursor.seqno
+        else { return true }
+        return current.value > directory.withLock { $0[vBucket.number].high }
+    }
+
+    /// Replaces blocks by what `keeps` keeps of them, in one transaction, `alongside` included.
+    func rewrite(
+        _ victims: [UInt32],
+        _ writer: inout Writer,
+        _ lane: LaneWriter,
+        alongside: () throws(StorageError) -> Void = {},
+        keeps: (VBucketID, MetadataCursor) -> Bool
+    ) throws(StorageError) -> CompactionSummary {
+        var rewrite = LaneRewrite()
+        var insertions = Insertions()
+        var nextBlock = writer.nextBlock
+        var packer = writer.packer
+        let reader = try lane.reader(identity)
+        try lane.connection.transaction { () throws(StorageError) in
+            for ordinal in victims {
+                let block = directory.withLock { $0.blocks[Int(ordinal)].id }
+                do throws(StorageError) {
+                    try rewrite.take(ordinal, block, reader, directory, keeps: keeps)
+                } catch {
+                    if error.damage != nil { unreadable.withLock { _ = $0.insert(block) } }
+                    throw error
+                }
+            }
+            try rewrite.write(
+                lane,
+                &packer,
+                directory,
+                nextBlock: &nextBlock
+            ) { (documents, order, block) throws(StorageError) in
+                try insert(documents, order, block, .compaction, lane, &insertions)
+            }
+            try alongside()
+        }
+        writer.packer = packer
+        writer.nextBlock = nextBlock
+        directory.withLock { directory in
+            directory.remove(rewrite.victims)
+            for inserted in insertions.blocks {
+                directory.add(inserted.block, runs: insertions.runs[inserted.runs])
+            }
+        }
+        return CompactionSummary(
+            kind: .compacted,
+            rewritten: insertions.summary.documents,
+            dropped: rewrite.dropped,
+            rawBytes: insertions.summary.rawBytes
+        )
+    }
+
+    // MARK: Victims
+
+    /// The blocks of the next group with the largest dead share, as many as the budget allows.
+    private func deadVictims(_ progress: inout CompactionProgress, _ bytesMax: Int) -> [UInt32]? {
+        let unreadable = unreadable.withLock { $0 }
+        return directory.withLock { directory in
+            for _ in 0..<CompactionProgress.groups {
+                let group = progress.group
+                progress.group = (group + 1) % CompactionProgress.groups
+                let victims = directory.deadVictims(
+                    group: group,
+                    of: CompactionProgress.groups,
+                    bytesMax: bytesMax,
+                    except: unreadable
+                )
+                if !victims.isEmpty { return victims }
+            }
+            return nil
+        }
+    }
+
+    /// The oldest mixed blocks, as many as the budget allows.
+    private func mixedVictims(_ bytesMax: Int) -> [UInt32]? {
+        guard compactionNeeded().wantsMerging else { return nil }
+        let unreadable = unreadable.withLock { $0 }
+        let victims = directory.withLock { directory in
+            directory.mixedVictims(bytesMax: bytesMax, except: unreadable)
+        }
+        return victims.isEmpty ? nil : victims
+    }
+
+    /// Gives some free pages back where a fifth of the file is free; false where it is not.
+    private func vacuum(_ connection: Connection) throws(StorageError) -> Bool {
+        let free = try connection.integer("PRAGMA freelist_count") ?? 0
+        let pages = try connection.integer("PRAGMA page_count") ?? 0
+        guard free > 256, free * 5 > pages else { return false }
+        try connection.execute("PRAGMA incremental_vacuum(256)")
+        return true
+    }
 }

@@ -7,6 +7,15 @@ package struct ScanPosition: Hashable, Sendable {
 
     /// Before the first block.
     package static let start = ScanPosition(block: 0)
+
+    init(block: UInt64) {
+        self.block = block
+    }
+
+    /// Behind a block that cannot be read, once that was reported.
+    package init(behind damage: BlockDamage) {
+        block = damage.block
+    }
 }
 
 extension LaneStore {

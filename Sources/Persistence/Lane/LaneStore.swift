@@ -21,8 +21,6 @@ package final class LaneStore: Sendable {
         /// Errors in a row after which the file had to be opened afresh.
         var failures = 0
         var wasClean = true
-        /// Blocks nobody can read; compaction leaves them alone.
-        var unreadable: Set<UInt64> = []
         var checkpointFailures = 0
     }
 
@@ -50,6 +48,8 @@ package final class LaneStore: Sendable {
     let writer: Guarded<Writer>
     let directory: Guarded<LaneDirectory>
     let readers: LaneReaders
+    /// Blocks that were found damaged; compaction leaves them alone.
+    let unreadable = Guarded<Set<UInt64>>([])
     /// Told when the file is made, before anything in it is acknowledged.
     let onCreate: @Sendable () throws(StorageError) -> Void
 
@@ -70,7 +70,12 @@ package final class LaneStore: Sendable {
         state = Guarded(State(exists: exists))
         writer = Guarded(Writer(packer: BlockPacker(limits: settings.blocks)))
         directory = Guarded(LaneDirectory(lanes: identity.lanes, vBuckets: identity.vBuckets))
-        readers = LaneReaders(path: path, identity: identity, vfs: disk.vfsName)
+        readers = LaneReaders(
+            path: path,
+            identity: identity,
+            vfs: disk.vfsName,
+            unreadable: unreadable
+        )
     }
 
     /// Whether the lane has a file; without one it is empty.
@@ -142,10 +147,8 @@ package final class LaneStore: Sendable {
             directory = fresh
         }
         writer.nextBlock = max(writer.nextBlock, contents.nextBlock)
-        state.withLock { state in
-            if !writer.mayRepeat { state.wasClean = isClean }
-            state.unreadable.formUnion(contents.lost)
-        }
+        if !writer.mayRepeat { state.withLock { $0.wasClean = isClean } }
+        unreadable.withLock { $0.formUnion(contents.lost) }
     }
 
     /// Runs work on the writing connection; what it throws decides about the connection's fate.

@@ -17,6 +17,16 @@ final class LaneWriter {
     private let deleteLog: Statement
     private let insertLog: Statement
 
+    /// Reads on the writing connection, for those who replace what they read.
+    private var ownReader: LaneReader?
+
+    func reader(_ identity: LaneIdentity) throws(StorageError) -> LaneReader {
+        if let reader = ownReader { return reader }
+        let reader = try LaneReader(connection, identity)
+        ownReader = reader
+        return reader
+    }
+
     init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
         self.connection = connection
         encoder = BlockWriter(seal: seal)
@@ -35,8 +45,8 @@ final class LaneWriter {
               high_seqno = excluded.high_seqno, snapshot_start = excluded.snapshot_start,
               snapshot_end = excluded.snapshot_end,
               purge_seqno = max(purge_seqno, excluded.purge_seqno),
-              max_cas = max(max_cas, excluded.max_cas),
-              max_revision = max(max_revision, excluded.max_revision)
+              max_cas = \(Schema.unsignedMax("max_cas", "excluded.max_cas")),
+              max_revision = \(Schema.unsignedMax("max_revision", "excluded.max_revision"))
             """
         )
         deleteLog = try connection.prepare("DELETE FROM failover WHERE vb = ?")

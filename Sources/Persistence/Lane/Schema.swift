@@ -29,6 +29,11 @@ enum Schema {
         PRAGMA foreign_keys = OFF;
         """
 
+    /// The larger of two unsigned 64-bit numbers, which SQLite has as signed ones.
+    static func unsignedMax(_ one: String, _ other: String) -> String {
+        "iif((\(one) < 0) = (\(other) < 0), max(\(one), \(other)), min(\(one), \(other)))"
+    }
+
     static let tables = """
         CREATE TABLE lane(
           id INTEGER PRIMARY KEY CHECK(id = 1),

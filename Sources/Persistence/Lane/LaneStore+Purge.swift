@@ -1,0 +1,156 @@
+package import Bytes
+package import Vocabulary
+
+/// What a purge came to, and what the engine's record of the vBucket must not fall behind.
+package struct PurgeSummary: Hashable, Sendable {
+    /// Keys whose tombstones are gone.
+    package var purged = 0
+    /// Tombstones up to here may be gone.
+    package var purgeSeqno = Seqno.zero
+    /// The highest revision of a tombstone that is gone: a new document starts above it.
+    package var maxRevision: UInt64 = 0
+    /// More is to be purged than one call takes.
+    package var isPartial = false
+}
+
+extension LaneStore {
+    /// Forgets the tombstones of a vBucket that are old enough, and every older version of their
+    /// keys, in one transaction.
+    ///
+    /// An older version left behind would raise the dead at the next warmup, so this reads all
+    /// metadata of the vBucket. Not to be called before warmup is through.
+    ///
+    /// - Parameters:
+    ///   - vBucket: Which one.
+    ///   - deletedBefore: Seconds since 1970: tombstones younger than this stay.
+    ///   - seqno: Tombstones beyond it stay: an open backfill or a cursor needs them.
+    ///   - keysMax: How many keys to forget at most.
+    ///   - currentSeqno: As for `compactStep`: a tombstone with a successor is not purged but left
+    ///     to compaction.
+    ///   - didPurge: Told each forgotten key after the commit, so that the table forgets it as
+    ///     well where its seqno still is this one.
+    /// - Throws: What could not be read or written; nothing has changed then.
+    /// - Returns: What was done.
+    package func purge(
+        _ vBucket: VBucketID,
+        deletedBefore: UInt32,
+        through seqno: Seqno,
+        keysMax: Int = 20_000,
+        currentSeqno: (VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno?,
+        didPurge: (_ key: ByteView, Seqno) -> Void
+    ) throws(StorageError) -> PurgeSummary {
+        precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
+        guard exists else { return PurgeSummary() }
+        var summary = PurgeSummary()
+        var doomed: [[UInt8]: UInt64] = [:]
+        try write { (writer, lane) throws(StorageError) in
+            let reader = try lane.reader(identity)
+            try collect(
+                vBucket,
+                reader,
+                &doomed,
+                &summary,
+                keysMax
+            ) { meta, key in
+                meta.isDeleted && meta.expiry < deletedBefore && meta.seqno <= seqno
+                    && (currentSeqno(vBucket, key, meta.seqno) ?? meta.seqno) == meta.seqno
+            }
+            guard !doomed.isEmpty else { return }
+            let victims = try blocks(of: vBucket, with: doomed, reader)
+            summary.purged = doomed.count
+            let update = try lane.connection.prepare(
+                """
+                UPDATE vbucket SET purge_seqno = max(purge_seqno, ?1),
+                  max_revision = \(Schema.unsignedMax("max_revision", "?2")) WHERE vb = ?3
+                """
+            )
+            update.bind(1, summary.purgeSeqno.value)
+            update.bind(2, summary.maxRevision)
+            update.bind(3, vBucket.number)
+            _ = try rewrite(
+                victims,
+                &writer,
+                lane,
+                alongside: { () throws(StorageError) in try update.run() },
+                keeps: { other, cursor in
+                    (other != vBucket || !cursor.isDoomed(by: doomed))
+                        && keeps(other, cursor, currentSeqno)
+                }
+            )
+        }
+        for (key, seqno) in doomed {
+            key.withUnsafeBytes { didPurge(ByteView($0), Seqno(seqno)) }
+        }
+        return summary
+    }
+
+    /// Finds the keys whose newest version on disk is a tombstone that may go.
+    private func collect(
+        _ vBucket: VBucketID,
+        _ reader: LaneReader,
+        _ doomed: inout [[UInt8]: UInt64],
+        _ summary: inout PurgeSummary,
+        _ keysMax: Int,
+        mayGo: (DocumentMeta, ByteView) -> Bool
+    ) throws(StorageError) {
+        var revisions: [[UInt8]: UInt64] = [:]
+        try forEachRun(of: vBucket, reader) { (cursor, _) in
+            while cursor.next() {
+                let meta = cursor.meta
+                if mayGo(meta, cursor.key) {
+                    let key = cursor.key.bytes
+                    if doomed[key] == nil, doomed.count >= keysMax {
+                        summary.isPartial = true
+                        continue
+                    }
+                    doomed[key] = meta.seqno.value
+                    revisions[key] = meta.revision
+                } else if !doomed.isEmpty {
+                    // A later version: the tombstone is dead, not due.
+                    doomed[cursor.key.bytes] = nil
+                }
+            }
+        }
+        for (key, seqno) in doomed {
+            summary.purgeSeqno = max(summary.purgeSeqno, Seqno(seqno))
+            summary.maxRevision = max(summary.maxRevision, revisions[key] ?? 0)
+        }
+    }
+
+    private func blocks(
+        of vBucket: VBucketID,
+        with doomed: [[UInt8]: UInt64],
+        _ reader: LaneReader
+    ) throws(StorageError) -> [UInt32] {
+        var victims: Set<UInt32> = []
+        try forEachRun(of: vBucket, reader) { (cursor, ordinal) in
+            while cursor.next() {
+                guard cursor.isDoomed(by: doomed) else { continue }
+                victims.insert(ordinal)
+                return
+            }
+        }
+        return victims.sorted()
+    }
+
+    private func forEachRun(
+        of vBucket: VBucketID,
+        _ reader: LaneReader,
+        _ visit: (MetadataCursor, UInt32) -> Void
+    ) throws(StorageError) {
+        var last: UInt64 = 0
+        while let (run, block) = directory.withLock({ $0.run(after: last, in: vBucket.number) }) {
+            guard try reader.openMeta(block), reader.cursor.select(vBucket.number, after: last)
+            else { throw reader.damaged(block, .meta) }
+            visit(reader.cursor, run.ordinal)
+            last = run.last
+        }
+    }
+}
+
+extension MetadataCursor {
+    fileprivate func isDoomed(by doomed: [[UInt8]: UInt64]) -> Bool {
+        guard let seqno = doomed[key.bytes] else { return false }
+        return self.seqno.value <= seqno
+    }
+}

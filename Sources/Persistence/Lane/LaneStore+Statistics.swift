@@ -1,0 +1,84 @@
+internal import Bytes
+internal import Seams
+
+/// Numbers about a lane's file.
+package struct LaneStatistics: Hashable, Sendable {
+    package var documents = 0
+    package var liveDocuments = 0
+    package var mixedDocuments = 0
+    package var blocks = 0
+    /// Bytes of values in all blocks, before compression.
+    package var rawBytes: UInt64 = 0
+    /// Bytes of the file and its WAL.
+    package var fileBytes: UInt64 = 0
+    package var walBytes: UInt64 = 0
+    /// Bytes of memory that the directory takes.
+    package var directoryBytes = 0
+    package var unreadableBlocks = 0
+    /// Attempts in a row to copy the WAL into the file that failed.
+    package var checkpointFailures = 0
+
+    /// The share of stored documents that have a persisted successor.
+    package var fragmentation: Double {
+        documents == 0 ? 0 : Double(documents - liveDocuments) / Double(documents)
+    }
+}
+
+extension LaneStore {
+    package func statistics() throws(StorageError) -> LaneStatistics {
+        var statistics = directory.withLock { directory in
+            LaneStatistics(
+                documents: directory.documents,
+                liveDocuments: directory.live,
+                mixedDocuments: directory.mixedDocuments,
+                blocks: directory.blockCount,
+                rawBytes: UInt64(directory.rawBytes),
+                directoryBytes: directory.memoryUsed
+            )
+        }
+        statistics.unreadableBlocks = unreadable.withLock { $0.count }
+        statistics.checkpointFailures = state.withLock { $0.checkpointFailures }
+        try storage { () throws(DiskError) in
+            statistics.fileBytes = try disk.size(path)
+            statistics.walBytes = try disk.size(path + "-wal")
+        }
+        return statistics
+    }
+
+    /// Asks SQLite whether the file's trees are whole, and reads every block; slow.
+    ///
+    /// Returns a sentence per finding.
+    package func verify() throws(StorageError) -> [String] {
+        guard exists else { return [] }
+        var findings = try readers.scan { (reader) throws(StorageError) in
+            try reader.connection.texts("PRAGMA integrity_check").filter { $0 != "ok" }
+        }
+        findings += try verify { (position) throws(StorageError) in
+            try scanMetadata(from: position, blocksMax: .max) { _, cursor in
+                while cursor.next() { _ = cursor.key }
+                return true
+            }
+        }
+        findings += try verify { (position) throws(StorageError) in
+            try scanValues(from: position, blocksMax: .max) { _, _, _ in true }
+        }
+        return findings
+    }
+
+    private func verify(
+        _ scan: (ScanPosition) throws(StorageError) -> ScanPosition?
+    ) throws(StorageError) -> [String] {
+        var findings: [String] = []
+        var position: ScanPosition? = .start
+        while let from = position {
+            do throws(StorageError) {
+                position = try scan(from)
+            } catch {
+                guard let damage = error.damage else { throw error }
+                findings.append(error.description)
+                position = ScanPosition(behind: damage)
+            }
+        }
+        return findings
+    }
+}

@@ -1,0 +1,190 @@
+import Bytes
+import Foundation
+import Persistence
+import Testing
+import Vocabulary
+
+/// A lane and, beside it, what must be in it: one dictionary per vBucket.
+struct Model {
+    struct Table {
+        var current: [[UInt8]: TestDocument] = [:]
+        var high: UInt64 = 0
+        var record: VBucketRecord?
+    }
+
+    let bucket: TemporaryBucket
+    var store: BucketStore
+    var random: SeededRandom
+    var tables: [UInt16: Table] = [:]
+    let vBuckets: [UInt16] = [0, 2, 4, 6, 8]
+
+    init(seed: UInt64) throws {
+        bucket = TemporaryBucket(lanes: 2, vBuckets: 16)
+        random = SeededRandom(seed: seed)
+        bucket.settings.blocks.rawBytes = 300 + random.below(2_000)
+        bucket.settings.blocks.documents = 4 + random.below(40)
+        bucket.settings.blocks.pureDocumentsMin = 2 + random.below(8)
+        bucket.settings.blocks.pureBytesMin = 400
+        bucket.settings.mergedDocumentsMin = 10
+        store = try bucket.open()
+    }
+
+    var lane: LaneStore { store.lanes[0] }
+
+    mutating func step() throws {
+        let dice = random.below(100)
+        switch dice {
+        case 0..<55: try commit()
+        case 55..<75: try compact()
+        case 75..<83: try purge()
+        case 83..<87: try drop()
+        case 87..<92: try reopen()
+        case 92..<95: lane.closeIdle()
+        default: try checkCopy()
+        }
+    }
+
+    mutating func commit() throws {
+        let batch = CommitBatch()
+        for vBucket in vBuckets where random.below(3) > 0 {
+            var table = tables[vBucket] ?? Table()
+            var documents: [[UInt8]: TestDocument] = [:]
+            var seqno = table.high
+            for _ in 0..<random.below(random.below(4) == 0 ? 60 : 6) {
+                // Seqnos of versions that a newer one replaced before the commit leave holes.
+                seqno += UInt64(random.below(20) == 0 ? random.below(100_000) + 1 : 1)
+                let key = Array("key-\(random.below(80))".utf8)
+                let value = random.text(random.below(60))
+                var document = random.document(seqno: seqno, key: key, value: value)
+                document.meta.expiry = document.meta.isDeleted ? UInt32(random.below(100)) : 0
+                documents[key] = document
+            }
+            var record = record(vBucket, high: seqno + UInt64(random.below(3)))
+            // The engine's record may be older than the last purge: it must not undo it.
+            batch.begin(record)
+            record.purgeSeqno = table.record?.purgeSeqno ?? .zero
+            record.maxRevision = table.record?.maxRevision ?? 0
+            for document in documents.values.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
+                batch.append(document)
+                if let old = table.current[document.key] { batch.superseded(old.meta.seqno) }
+                table.current[document.key] = document
+            }
+            table.high = record.highSeqno.value
+            table.record = record
+            tables[vBucket] = table
+        }
+        try lane.commit(batch)
+    }
+
+    func currentSeqno(_ vBucket: VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno? {
+        tables[vBucket.number]?.current[key.bytes]?.meta.seqno
+    }
+
+    mutating func compact() throws {
+        let before = try lane.statistics()
+        let summary = try lane.compactStep(
+            bytesMax: 1 + random.below(5_000),
+            currentSeqno: currentSeqno
+        )
+        let after = try lane.statistics()
+        #expect(after.documents == before.documents - summary.dropped)
+    }
+
+    mutating func purge() throws {
+        let vBucket = vBuckets[random.below(vBuckets.count)]
+        guard var table = tables[vBucket] else { return }
+        let before = UInt32(random.below(100))
+        let through = Seqno(table.high - min(table.high, UInt64(random.below(50))))
+        let due = table.current.values.filter {
+            $0.meta.isDeleted && $0.meta.expiry < before && $0.meta.seqno <= through
+        }
+        var purged: Set<[UInt8]> = []
+        let summary = try lane.purge(
+            VBucketID(vBucket),
+            deletedBefore: before,
+            through: through,
+            currentSeqno: currentSeqno
+        ) { key, seqno in
+            #expect(table.current[key.bytes]?.meta.seqno == seqno)
+            purged.insert(key.bytes)
+            table.current[key.bytes] = nil
+        }
+        #expect(purged == Set(due.map(\.key)))
+        #expect(summary.purged == due.count)
+        let revision = max(table.record?.maxRevision ?? 0, summary.maxRevision)
+        table.record?.maxRevision = revision
+        let purgeSeqno = max(table.record?.purgeSeqno ?? .zero, summary.purgeSeqno)
+        table.record?.purgeSeqno = purgeSeqno
+        tables[vBucket] = table
+    }
+
+    mutating func drop() throws {
+        let vBucket = vBuckets[random.below(vBuckets.count)]
+        try lane.drop(VBucketID(vBucket))
+        tables[vBucket] = nil
+    }
+
+    mutating func reopen() throws {
+        if random.below(2) == 0 { try store.closeCleanly() }
+        store = try bucket.open()
+        // Warmup: the higher seqno of a key wins, the other one is dead.
+        var newest: [UInt16: [[UInt8]: Seqno]] = [:]
+        let lane = self.lane
+        let end = try lane.scanMetadata(from: .start, blocksMax: .max) { vBucket, cursor in
+            while cursor.next() {
+                let key = cursor.key.bytes
+                let known = newest[vBucket.number]?[key]
+                if let known { lane.markDead(vBucket, min(known, cursor.seqno)) }
+                newest[vBucket.number, default: [:]][key] = max(known ?? .zero, cursor.seqno)
+            }
+            return true
+        }
+        #expect(end == nil)
+    }
+
+    /// Opens a copy of the files as they are now, as a crash would leave them.
+    func checkCopy() throws {
+        let copy = TemporaryBucket(lanes: 2, vBuckets: 16)
+        copy.settings = bucket.settings
+        try FileManager.default.createDirectory(
+            atPath: copy.root,
+            withIntermediateDirectories: true
+        )
+        try FileManager.default.copyItem(atPath: bucket.directory, toPath: copy.directory)
+        try check(try copy.open().lanes[0], isFresh: true)
+        #expect(try copy.integrity() == [])
+    }
+
+    func check(_ lane: LaneStore, isFresh: Bool = false) throws {
+        #expect(lane.closedBy == nil)
+        #expect(try lane.verify() == [])
+        let expected = tables.mapValues { $0.current.mapValues(\.meta) }
+            .filter { !$0.value.isEmpty }
+        #expect(try lane.newest() == expected)
+        for (vBucket, table) in tables {
+            for document in table.current.values {
+                #expect(try lane.document(vBucket, document.meta.seqno.value) == document)
+                #expect(try lane.value(vBucket, document.meta.seqno.value) == document.value)
+            }
+            #expect(try lane.value(vBucket, table.high + 1) == nil)
+        }
+        #expect(try lane.records() == tables.values.compactMap(\.record).sorted { $0.id < $1.id })
+        if !isFresh {
+            let live = tables.values.reduce(0) { $0 + $1.current.count }
+            #expect(try lane.statistics().liveDocuments == live)
+        }
+    }
+}
+
+@Suite struct ModelTests {
+    /// Any mix of what may happen to a lane leaves exactly the model's documents to be found.
+    @Test(arguments: 1...120 as ClosedRange<UInt64>)
+    func whatIsStoredEqualsTheModel(seed: UInt64) throws {
+        var model = try Model(seed: seed)
+        for _ in 0..<40 { try model.step() }
+        try model.check(model.lane)
+        try model.reopen()
+        try model.check(model.lane)
+        #expect(try model.bucket.integrity() == [])
+    }
+}
