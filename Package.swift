@@ -19,6 +19,7 @@ let plan = """
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence
     machines   Orchestration      Bytes Vocabulary
     services   ClusterService     Bytes Vocabulary Seams Orchestration
+    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

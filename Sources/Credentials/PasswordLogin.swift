@@ -1,0 +1,35 @@
+package import Bytes
+
+/// A user and a password as they come in the clear: by SASL PLAIN, or HTTP's Basic.
+package struct PasswordLogin: Equatable, Sendable {
+    package let user: String
+    package let password: [UInt8]
+
+    package init(user: String, password: [UInt8]) {
+        self.user = user
+        self.password = password
+    }
+
+    /// SASL PLAIN (RFC 4616): authorization NUL user NUL password.
+    ///
+    /// To act for somebody else is nothing we know, so the first part is empty or the user.
+    package init?(plain message: ByteView) {
+        let parts = message.bytes.split(separator: 0, omittingEmptySubsequences: false)
+        guard parts.count == 3, !parts[1].isEmpty, parts[0].isEmpty || parts[0] == parts[1],
+            let user = String(validating: parts[1], as: UTF8.self)
+        else { return nil }
+        self.init(user: user, password: Array(parts[2]))
+    }
+
+    /// The value of HTTP's `Authorization` header: `Basic` and `user:password` in Base64.
+    package init?(basic header: ByteView) {
+        let scheme = Array("basic ".utf8)
+        guard header.count > scheme.count,
+            zip(header.buffer, scheme).allSatisfy({ $0 | 0x20 == $1 }),
+            let text = Base64.decode(header.dropFirst(scheme.count)),
+            let colon = text.firstIndex(of: UInt8(ascii: ":")),
+            let user = String(validating: text[..<colon], as: UTF8.self)
+        else { return nil }
+        self.init(user: user, password: Array(text[(colon + 1)...]))
+    }
+}

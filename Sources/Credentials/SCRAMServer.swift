@@ -1,0 +1,96 @@
+package import Bytes
+
+/// The server's side of one SCRAM exchange (RFC 5802): two messages in, two out.
+///
+/// The client proves that it knows the password without sending it, and learns that the server
+/// knows it too. No channel binding: that would need the TLS channel, and no client asks for it.
+///
+/// - A user that does not exist gets a challenge like any other, the same each time, and is refused
+///   only at the end, so that nobody can find out who exists.
+/// - Attributes are split at commas and nothing else: a nonce may hold spaces (kv.md 1.5).
+package struct SCRAMServer: Sendable {
+    package enum Challenge: Sendable {
+        /// Answer "continue" (0x21) with this text, and keep the exchange for the next step.
+        case answer(SCRAMServer, serverFirst: [UInt8])
+        /// Answer "invalid" (0x04).
+        case malformed
+    }
+
+    package enum Verdict: Equatable, Sendable {
+        /// Answer success with this text.
+        case authenticated(user: String, serverFinal: [UInt8])
+        /// Answer "authentication error" (0x20).
+        case refused
+        /// Answer "invalid" (0x04).
+        case malformed
+    }
+
+    private let mechanism: SCRAMMechanism
+    private let user: String
+    private let isKnown: Bool
+    private let verifier: StoredCredentials.Verifier
+    /// The client's `c=` attribute: its header, in Base64.
+    private let binding: [UInt8]
+    private let nonce: [UInt8]
+    /// client-first-bare "," server-first ",": what both sides sign, but for the last message.
+    private let transcript: [UInt8]
+
+    /// Reads the client's first message and challenges it.
+    ///
+    /// - Parameters:
+    ///   - mechanism: Which the client chose.
+    ///   - clientFirst: Its message.
+    ///   - serverNonce: Fresh random text without commas, 18 characters or more.
+    ///   - secret: The server's own, the same for all exchanges: it makes up decoys.
+    ///   - lookup: The credentials of a user, or nil for a stranger.
+    /// - Returns: The challenge.
+    package static func start(
+        _ mechanism: SCRAMMechanism,
+        clientFirst: ByteView,
+        serverNonce: [UInt8],
+        secret: [UInt8],
+        lookup: (String) -> StoredCredentials?
+    ) -> Challenge {
+        precondition(
+            serverNonce.count >= 18 && !serverNonce.contains(UInt8(ascii: ",")),
+            "a nonce is long enough and one attribute"
+        )
+        guard let message = SCRAMClientFirst(clientFirst) else { return .malformed }
+        let stored = lookup(message.user)
+        let verifier =
+            stored?.verifier(for: mechanism)
+            ?? .decoy(mechanism, user: message.user, secret: secret)
+        let nonce = message.nonce + serverNonce
+        let salt = verifier.salt.withUnsafeBytes { Base64.encode(ByteView($0)) }
+        let serverFirst =
+            Array("r=".utf8) + nonce + Array(",s=".utf8) + salt
+            + Array(",i=\(verifier.iterations)".utf8)
+        let comma = [UInt8(ascii: ",")]
+        let exchange = SCRAMServer(
+            mechanism: mechanism,
+            user: message.user,
+            isKnown: stored != nil,
+            verifier: verifier,
+            binding: message.header.withUnsafeBytes { Base64.encode(ByteView($0)) },
+            nonce: nonce,
+            transcript: message.bare + comma + serverFirst + comma
+        )
+        return .answer(exchange, serverFirst: serverFirst)
+    }
+
+    /// Reads the client's proof and judges it.
+    package func finish(clientFinal: ByteView) -> Verdict {
+        guard let message = SCRAMClientFinal(clientFinal) else { return .malformed }
+        guard message.proof.count == mechanism.byteCount else { return .malformed }
+        let authMessage = transcript + message.withoutProof
+        let signature = mechanism.hmac(verifier.storedKey, authMessage)
+        let clientKey = zip(message.proof, signature).map { $0 ^ $1 }
+        let isProven = areEqualInConstantTime(mechanism.hash(clientKey), verifier.storedKey)
+        guard message.binding == binding, message.nonce == nonce, isProven, isKnown else {
+            return .refused
+        }
+        let serverSignature = mechanism.hmac(verifier.serverKey, authMessage)
+        let text = serverSignature.withUnsafeBytes { Base64.encode(ByteView($0)) }
+        return .authenticated(user: user, serverFinal: Array("v=".utf8) + text)
+    }
+}
