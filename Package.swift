@@ -145,6 +145,7 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    ("CredentialsTests", ["Credentials", "Bytes"]),
 ]
 
 targets += tests.map { test in
