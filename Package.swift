@@ -22,6 +22,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Bytes Vocabulary Seams DataService ClusterService Credentials
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.
@@ -147,6 +148,7 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    ("CredentialsTests", ["Credentials", "Bytes"]),
 ]
 
 targets += tests.map { test in

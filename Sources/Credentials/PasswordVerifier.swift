@@ -54,7 +54,7 @@ package final class PasswordVerifier: Sendable {
 
     /// Whether `login` is right for its user, of whom `stored` is kept; nil for a stranger.
     package func verify(_ login: PasswordLogin, stored: StoredCredentials?) -> Bool {
-        // The cheapest of the three that is not SHA-1: whoever had the file would choose so too.
+        // Nowhere slower than SHA-512, and sound where SHA-1 is not.
         let verifier =
             stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
         let tag = tag(login, verifier)

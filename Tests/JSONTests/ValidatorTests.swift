@@ -43,10 +43,13 @@ import Testing
         func nested(_ depth: Int) -> String {
             String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
         }
-        #expect(isDocument(nested(1_000)))
-        #expect(Array(nested(1_000).utf8).withView { JSONGrammar.accepts($0) })
-        #expect(!isDocument(nested(1_026)))
-        #expect(!Array(nested(1_026).utf8).withView { JSONGrammar.accepts($0) })
+        for depth in 1_015...1_035 {
+            let objects = String(repeating: #"{"a":"#, count: depth) + "1"
+            for text in [nested(depth), objects + String(repeating: "}", count: depth)] {
+                #expect(isDocument(text) == (depth <= 1_024), "\(depth)")
+                #expect(Array(text.utf8).withView { JSONGrammar.accepts($0) } == (depth <= 1_024))
+            }
+        }
         #expect(!isDocument(nested(100_000)))
         #expect(JSONValue.parse(nested(64)) != nil)
         #expect(JSONValue.parse(nested(65)) == nil)

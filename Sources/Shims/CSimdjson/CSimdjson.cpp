@@ -52,7 +52,6 @@ extern "C" int divan_json_validate(divan_json *json, const void *bytes, size_t c
       case simdjson::SUCCESS:
         return divan_json_yes;
       case simdjson::TAPE_ERROR:
-      case simdjson::DEPTH_ERROR:
       case simdjson::T_ATOM_ERROR:
       case simdjson::F_ATOM_ERROR:
       case simdjson::N_ATOM_ERROR:

@@ -15,8 +15,8 @@ typedef struct divan_json divan_json;
 enum {
   divan_json_no = 0,
   divan_json_yes = 1,
-  // simdjson is stricter than JSON about numbers beyond 64 bits and lone surrogates, and may be out
-  // of memory: ask somebody else.
+  // simdjson is stricter than JSON about numbers beyond 64 bits and lone surrogates, counts depth
+  // its own way, and may be out of memory: ask somebody else.
   divan_json_undecided = 2,
 };
 

@@ -1,0 +1,130 @@
+import Bytes
+import Credentials
+import Testing
+
+@Suite struct PasswordTests {
+    static func derive(_ password: String, salt: UInt8 = 1) -> StoredCredentials {
+        bytes(password).withView { password in
+            StoredCredentials.derive(password: password) { _ in
+                [UInt8](repeating: salt, count: StoredCredentials.saltByteCount)
+            }
+        }
+    }
+
+    let stored = derive("secret")
+
+    private func login(_ user: String, _ password: String) -> PasswordLogin {
+        PasswordLogin(user: user, password: bytes(password))
+    }
+
+    @Test func rightAndWrongPasswordsAreToldApart() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
+        for _ in 0..<2 {
+            #expect(verifier.verify(login("ada", "secret"), stored: stored))
+            #expect(!verifier.verify(login("ada", "Secret"), stored: stored))
+            #expect(!verifier.verify(login("ada", ""), stored: stored))
+            #expect(!verifier.verify(login("bob", "secret"), stored: nil))
+        }
+        let empty = PasswordTests.derive("")
+        #expect(verifier.verify(login("ada", ""), stored: empty))
+        #expect(!verifier.verify(login("ada", "\0"), stored: stored))
+    }
+
+    @Test func aVerdictIsRememberedAndAChangedPasswordForgetsIt() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
+        let clock = ContinuousClock()
+        let first = clock.measure {
+            #expect(verifier.verify(login("ada", "secret"), stored: stored))
+        }
+        let many = clock.measure {
+            for _ in 0..<100 { #expect(verifier.verify(login("ada", "secret"), stored: stored)) }
+        }
+        // A hundred remembered checks cost less than ten derivations.
+        #expect(many < first * 10)
+        let changed = PasswordTests.derive("new", salt: 2)
+        #expect(!verifier.verify(login("ada", "secret"), stored: changed))
+        #expect(verifier.verify(login("ada", "new"), stored: changed))
+        #expect(!verifier.verify(login("ada", "secret"), stored: nil))
+    }
+
+    @Test func wrongGuessesNeverPushOutARightPassword() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"), entriesMax: 4)
+        let clock = ContinuousClock()
+        #expect(verifier.verify(login("ada", "secret"), stored: stored))
+        let guesses = clock.measure {
+            for guess in 0..<10 {
+                #expect(!verifier.verify(login("ada", "guess \(guess)"), stored: stored))
+            }
+        }
+        let again = clock.measure {
+            for _ in 0..<10 { #expect(verifier.verify(login("ada", "secret"), stored: stored)) }
+        }
+        #expect(again < guesses / 2)
+    }
+
+    @Test func theCacheIsBoundedAndOldUsersAreCheckedAnew() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"), entriesMax: 4)
+        for round in 0..<2 {
+            for user in 0..<9 {
+                #expect(
+                    verifier.verify(login("user \(user)", "secret"), stored: stored),
+                    "\(round)"
+                )
+            }
+        }
+    }
+
+    @Test func credentialsSurviveTheFile() throws {
+        let line = stored.text
+        #expect(line.hasPrefix("scram-1;SCRAM-SHA512,10000,"))
+        #expect(!line.contains("\n") && !line.contains("secret"))
+        #expect(StoredCredentials(text: line) == stored)
+        let damaged = [
+            "", "scram-1", String(line.dropLast()), line + ";", "scram-2" + line.dropFirst(7),
+            line.replacing("10000", with: "0"), line.replacing("10000", with: "x"),
+            line.replacing("SHA256", with: "SHA512"), line.replacing(",", with: ";"),
+        ]
+        for text in damaged { #expect(StoredCredentials(text: text) == nil, "\(text)") }
+    }
+
+    @Test func plainHasThreeParts() {
+        func plain(_ text: String) -> PasswordLogin? {
+            bytes(text).withView { PasswordLogin(plain: $0) }
+        }
+        #expect(plain("\0ada\0pass word") == login("ada", "pass word"))
+        #expect(plain("ada\0ada\0") == login("ada", ""))
+        #expect(plain("bob\0ada\0x") == nil)
+        #expect(plain("\0\0x") == nil)
+        #expect(plain("\0ada") == nil)
+        #expect(plain("\0ada\0x\0") == nil)
+        #expect(plain("") == nil)
+        #expect(([0, 0xff, 0] as [UInt8]).withView { PasswordLogin(plain: $0) } == nil)
+    }
+
+    @Test func basicIsUserAndPasswordInBase64() {
+        func basic(_ text: String) -> PasswordLogin? {
+            bytes(text).withView { PasswordLogin(basic: $0) }
+        }
+        #expect(basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==") == login("Aladdin", "open sesame"))
+        #expect(basic("bASIC YTpiOmM=") == login("a", "b:c"))
+        #expect(basic("Basic Og==") == login("", ""))
+        #expect(basic("Basic QWxhZGRpbg==") == nil)
+        #expect(basic("Bearer QWxhZGRpbjpvcGVuIHNlc2FtZQ==") == nil)
+        #expect(basic("Basic !") == nil)
+        #expect(basic("Basic") == nil)
+    }
+
+    @Test func base64IsThatOfTheRFC() {
+        let examples = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]
+        for (count, text) in examples.enumerated() {
+            let raw = Array(bytes("foobar").prefix(count))
+            #expect(raw.withView { Base64.encode($0) } == bytes(text))
+            #expect(bytes(text).withView { Base64.decode($0) } == raw)
+        }
+        for text in ["Z", "Zg", "Zg=", "Zh==", "Zm9=", "Zg==Zg==", "Z===", "====", "Zm 9", "Zm-_"] {
+            #expect(bytes(text).withView { Base64.decode($0) } == nil, "\(text)")
+        }
+        let all = (0...255).map { UInt8($0) }
+        #expect(all.withView { Base64.encode($0) }.withView { Base64.decode($0) } == all)
+    }
+}
