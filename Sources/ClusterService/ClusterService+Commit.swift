@@ -28,7 +28,7 @@ extension ClusterService {
                 return takeBack(effect, because: error)
             }
         }
-        if !effects.isEmpty { wakeSubscribers() }
+        if !effects.isEmpty { tellWatchers() }
         return .success(.done)
     }
 
@@ -93,10 +93,5 @@ extension ClusterService {
             Configuration(revEpoch: state.revEpoch, rev: bucket.rev, json: json),
             ofBucket: bucket.settings.name
         )
-    }
-
-    private func wakeSubscribers() {
-        let subscribers = core.withLock { Array($0.subscribers.values) }
-        for subscriber in subscribers { subscriber.yield() }
     }
 }

@@ -34,8 +34,7 @@ package final class ClusterService: Sendable {
         var state: ClusterState
         var isServing = false
         var startedNanoseconds: UInt64 = 0
-        var subscribers: [UInt64: AsyncStream<Void>.Continuation] = [:]
-        var nextSubscriber: UInt64 = 0
+        var watch = ChangeWatch()
     }
 
     package let settings: Settings
@@ -133,12 +132,11 @@ package final class ClusterService: Sendable {
     ///
     /// The data plane is stopped by whoever made it.
     package func stop() {
-        let subscribers = core.withLock { core in
+        let waiters = core.withLock { core in
             core.isServing = false
-            defer { core.subscribers = [:] }
-            return Array(core.subscribers.values)
+            return core.watch.change()
         }
-        for subscriber in subscribers { subscriber.finish() }
+        for waiter in waiters { waiter.resume() }
         sampler.stop()
         lane.stop()
     }
@@ -159,22 +157,6 @@ package final class ClusterService: Sendable {
             lane.post { waiter.resume(returning: self.commit(command)) }
         }
         return try result.get()
-    }
-
-    /// Tells of every change of the configurations from now on; several may come as one.
-    package func changes() -> AsyncStream<Void> {
-        let (stream, continuation) = AsyncStream<Void>.makeStream(
-            bufferingPolicy: .bufferingNewest(1)
-        )
-        let id = core.withLock { core in
-            core.nextSubscriber += 1
-            core.subscribers[core.nextSubscriber] = continuation
-            return core.nextSubscriber
-        }
-        continuation.onTermination = { [weak self] _ in
-            self?.core.withLock { _ = $0.subscribers.removeValue(forKey: id) }
-        }
-        return stream
     }
 
     /// Tells the operator, in the log and under `/logs`.

@@ -187,15 +187,27 @@ import Vocabulary
         #expect(!service.isAdministrator("Administrator", "password"))
     }
 
-    @Test func subscribersHearOfChangesAndOfTheEnd() async throws {
+    @Test func watchersHearOfChangesOfTheEndAndOfTimePassed() async throws {
         let service = try await provisioned(RecordingPlane())
-        var changes = service.changes().makeAsyncIterator()
+        let start = service.changes
+        async let heard = service.waitForChange(after: start, nanoseconds: 1 << 60)
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        let first: Void? = await changes.next()
-        #expect(first != nil)
+        #expect(await heard == start + 1)
+        // Who comes late does not wait.
+        #expect(await service.waitForChange(after: start, nanoseconds: 1 << 60) == start + 1)
+        let isOver = Guarded(false)
+        let patience = Task {
+            defer { isOver.withLock { $0 = true } }
+            return await service.waitForChange(after: start + 1, nanoseconds: 1)
+        }
+        while !isOver.withLock({ $0 }) {
+            world.lanes.runTimers()
+            await Task.yield()
+        }
+        #expect(await patience.value == start + 1)
+        async let last = service.waitForChange(after: start + 1, nanoseconds: 1 << 60)
         service.stop()
-        let last: Void? = await changes.next()
-        #expect(last == nil)
+        #expect(await last == start + 2)
     }
 
     @Test func aNodeIsHealthyWhenEveryBucketIsReady() async throws {

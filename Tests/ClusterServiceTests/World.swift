@@ -112,10 +112,14 @@ final class HandLanes: LaneFactory {
 final class HandLane: Lane {
     private let timers = Guarded<[UInt64: @Sendable () -> Void]>([:])
     private let nextTimer = Guarded<UInt64>(0)
+    private let turn = Lock()
+
+    deinit { turn.destroy() }
 
     var name: String { "hand" }
 
-    func post(_ work: @escaping @Sendable () -> Void) { work() }
+    /// At once, but one at a time whoever posts.
+    func post(_ work: @escaping @Sendable () -> Void) { turn.withLock { work() } }
 
     func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
         let id = nextTimer.withLock { next in
