@@ -56,6 +56,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private var deadline: UInt64?
     private var isWatched = false
     private var isReadable = false
+    private var hasPeerEnded = false
     private var isPaused = false
     private var isDraining = false
     private var isWoken = false
@@ -98,6 +99,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     func ready(_ events: UInt32) {
         if events & (divan_event_error | divan_event_hang_up) != 0 { return end() }
+        if events & divan_event_read_hang_up != 0 { hasPeerEnded = true }
         if events & (divan_event_in | divan_event_read_hang_up) != 0 { isReadable = true }
         if backlog != nil {
             guard events & divan_event_out != 0 else { return }
@@ -200,8 +202,9 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         while true {
             let count = recv(descriptor, place, room, 0)
             if count > 0 {
-                // A short read has emptied the socket: what comes later makes a new event.
-                isReadable = count == room
+                // A short read has emptied the socket: what comes later makes a new event. But for
+                // the end of the stream there may have been one already.
+                isReadable = count == room || hasPeerEnded
                 return count
             }
             if count < 0 && errno == EINTR { continue }

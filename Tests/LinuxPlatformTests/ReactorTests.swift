@@ -31,7 +31,8 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func aFrameIsHandledHoweverItIsCut() throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo) }
+        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
+        }
         let client = try TestSocket(to: listener.address)
         let frame = Frames.frame(Array(0..<200))
         for cut in [1, 3, 4, 5, 100, 203] {
@@ -73,7 +74,8 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func framesOfAllSizesInOnePipelineComeBackInOrder() throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo) }
+        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
+        }
         let client = try TestSocket(to: listener.address)
         var random = SeededRandom(seed: 11)
         for _ in 0..<20 {

@@ -12,10 +12,15 @@ final class InBackground: Sendable {
         }
         var thread = pthread_t()
         let context = Unmanaged.passRetained(run).toOpaque()
-        pthread_create(&thread, nil, { context in
-            if let context { Unmanaged<Run>.fromOpaque(context).takeRetainedValue().work() }
-            return nil
-        }, context)
+        pthread_create(
+            &thread,
+            nil,
+            { context in
+                if let context { Unmanaged<Run>.fromOpaque(context).takeRetainedValue().work() }
+                return nil
+            },
+            context
+        )
         pthread_detach(thread)
     }
 

@@ -46,6 +46,14 @@ final class TestSocket: Sendable {
         }
     }
 
+    /// Sends the same bytes over and over until the peer takes no more.
+    func sendUntilRefused(_ bytes: [UInt8]) {
+        var count = 1
+        while count > 0 {
+            count = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+    }
+
     /// Exactly `length` bytes; fewer only where the peer ended or the patience did.
     func receive(_ length: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: length)

@@ -1,0 +1,209 @@
+import Bytes
+import Glibc
+import LinuxPlatform
+import Seams
+import Testing
+
+/// How connections begin and end, and what they may cost.
+@Suite struct ConnectionLifeTests {
+    let trace = TestTrace()
+
+    func network(
+        _ reactors: Int = 2,
+        _ limits: ReactorLimits = ReactorLimits()
+    ) -> ReactorNetwork {
+        ReactorNetwork(reactors: reactors, limits: limits, trace: trace)
+    }
+
+    @Test func aSlowReaderIsBoundedInMemoryAndDropped() async throws {
+        var limits = ReactorLimits()
+        limits.slowReaderNanoseconds = 500_000_000
+        let network = network(2, limits)
+        defer { network.stop() }
+        let produced = Guarded(0)
+        let closed = Signal<Bool>()
+        // An endless reply: whoever calls again gets another 256 KiB.
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(
+                receive: { input, output in
+                    output.claim(256 << 10)
+                        .initializeMemory(as: UInt8.self, repeating: 1, count: 256 << 10)
+                    produced.withLock { $0 += 256 << 10 }
+                    return ReceiveProgress(consumed: input.count, next: .drain)
+                },
+                closed: { closed.send(true) }
+            )
+        }
+        let client = try TestSocket(to: listener.address, receiveBufferBytes: 4_096)
+        try client.send([1])
+        #expect(await closed.wait() == [true])
+        // What the two socket buffers took, and one call's replies.
+        #expect(produced.withLock { $0 } < 16 << 20)
+        #expect(trace.lines.values.contains { $0.contains("takes no replies") })
+        #expect(await eventually { network.loads == [0, 0] })
+    }
+
+    @Test func aSlowReaderThatTakesSomethingIsKept() async throws {
+        var limits = ReactorLimits()
+        limits.slowReaderNanoseconds = 1_000_000_000
+        let network = network(1, limits)
+        defer { network.stop() }
+        let closed = Signal<Bool>()
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+        }
+        let client = try TestSocket(to: listener.address)
+        let frame = Frames.frame([UInt8](repeating: 9, count: 20 << 20))
+        try client.send(frame)
+        var received: [UInt8] = []
+        for _ in 0..<20 {
+            try await Task.sleep(for: .milliseconds(100))
+            received += client.receive(1 << 20)
+        }
+        received += client.receive(frame.count - received.count)
+        #expect(received == frame)
+        #expect(closed.values.isEmpty)
+    }
+
+    @Test func aConnectionIsClosedFromAnotherThread() async throws {
+        let network = network()
+        defer { network.stop() }
+        let ports = Signal<any ConnectionPort>()
+        let closed = Signal<Bool>()
+        let listener = try network.listen(on: anyPort) { port in
+            ports.send(port)
+            return ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+        }
+        let client = try TestSocket(to: listener.address)
+        let port = try #require(await ports.wait().first)
+        port.close()
+        port.close()
+        #expect(client.isClosedByPeer())
+        #expect(await closed.wait() == [true])
+        port.wake()
+        port.close()
+        try await Task.sleep(for: .milliseconds(20))
+        #expect(closed.values == [true])
+    }
+
+    @Test func theLastWordArrivesAlthoughInputIsLeftUnread() throws {
+        let network = network()
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { _, output in
+                output.append("too large")
+                return ReceiveProgress(consumed: 0, next: .close)
+            })
+        }
+        for _ in 0..<20 {
+            let client = try TestSocket(to: listener.address)
+            // Far more than one read: closing at once would answer the rest with a reset, and the
+            // reset would overtake the reply.
+            try client.send([UInt8](repeating: 7, count: 3 << 20))
+            #expect(client.receive(9) == Array("too large".utf8))
+            client.endOutput()
+            #expect(client.isClosedByPeer())
+        }
+    }
+
+    @Test func aPeerThatEndsItsSideStillGetsItsReplies() async throws {
+        let network = network()
+        defer { network.stop() }
+        let closed = Signal<Bool>()
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+        }
+        let client = try TestSocket(to: listener.address)
+        let frame = Frames.frame([UInt8](repeating: 3, count: 8 << 20))
+        let sender = InBackground {
+            try client.send(frame + [0, 0])
+            client.endOutput()
+        }
+        #expect(client.receive(frame.count) == frame)
+        try sender.wait()
+        #expect(client.isClosedByPeer())
+        #expect(await closed.wait() == [true])
+    }
+
+    @Test func aResetEndsEvenAPausedConnection() async throws {
+        let network = network()
+        defer { network.stop() }
+        let paused = Signal<Bool>()
+        let closed = Signal<Bool>()
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(
+                receive: { _, _ in
+                    paused.send(true)
+                    return ReceiveProgress(consumed: 0, next: .pause)
+                },
+                closed: { closed.send(true) }
+            )
+        }
+        do {
+            let client = try TestSocket(to: listener.address)
+            try client.send([1])
+            _ = await paused.wait()
+            client.reset()
+        }
+        #expect(await closed.wait() == [true])
+    }
+
+    @Test func aFrameBeyondAllBoundsEndsTheConnection() async throws {
+        var limits = ReactorLimits()
+        limits.inputBytesMax = 1 << 20
+        let network = network(1, limits)
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, _ in
+                // Waits for more for ever, without knowing for how much.
+                ReceiveProgress(consumed: 0, next: .receive)
+            })
+        }
+        let client = try TestSocket(to: listener.address)
+        let megabyte = [UInt8](repeating: 0, count: 1 << 20)
+        let sender = InBackground { client.sendUntilRefused(megabyte) }
+        #expect(client.isClosedByPeer())
+        try sender.wait()
+        #expect(
+            await eventually { trace.lines.values.contains { $0.contains("beyond all bounds") } }
+        )
+    }
+
+    @Test func thousandsOfIdleConnectionsDoNotHinderOthers() async throws {
+        let network = network()
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        var idle: [TestSocket] = []
+        // Both ends live in this process, whose files may be limited to 1024 or 4096.
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        let count = min(2_000, (Int(clamping: limit.rlim_cur) - 200) / 2)
+        for _ in 0..<count { idle.append(try TestSocket(to: listener.address)) }
+        let client = try TestSocket(to: listener.address)
+        for round in 0..<100 {
+            let bytes = [UInt8](repeating: UInt8(round), count: 1_000)
+            try client.send(bytes)
+            #expect(client.receive(1_000) == bytes)
+        }
+        for socket in idle {
+            try socket.send([5])
+            #expect(socket.receive(1) == [5])
+        }
+        // Placed where there are fewest: as even as can be.
+        let loads = network.loads
+        #expect(loads.reduce(0, +) == count + 1)
+        #expect(abs(loads[0] - loads[1]) <= 1)
+        idle.removeAll()
+        #expect(await eventually { network.loads.reduce(0, +) == 1 })
+    }
+
+    private func eventually(_ condition: () -> Bool) async -> Bool {
+        for _ in 0..<3_000 {
+            if condition() { return true }
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        return condition()
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import LinuxPlatform
+import Seams
+import Testing
+
+@Suite final class DiskTests {
+    let disk = LinuxDisk()
+    let root: String
+
+    init() throws {
+        root =
+            FileManager.default.temporaryDirectory
+            .appending(path: "divan-disk-\(UUID().uuidString)").path
+        try disk.createDirectory(root + "/a/b/c")
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: root) }
+
+    @Test func filesAreReplacedWhole() throws {
+        let path = root + "/settings.json"
+        #expect(try disk.read(path) == nil)
+        for size in [0, 1, 200_000, 3] {
+            let content = (0..<size).map { UInt8(truncatingIfNeeded: $0) }
+            try disk.replace(path, with: content)
+            #expect(try disk.read(path) == content)
+            #expect(try disk.size(path) == UInt64(size))
+        }
+        #expect(try disk.list(root) == ["a", "settings.json"])
+    }
+
+    @Test func manyWritersOfOneFileLeaveOneOfTheirContents() throws {
+        let (disk, path) = (disk, root + "/shared")
+        let writers = (0..<4).map { writer in
+            InBackground {
+                for _ in 0..<20 {
+                    try disk.replace(path, with: [UInt8](repeating: UInt8(writer), count: 10_000))
+                }
+            }
+        }
+        for writer in writers { try writer.wait() }
+        let content = try #require(try disk.read(path))
+        #expect(content.count == 10_000)
+        #expect(Set(content).count == 1)
+    }
+
+    @Test func namesAreSortedAndSizesSummed() throws {
+        for name in ["z", "a", "m"] { try disk.replace(root + "/a/" + name, with: [1, 2, 3]) }
+        try disk.replace(root + "/a/b/c/deep", with: [1])
+        #expect(try disk.list(root + "/a") == ["a", "b", "m", "z"])
+        #expect(try disk.size(root) == 10)
+        #expect(try disk.list(root + "/none") == [])
+        #expect(try disk.size(root + "/none") == 0)
+    }
+
+    @Test func pathsAreRenamedAndRemovedWithAllThatIsInThem() throws {
+        try disk.replace(root + "/a/b/c/file", with: [1])
+        try disk.rename(root + "/a/b", to: root + "/moved")
+        #expect(try disk.read(root + "/moved/c/file") == [1])
+        try disk.remove(root + "/moved")
+        try disk.remove(root + "/moved")
+        #expect(try disk.list(root) == ["a"])
+        // A link is removed, not what it leads to.
+        try disk.replace(root + "/kept", with: [1])
+        try FileManager.default.createSymbolicLink(
+            atPath: root + "/a/link",
+            withDestinationPath: root
+        )
+        try disk.remove(root + "/a")
+        #expect(try disk.read(root + "/kept") == [1])
+    }
+
+    @Test func aClaimedDirectoryIsRefusedToOthersUntilItsOwnerIsGone() throws {
+        #expect(try disk.claim(root))
+        #expect(try !disk.claim(root))
+        var other: LinuxDisk? = LinuxDisk()
+        #expect(try other?.claim(root) == false)
+        #expect(try other?.claim(root + "/a") == true)
+        #expect(try !disk.claim(root + "/a"))
+        other = nil
+        #expect(try disk.claim(root + "/a"))
+    }
+
+    @Test func aProcessThatIsKilledLosesItsClaim() throws {
+        let holder = Process()
+        holder.executableURL = URL(filePath: "/usr/bin/flock")
+        holder.arguments = [root + "/lock", "-c", "echo held; exec sleep 60"]
+        let pipe = Pipe()
+        holder.standardOutput = pipe
+        try holder.run()
+        #expect(pipe.fileHandleForReading.availableData == Data("held\n".utf8))
+        #expect(try !disk.claim(root))
+        // flock runs the command as its child, which holds the lock too.
+        let number = holder.processIdentifier
+        let list = "/proc/\(number)/task/\(number)/children"
+        let children = try String(contentsOfFile: list, encoding: .utf8)
+        for child in children.split(separator: " ").compactMap({ pid_t($0) }) {
+            kill(child, SIGKILL)
+        }
+        kill(holder.processIdentifier, SIGKILL)
+        holder.waitUntilExit()
+        var isClaimed = false
+        for _ in 0..<1_000 where !isClaimed {
+            isClaimed = try disk.claim(root)
+            usleep(10_000)
+        }
+        #expect(isClaimed)
+    }
+
+    @Test func errorsAreToldApart() throws {
+        try disk.replace(root + "/file", with: [1])
+        let cases: [(DiskError.Code, () throws -> Void)] = [
+            (.notADirectory, { try self.disk.createDirectory(self.root + "/file") }),
+            (.notADirectory, { try self.disk.createDirectory(self.root + "/file/below") }),
+            (.notADirectory, { _ = try self.disk.list(self.root + "/file") }),
+            (.missing, { try self.disk.rename(self.root + "/none", to: self.root + "/other") }),
+            (.missing, { try self.disk.replace(self.root + "/none/file", with: []) }),
+            (.missing, { _ = try self.disk.claim(self.root + "/none") }),
+        ]
+        for (code, attempt) in cases {
+            let error = #expect(throws: DiskError.self) { try attempt() }
+            #expect(error?.code == code)
+            #expect(error?.description.contains(self.root) == true)
+        }
+    }
+
+    @Test func aFullDiskLeavesTheOldContent() throws {
+        let path = root + "/settings"
+        try disk.replace(path, with: [1])
+        // The kernel's always full device, in the place of the temporary file.
+        try FileManager.default.createSymbolicLink(
+            atPath: path + ".tmp",
+            withDestinationPath: "/dev/full"
+        )
+        let error = #expect(throws: DiskError.self) { try disk.replace(path, with: [2]) }
+        #expect(error?.code == .full)
+        #expect(error?.description.contains("no space left") == true)
+        #expect(try disk.read(path) == [1])
+        #expect(try disk.list(root) == ["a", "settings"])
+    }
+
+    @Test func aDirectoryWithoutPermissionIsDenied() throws {
+        // The superuser is never denied.
+        guard geteuid() != 0 else { return }
+        chmod(root + "/a", 0o500)
+        defer { chmod(root + "/a", 0o700) }
+        let error = #expect(throws: DiskError.self) { try disk.replace(root + "/a/x", with: [1]) }
+        #expect(error?.code == .denied)
+        #expect(error?.description.contains("permission") == true)
+    }
+
+    @Test func theFileSystemHasRoom() throws {
+        let space = try disk.space(root)
+        #expect(space.free > 0)
+        #expect(space.total >= space.free)
+    }
+}

@@ -1,0 +1,82 @@
+import Bytes
+import Foundation
+import LinuxPlatform
+import Seams
+import Testing
+
+@Suite struct WorldTests {
+    @Test func theWorldIsMadeServesAndStops() throws {
+        let world = LinuxEnvironment.make(reactors: 3, logLevel: .error)
+        let environment = world.environment
+        #expect(environment.lanes.reactorCount == 3)
+        #expect(environment.network.quiescence.reactorCount == 3)
+        let listener = try environment.network.listen(on: anyPort) { _ in EchoHandler() }
+        let client = try TestSocket(to: listener.address)
+        try client.send([1, 2, 3])
+        #expect(client.receive(3) == [1, 2, 3])
+        listener.close()
+        world.stop()
+        #expect(throws: NetworkError.self) {
+            try environment.network.listen(on: anyPort) { _ in EchoHandler() }
+        }
+    }
+
+    @Test func durationsNeverGoBackAndTheWallClockIsNow() {
+        let clock = LinuxClock()
+        var last = clock.monotonicNanoseconds()
+        for _ in 0..<10_000 {
+            let now = clock.monotonicNanoseconds()
+            #expect(now >= last)
+            last = now
+        }
+        let wall = Double(clock.wallNanoseconds()) / 1e9
+        #expect(abs(wall - Date().timeIntervalSince1970) < 60)
+    }
+
+    @Test func theDiceShowEveryBitAndNothingTwice() {
+        let entropy = LinuxEntropy()
+        let values = (0..<1_000).map { _ in entropy.next() }
+        #expect(Set(values).count == 1_000)
+        #expect(values.reduce(0, |) == .max)
+        #expect(values.reduce(.max, &) == 0)
+        #expect(entropy.bytes(37).count == 37)
+    }
+
+    @Test func aLogLineIsOneLineWithTimeLevelAndModule() throws {
+        let pipe = Pipe()
+        let trace = LogTrace(
+            threshold: .info,
+            descriptor: pipe.fileHandleForWriting.fileDescriptor
+        )
+        trace.tell(.debug, "network", "not told")
+        trace.info("network", "listening on 127.0.0.1:11210")
+        trace.warning("disk", "two\nlines and a bell\u{7}, straße")
+        try pipe.fileHandleForWriting.close()
+        let content = try pipe.fileHandleForReading.readToEnd() ?? Data()
+        let text = String(decoding: content, as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count == 2)
+        let time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\s/
+        for line in lines { #expect(line.firstMatch(of: time) != nil) }
+        #expect(lines[0].hasSuffix(" info  network: listening on 127.0.0.1:11210"))
+        #expect(lines[1].hasSuffix(#" warn  disk: two\x0alines and a bell\x07, straße"#))
+        let today = Date().formatted(.iso8601.year().month().day())
+        #expect(lines[0].hasPrefix(today) || Date().isJustAfterMidnight)
+    }
+
+    @Test func signalsAreTakenOnAThread() async throws {
+        let received = Signal<Int32>()
+        // Kept for the process's life, as in `main`.
+        _ = SignalWatch([SIGUSR2]) { received.send($0) }
+        kill(getpid(), SIGUSR2)
+        #expect(await received.wait() == [SIGUSR2])
+        kill(getpid(), SIGUSR2)
+        #expect(await received.wait(2) == [SIGUSR2, SIGUSR2])
+    }
+}
+
+extension Date {
+    fileprivate var isJustAfterMidnight: Bool {
+        timeIntervalSince1970.truncatingRemainder(dividingBy: 86_400) < 60
+    }
+}
