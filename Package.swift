@@ -20,9 +20,8 @@ let plan = """
     platforms  LinuxPlatform      Bytes Seams CLinux
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
-    assembly   Server             Bytes Vocabulary Seams DataService ClusterService Credentials
+    assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
-    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

@@ -224,6 +224,9 @@ extension DataService {
         }
     }
 
+    /// Ends all lanes, after `stop` said it is done; called from none of them.
+    package func stopLanes() { lanes.stop() }
+
     /// Marks a bucket's files as complete, if they are.
     private func close(_ bucket: OpenBucket) {
         let isPersisted = bucket.engine.all.allSatisfy { vBucket in
@@ -241,4 +244,9 @@ extension DataService {
             environment.trace.error("storage", error.description)
         }
     }
+}
+
+extension DataService {
+    /// Compacts a bucket's files as far as that goes, in the background.
+    package func compact(_ name: String) { bucket(named: name)?.disk?.compact() }
 }

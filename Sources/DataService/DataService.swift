@@ -121,6 +121,7 @@ package final class DataService: Sendable {
         registry.withLock { $0.configurations[name] }
     }
 
+    /// Who may log in; nil takes a user away.
     package func setCredentials(user: String, stored: StoredCredentials?) {
         registry.withLock { $0.users[user] = stored }
     }

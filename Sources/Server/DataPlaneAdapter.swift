@@ -1,8 +1,8 @@
 internal import ClusterService
-internal import Credentials
 internal import DataService
-internal import Orchestration
+internal import Engine
 internal import Persistence
+internal import Seams
 internal import Vocabulary
 
 /// The data service as the cluster service sees it: the one introduction between the two.
@@ -111,11 +111,10 @@ struct DataPlaneAdapter: DataPlane {
         )
     }
 
-    func setCredentials(user: String, stored: ClusterService.StoredCredentials?) {
-        let text = stored.map { String(decoding: $0.bytes, as: UTF8.self) }
+    func setCredentials(user: String, stored: StoredCredentials?) {
         data.setCredentials(
             user: user,
-            stored: text.flatMap { Credentials.StoredCredentials(text: $0) }
+            text: stored.map { String(decoding: $0.bytes, as: UTF8.self) }
         )
     }
 

@@ -1,9 +1,7 @@
-internal import Bytes
 package import ClusterService
-internal import Credentials
 package import DataService
+internal import Orchestration
 package import Seams
-internal import Vocabulary
 
 /// One node: a data service and a cluster service, introduced to each other.
 ///
@@ -40,7 +38,7 @@ package final class Node: Sendable {
                 ),
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data),
-                passwords: Node.passwordKeeper(environment, data)
+                passwords: Node.passwordKeeper(data)
             )
         } catch {
             throw NodeError(error.description)
@@ -64,25 +62,16 @@ package final class Node: Sendable {
         }
     }
 
-    private static func passwordKeeper(
-        _ environment: Environment,
-        _ data: DataService
-    ) -> PasswordKeeper {
+    private static func passwordKeeper(_ data: DataService) -> PasswordKeeper {
         PasswordKeeper(
             store: { password in
-                let derived = Array(password.utf8).withUnsafeBytes { buffer in
-                    Credentials.StoredCredentials.derive(password: ByteView(buffer)) { _ in
-                        environment.entropy.bytes(Credentials.StoredCredentials.saltByteCount)
-                    }
-                }
-                return ClusterService.StoredCredentials(bytes: Array(derived.text.utf8))
+                StoredCredentials(bytes: Array(data.credentialText(password: password).utf8))
             },
             verify: { user, password, stored in
-                let text = String(decoding: stored.bytes, as: UTF8.self)
-                let login = PasswordLogin(user: user, password: Array(password.utf8))
-                return data.passwords.verify(
-                    login,
-                    stored: Credentials.StoredCredentials(text: text)
+                data.verify(
+                    user: user,
+                    password: password,
+                    text: String(decoding: stored.bytes, as: UTF8.self)
                 )
             }
         )
@@ -142,6 +131,6 @@ package final class Node: Sendable {
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
         }
-        data.lanes.stop()
+        data.stopLanes()
     }
 }

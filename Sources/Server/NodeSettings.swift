@@ -1,5 +1,3 @@
-package import Seams
-
 /// Everything that an operator may set when a node starts, with defaults.
 package struct NodeSettings: Sendable {
     /// Where everything is kept.

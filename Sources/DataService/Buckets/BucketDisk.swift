@@ -9,6 +9,7 @@ final class BucketDisk: Sendable {
     let flushers: [Flusher]
     let fetcher: BackgroundFetcher
     let warmup: Warmup
+    private let compactors: [Compactor]
 
     init(
         engine: Bucket,
@@ -18,23 +19,7 @@ final class BucketDisk: Sendable {
         service: DataService
     ) {
         self.store = store
-        flushers = store.lanes.map { lane in
-            Flusher(
-                engine: engine,
-                store: lane,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment,
-                counters: counters,
-                alerts: service.alerts
-            )
-        }
-        fetcher = BackgroundFetcher(
-            engine: engine,
-            store: store,
-            lanes: service.lanes,
-            environment: service.environment
-        )
-        warmup = Warmup(
+        let warmup = Warmup(
             engine: engine,
             store: store,
             records: records,
@@ -42,6 +27,35 @@ final class BucketDisk: Sendable {
             environment: service.environment,
             alerts: service.alerts
         )
+        self.warmup = warmup
+        fetcher = BackgroundFetcher(
+            engine: engine,
+            store: store,
+            lanes: service.lanes,
+            environment: service.environment
+        )
+        let lanes = store.lanes
+        let compactors = lanes.map { lane in
+            Compactor(
+                engine: engine,
+                store: lane,
+                warmup: warmup,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment
+            )
+        }
+        self.compactors = compactors
+        flushers = zip(lanes, compactors).map { lane, compactor in
+            Flusher(
+                engine: engine,
+                store: lane,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment,
+                counters: counters,
+                alerts: service.alerts,
+                compactor: compactor
+            )
+        }
     }
 
     private func flusher(of vBucket: VBucketID) -> Flusher {
@@ -56,5 +70,26 @@ final class BucketDisk: Sendable {
 
     func stop() {
         for flusher in flushers { flusher.stop() }
+        for compactor in compactors { compactor.stop() }
+    }
+
+    /// Compacts all lanes as far as that goes, in the background.
+    func compact() {
+        for compactor in compactors { compactor.compactAll() }
+    }
+
+    var isCompacting: Bool { compactors.contains(where: \.isForced) }
+
+    /// Bytes of the files, and of those the part that live documents take.
+    var bytes: (used: UInt64, data: UInt64) {
+        var (used, data) = (UInt64(0), UInt64(0))
+        for lane in store.lanes {
+            // A lane that cannot be asked has been reported by whoever noticed.
+            guard let statistics = try? lane.statistics() else { continue }
+            let bytes = statistics.fileBytes + statistics.walBytes
+            used += bytes
+            data += UInt64(Double(statistics.fileBytes) * (1 - statistics.fragmentation))
+        }
+        return (used, data)
     }
 }

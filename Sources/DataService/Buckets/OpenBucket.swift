@@ -52,7 +52,7 @@ package final class OpenBucket: Sendable {
     func retire() { retired.store(1) }
 
     /// Takes over what can be changed of a bucket in service.
-    func change(_ settings: BucketSettings) {
+    package func change(_ settings: BucketSettings) {
         settingsBox.withLock { $0 = settings }
         engine.account.quota = settings.quota
         SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Credentials
 internal import Seams
+internal import Vocabulary
 internal import Wire
 
 /// Who a connection speaks for.

@@ -40,6 +40,7 @@ final class Flusher: Sendable {
     private let environment: Environment
     private let counters: BucketCounters
     private let alerts: AlertBoard
+    private let compactor: Compactor
     private let alertID: String
     private let state = Guarded(State())
     /// Used on the writer lane only.
@@ -57,7 +58,8 @@ final class Flusher: Sendable {
         worker: DataLanes.Worker,
         environment: Environment,
         counters: BucketCounters,
-        alerts: AlertBoard
+        alerts: AlertBoard,
+        compactor: Compactor
     ) {
         self.engine = engine
         self.store = store
@@ -65,6 +67,7 @@ final class Flusher: Sendable {
         self.environment = environment
         self.counters = counters
         self.alerts = alerts
+        self.compactor = compactor
         alertID = "flush/\(engine.name)/\(store.number)"
     }
 
@@ -132,6 +135,7 @@ final class Flusher: Sendable {
         }
         guard let dirty else { return finishWaiters() }
         var rest = dirty[...]
+        if !rest.isEmpty { compactor.beforeCommit() }
         while !rest.isEmpty {
             let (shares, taken) = fill(rest)
             rest = rest.dropFirst(taken)
@@ -194,10 +198,12 @@ final class Flusher: Sendable {
 
     /// Commits the batch and tells the vBuckets; false where it has to come again.
     private func commit(_ shares: [Share]) -> Bool {
+        var rawBytes = 0
         do {
             let summary = try batch.withLock { (box) throws(StorageError) in
                 try store.commit(box.batch)
             }
+            rawBytes = summary.rawBytes
             counters.countShared(.commits)
             counters.countShared(.persistedChanges, by: summary.documents)
             alerts.clear(alertID)
@@ -224,6 +230,7 @@ final class Flusher: Sendable {
             }
         }
         noteAgain(again)
+        compactor.afterCommit(rawBytes: rawBytes)
         return true
     }
 

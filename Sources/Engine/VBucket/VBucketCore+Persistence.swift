@@ -98,6 +98,11 @@ extension VBucketCore {
         return true
     }
 
+    /// The newest version that is known of a key, a tombstone too: for compaction.
+    package func currentSeqno(of key: ByteView, hash: UInt64) -> Seqno? {
+        table.find(key, hash: hash)?.item.seqno
+    }
+
     // MARK: Warmup
 
     /// Makes an empty vBucket the one that `record` describes, and has requests wait for `load`.

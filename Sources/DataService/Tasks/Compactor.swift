@@ -1,0 +1,126 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Rewrites one lane's blocks without their dead versions, as much as flushing makes necessary and
+/// a little when nothing else goes on.
+///
+/// Works on the lane's writer lane, between commits. Every flushed byte earns a budget that grows
+/// with the dead share of the lane; a step is taken once the budget is worth one. An idle lane
+/// works for a quarter of the time.
+final class Compactor: Sendable {
+    private struct State {
+        var budget = 0.0
+        var isIdlePosted = false
+        var isStopped = false
+        /// Somebody asked for compaction down to nothing.
+        var isForced = false
+    }
+
+    private let engine: Bucket
+    private let store: LaneStore
+    private let warmup: Warmup
+    private let worker: DataLanes.Worker
+    private let environment: Environment
+    private let state = Guarded(State())
+
+    private static let stepBytes = 4 << 20
+    /// An idle lane looks whether there is work this long after the last commit.
+    private static let idleNanoseconds: UInt64 = 1_000_000_000
+
+    init(
+        engine: Bucket,
+        store: LaneStore,
+        warmup: Warmup,
+        worker: DataLanes.Worker,
+        environment: Environment
+    ) {
+        self.engine = engine
+        self.store = store
+        self.warmup = warmup
+        self.worker = worker
+        self.environment = environment
+    }
+
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    /// Compacts whatever there is to compact, step by step, from any lane.
+    func compactAll() {
+        let isFirst = state.withLock { state in
+            defer { state.isForced = true }
+            return !state.isForced
+        }
+        if isFirst { worker.lane.post { [self] in forcedStep() } }
+    }
+
+    var isForced: Bool { state.withLock { $0.isForced } }
+
+    // MARK: On the writer lane
+
+    /// Before a commit: catches up where flushing has outrun compaction by far.
+    func beforeCommit() {
+        guard isReady, store.compactionNeeded().mustPrecedeFlushing else { return }
+        for _ in 0..<4 where store.compactionNeeded().mustPrecedeFlushing {
+            guard step() else { return }
+        }
+    }
+
+    /// After a commit of `rawBytes` of values: takes the steps that they earned.
+    func afterCommit(rawBytes: Int) {
+        guard isReady else { return }
+        let earned = store.compactionNeeded().bytesPerFlushedByte * Double(rawBytes)
+        let steps: Int = state.withLock { state in
+            state.budget += earned
+            let steps = Int(state.budget / Double(Compactor.stepBytes))
+            state.budget -= Double(steps * Compactor.stepBytes)
+            return min(steps, 4)
+        }
+        for _ in 0..<steps { guard step() else { break } }
+        postIdleStep(after: Compactor.idleNanoseconds)
+    }
+
+    private var isReady: Bool { warmup.progress == nil && !state.withLock { $0.isStopped } }
+
+    private func postIdleStep(after nanoseconds: UInt64) {
+        let isFirst = state.withLock { state in
+            defer { state.isIdlePosted = true }
+            return !state.isIdlePosted && !state.isStopped
+        }
+        guard isFirst else { return }
+        worker.lane.post(after: nanoseconds) { [self] in
+            state.withLock { $0.isIdlePosted = false }
+            guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
+            let before = environment.time.monotonicNanoseconds()
+            guard step() else { return }
+            // One part work, three parts rest.
+            let worked = environment.time.monotonicNanoseconds() - before
+            postIdleStep(after: 3 * worked)
+        }
+    }
+
+    private func forcedStep() {
+        let isMore = isReady && step()
+        guard isMore else { return state.withLock { $0.isForced = false } }
+        worker.lane.post { [self] in forcedStep() }
+    }
+
+    /// One bounded piece of work; false where there was none, or it failed.
+    private func step() -> Bool {
+        do throws(StorageError) {
+            let summary = try store.compactStep(bytesMax: Compactor.stepBytes) { id, key, _ in
+                engine[id.number]?.withCore { core in
+                    core.currentSeqno(of: key, hash: engine.hash(key))
+                }
+            }
+            return summary.kind != .nothing
+        } catch {
+            if error.code != .gone {
+                let name = engine.name
+                environment.trace.error("compactor", "bucket \(name): \(error.description)")
+            }
+            return false
+        }
+    }
+}
