@@ -132,6 +132,7 @@ let tests: [(name: String, uses: [String])] = [
     ("TidyTests", []),
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
+    ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
 ]
 
 targets += tests.map { test in
