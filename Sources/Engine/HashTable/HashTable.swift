@@ -177,7 +177,7 @@ package struct HashTable: ~Copyable {
         let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
         if slots < HashTable.segmentSlotsMax {
             // By half while small, for fewer moves; by a quarter later, for less slack.
-            let wanted = segment.groups < 512 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
+            let wanted = segment.groups < 128 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
             let groups = max(
                 segment.groups + 1,
                 min(wanted, HashTable.segmentSlotsMax / Segment.slotsPerGroup)
