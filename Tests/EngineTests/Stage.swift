@@ -74,3 +74,33 @@ extension VBucketCore {
         return bytes
     }
 }
+
+extension Stage {
+    /// Sets a document; nil where that was refused.
+    func store(
+        _ vBucket: VBucket,
+        _ key: [UInt8],
+        _ value: [UInt8],
+        expiry: UInt32 = 0
+    ) -> Stored? {
+        let hash = hash(of: key)
+        let outcome = viewing(key) { key in
+            viewing(value) { value in
+                let request = StoreRequest(
+                    key: key,
+                    hash: hash,
+                    value: value,
+                    flags: 0,
+                    expiry: expiry,
+                    datatype: [],
+                    cas: .none,
+                    mode: .set,
+                    preservesExpiry: false
+                )
+                return vBucket.withCore { $0.store(request, turn) }
+            }
+        }
+        guard case .stored(let stored) = outcome else { return nil }
+        return stored
+    }
+}
