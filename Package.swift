@@ -148,6 +148,7 @@ let tests: [(name: String, uses: [String])] = [
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
     ("CredentialsTests", ["Credentials", "Bytes"]),
+    ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
 ]
 
 targets += tests.map { test in

@@ -3,6 +3,10 @@
 /// CRC-32 already chose the vBucket, so its bits are used up; and who may write keys must not be
 /// able to choose their places, hence the seed. Multiply and fold, 16 bytes a step (the idea of
 /// wyhash, Wang Yi 2019).
+///
+/// - Both factors of every product depend on the seed: a key cannot make one of them zero, which
+///   would swallow the other.
+/// - The length goes in last: next to key bytes it could be made up for by them.
 package struct KeyHash: Sendable {
     private let seed: UInt64
 
@@ -17,17 +21,19 @@ package struct KeyHash: Sendable {
     }
 
     package func callAsFunction(_ key: ByteView) -> UInt64 {
-        var state = seed ^ UInt64(key.count)
+        var state = seed
+        let (mask, last) = (seed ^ 0xa076_1d64_78bd_642f, seed ^ 0xe703_7ed1_a0b4_28db)
         var offset = 0
         while key.count - offset > 16 {
             let one = key.littleEndian(at: offset, as: UInt64.self)
             let other = key.littleEndian(at: offset + 8, as: UInt64.self)
-            state = KeyHash.fold(one ^ 0xa076_1d64_78bd_642f, other ^ state)
+            state = KeyHash.fold(one ^ mask, other ^ state)
             offset += 16
         }
         let (one, other) = KeyHash.tail(key, offset)
-        state = KeyHash.fold(one ^ 0xe703_7ed1_a0b4_28db, other ^ state)
-        return KeyHash.fold(state ^ 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3 ^ seed)
+        state = KeyHash.fold(one ^ last, other ^ state)
+        let length = UInt64(key.count) &* 0x5899_65cc_7537_4cc3
+        return KeyHash.fold(state ^ 0x8ebc_6af0_9c88_c6e3, length ^ seed)
     }
 
     /// The last 0 to 16 bytes as two words; overlapping loads spare a loop.

@@ -78,3 +78,34 @@ import Testing
         #expect(writer.view[99] == 99)
     }
 }
+
+@Suite struct KeyHashTests {
+    /// A key that makes one factor of the hash's product zero would hide all of the other one.
+    @Test func noKeyCanSwitchOffAPartOfTheHash() {
+        for constant: UInt64 in [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
+            var seen: Set<UInt64> = []
+            for number in 0..<1_000 {
+                let writer = ByteWriter()
+                writer.append(littleEndian: constant)
+                writer.append(littleEndian: UInt64(number))
+                writer.append("tail")
+                seen.insert(KeyHash(seed: 3)(writer.view))
+            }
+            #expect(seen.count == 1_000)
+        }
+    }
+
+    /// Tables place by the top bits and tell apart by the low ones: both have to be even.
+    @Test func bitsAreEvenForKeysThatDifferInADigit() {
+        var ones = [Int](repeating: 0, count: 64)
+        var seen: Set<UInt64> = []
+        for number in 0..<100_000 {
+            let key = Array("user:\(number)".utf8)
+            let hash = key.withUnsafeBytes { KeyHash(seed: 11)(ByteView($0)) }
+            seen.insert(hash)
+            for bit in 0..<64 where hash >> UInt64(bit) & 1 == 1 { ones[bit] += 1 }
+        }
+        #expect(seen.count == 100_000)
+        for count in ones { #expect(abs(count - 50_000) < 1_000) }
+    }
+}

@@ -67,6 +67,20 @@ package struct Checkpoint: ~Copyable {
     /// The flusher has nothing to do.
     package var isDrained: Bool { lowestCursor == highSeqno }
 
+    /// What the checkpoint takes: its chunks, and the blocks that only it holds.
+    package var bytes: Int {
+        var bytes = 0
+        for chunk in chunks {
+            guard let chunk else { continue }
+            bytes += Checkpoint.chunkBytes
+            for place in 0..<chunk.used {
+                let entry = Entry(word: chunk.entry(place).pointee)
+                if entry.isOwned { bytes += SizeClass.footprint(of: entry.item.blockBytes) }
+            }
+        }
+        return bytes
+    }
+
     // MARK: Writing
 
     /// Takes up the newest change; true where a reader that had read everything must be woken.

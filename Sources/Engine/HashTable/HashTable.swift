@@ -28,7 +28,7 @@ package struct HashTable: ~Copyable {
     private let reclaimer: Reclaimer
     package private(set) var count = 0
 
-    init(root: SharedWord, hash: KeyHash, account: MemoryAccount, reclaimer: Reclaimer) {
+    package init(root: SharedWord, hash: KeyHash, account: MemoryAccount, reclaimer: Reclaimer) {
         self.root = root
         self.hash = hash
         self.account = account
@@ -177,7 +177,7 @@ package struct HashTable: ~Copyable {
         let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
         if slots < HashTable.segmentSlotsMax {
             // By half while small, for fewer moves; by a quarter later, for less slack.
-            let wanted = segment.groups < 512 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
+            let wanted = segment.groups < 128 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
             let groups = max(
                 segment.groups + 1,
                 min(wanted, HashTable.segmentSlotsMax / Segment.slotsPerGroup)
@@ -258,6 +258,27 @@ package struct HashTable: ~Copyable {
 
     // MARK: Visiting and dropping
 
+    /// What the table itself takes, without the documents.
+    package var bytes: Int {
+        let word = root.load()
+        guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return 0 }
+        let directory = word & 1 == 1 ? Directory(base).bytes : 0
+        return segments.reduce(directory) { $0 + Segment.bytes(groups: $1.groups) }
+    }
+
+    /// Every segment once, in hash order.
+    private var segments: [Segment] {
+        let word = root.load()
+        guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return [] }
+        guard word & 1 == 1 else { return [Segment(base)] }
+        let directory = Directory(base)
+        var found: [Segment] = []
+        for index in 0..<directory.count where found.last?.base != directory[index].base {
+            found.append(directory[index])
+        }
+        return found
+    }
+
     /// Calls `body` for the documents of some groups, from the hash `start` on, in hash order.
     ///
     /// What was there throughout is seen at least once in a whole pass; what comes and goes, maybe.
@@ -302,23 +323,10 @@ package struct HashTable: ~Copyable {
 
     /// Forgets everything: calls `body` for each document, then retires all segments.
     package mutating func removeAll(_ body: (Item) -> Void) {
-        var seen: [UInt] = []
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return }
-        var segments: [Segment] = []
-        if word & 1 == 1 {
-            let directory = Directory(base)
-            for index in 0..<directory.count {
-                let address = UInt(bitPattern: directory[index].base)
-                if seen.last != address {
-                    seen.append(address)
-                    segments.append(directory[index])
-                }
-            }
-            account.add(-directory.bytes)
-        } else {
-            segments = [Segment(base)]
-        }
+        let segments = segments
+        account.add(-bytes)
         root.storeRelease(0)
         count = 0
         for segment in segments {
@@ -328,7 +336,6 @@ package struct HashTable: ~Copyable {
                     body(Slot(group[place]).item)
                 }
             }
-            account.add(-Segment.bytes(groups: segment.groups))
             reclaimer.retire(segment.base)
         }
         if word & 1 == 1 { reclaimer.retire(base) }

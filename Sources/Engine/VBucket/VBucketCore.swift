@@ -202,7 +202,7 @@ package struct VBucketCore: ~Copyable {
     }
 
     /// Frees all documents and changes, for a vBucket that goes.
-    mutating func removeAll() {
+    package mutating func removeAll() {
         checkpoint.removeAll()
         let account = account
         table.removeAll { item in
