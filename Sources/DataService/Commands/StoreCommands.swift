@@ -164,7 +164,8 @@ extension Connection {
                     .success,
                     to: output,
                     replyTo: exchange.replyTo,
-                    cas: stored.cas,
+                    // Plain memcached has no tombstones, and its clients check that.
+                    cas: isPlain && exchange.command.opcode == .delete ? .none : stored.cas,
                     duration: duration
                 )
             }
