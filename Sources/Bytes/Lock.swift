@@ -4,6 +4,7 @@ internal import Glibc
 ///
 /// Not `Synchronization.Mutex`: ThreadSanitizer does not understand its futex calls and reports
 /// races that are none; `pthread_mutex` it knows. Not recursive, held for microseconds only.
+@usableFromInline
 package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     private let address: UnsafeMutableRawPointer
 
@@ -23,15 +24,18 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
         address.assumingMemoryBound(to: pthread_mutex_t.self)
     }
 
+    @usableFromInline
     package func acquire() {
         let code = pthread_mutex_lock(mutex)
         precondition(code == 0, "a mutex could not be locked: error \(code)")
     }
 
+    @usableFromInline
     package func release() {
         pthread_mutex_unlock(mutex)
     }
 
+    @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -42,9 +46,10 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
 }
 
 /// A value that is reached only under its lock, for state that several threads share.
+@usableFromInline
 package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the lock is the proof
-    private let lock = Lock()
-    private var value: Value
+    @usableFromInline let lock = Lock()
+    @usableFromInline var value: Value
 
     package init(_ value: Value) {
         self.value = value
@@ -52,6 +57,7 @@ package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the loc
 
     deinit { lock.destroy() }
 
+    @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -2,12 +2,13 @@
 ///
 /// So a block is at most 12.5 % larger than what was asked for, and small documents, which are
 /// many, lose 3.5 bytes on average.
+@usableFromInline
 package enum SizeClass {
-    package static let bytesMax = 16 << 10
-    package static let count = 32 + 6 * 8
+    @inlinable package static var bytesMax: Int { 16 << 10 }
+    @inlinable package static var count: Int { 32 + 6 * 8 }
 
     /// The class that holds `bytes`, of 1 to `bytesMax`.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func index(of bytes: Int) -> Int {
         if bytes <= 256 { return (bytes + 7) >> 3 - 1 }
         let top = Int.bitWidth - 1 - (bytes - 1).leadingZeroBitCount
@@ -15,7 +16,7 @@ package enum SizeClass {
     }
 
     /// The size of the blocks of a class.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func bytes(of index: Int) -> Int {
         if index < 32 { return (index + 1) << 3 }
         let (doubling, step) = ((index - 32) >> 3, (index - 32) & 7)
@@ -23,7 +24,7 @@ package enum SizeClass {
     }
 
     /// What a block for `bytes` really takes, in an arena or from the system.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func footprint(of bytes: Int) -> Int {
         bytes <= bytesMax ? SizeClass.bytes(of: index(of: bytes)) : (bytes + 16 + 15) & ~15
     }
@@ -31,7 +32,7 @@ package enum SizeClass {
 
 extension SizeClass {
     /// Whether a block allocated for `one` bytes can take `other`, and be freed as such.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func areInterchangeable(_ one: Int, _ other: Int) -> Bool {
         one == other || (one <= bytesMax && other <= bytesMax && index(of: one) == index(of: other))
     }

@@ -1,25 +1,27 @@
-internal import CPrefetch
+public import CPrefetch
 internal import Glibc
 
 /// A lock for a handful of instructions: one byte that is taken by an exchange.
 ///
 /// Who waits, spins, and soon offers its processor to others: the holder may have lost its own in
 /// the middle. Held for nanoseconds and never across a call that could block.
+@usableFromInline
 package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for sharing
-    private let flag: UnsafeMutablePointer<UInt8>
+    @usableFromInline let flag: UnsafeMutablePointer<UInt8>
 
     /// The lock lives in the byte at `flag`, which must be zero at first and outlive it.
+    @inlinable
     package init(at flag: UnsafeMutablePointer<UInt8>) {
         self.flag = flag
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func acquire() {
         if divan_try_acquire(flag) == 0 { wait() }
     }
 
-    @inline(never)
-    private func wait() {
+    @inline(never) @usableFromInline
+    func wait() {
         var spins = 0
         repeat {
             while divan_is_taken(flag) != 0 {
@@ -32,39 +34,40 @@ package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for shar
     /// Some microseconds: much longer than anyone holds the lock while running.
     private static let spinsMax = 100
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func release() { divan_release(flag) }
 }
 
 /// One 64-bit word that threads share without a lock.
+@usableFromInline
 package struct SharedWord: @unchecked Sendable {  // tidy:allow every access is atomic
-    package let address: UnsafeMutablePointer<UInt64>
+    @usableFromInline package let address: UnsafeMutablePointer<UInt64>
 
     /// The word at `address`, which must outlive this.
-    @inline(__always)
+    @inlinable @inline(__always)
     package init(at address: UnsafeMutablePointer<UInt64>) {
         self.address = address
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func load() -> UInt64 { divan_load_relaxed(address) }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func store(_ value: UInt64) { divan_store_relaxed(address, value) }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func loadAcquire() -> UInt64 { divan_load_acquire(address) }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func storeRelease(_ value: UInt64) { divan_store_release(address, value) }
 
     /// Adds and returns the sum.
-    @inline(__always) @discardableResult
+    @inlinable @inline(__always) @discardableResult
     package func add(_ value: Int) -> UInt64 {
         divan_add_relaxed(address, UInt64(bitPattern: Int64(value)))
     }
 }
 
 /// Asks the processor for cache lines ahead of their use; a stale address is harmless.
-@inline(__always)
+@inlinable @inline(__always)
 package func prefetch(_ address: UnsafeRawPointer) { divan_prefetch(address) }
