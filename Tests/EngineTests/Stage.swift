@@ -9,6 +9,7 @@ final class Stage {
     let hash = KeyHash(seed: 42)
     let quiescence = Quiescence(reactorCount: 1)
     let reclaimer: Reclaimer
+    private var buckets: [Bucket] = []
     var seconds: UInt32 = 1_700_000_000
     /// Nanoseconds within the second, so that CASes look like those of a running clock.
     var nanoseconds: UInt64 = 0
@@ -29,13 +30,17 @@ final class Stage {
         _ type: BucketType = .persistent,
         quota: UInt64 = 1 << 40,
         vBuckets: Int = 64,
-        policy: EvictionPolicy? = nil
+        policy: EvictionPolicy? = nil,
+        isKept: Bool = true
     ) -> Bucket {
         var settings = BucketSettings(name: "stage", uuid: "0", quota: quota)
         settings.type = type
         settings.vBuckets = vBuckets
         settings.evictionPolicy = policy ?? (type == .persistent ? .valueOnly : .noEviction)
-        return Bucket(settings, hash: hash, reclaimer: reclaimer) { VBucketUUID(7) }
+        let bucket = Bucket(settings, hash: hash, reclaimer: reclaimer) { VBucketUUID(7) }
+        // A vBucket's handle does not keep its bucket.
+        if isKept { buckets.append(bucket) }
+        return bucket
     }
 
     /// A block with a version of `key`.

@@ -15,6 +15,7 @@ extension VBucketCore {
     /// The items stay valid until `persisted` or the next drain: those the table gives up, the
     /// checkpoint keeps.
     package mutating func drain() -> Drain {
+        precondition(isPersistent, "only a vBucket with a disk is flushed")
         let (entries, boundary) = checkpoint.close(after: persistedSeqno)
         // After a failed commit the list has versions that were on their way to disk and never
         // arrived. They are owned by now, so no later commit writes them either.
