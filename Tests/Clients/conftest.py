@@ -45,3 +45,11 @@ def kv(node, bucket):
 def key(request):
     """A key that no other test uses."""
     return request.node.name.encode()[:200]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tells fixtures that the test they serve has failed, so that they can show something."""
+    report = (yield).get_result()
+    if report.failed:
+        item.failed_here = True
