@@ -22,6 +22,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

@@ -1,0 +1,56 @@
+# Divan: what one can do here. `make help` lists it.
+
+# Another build command, for example one that takes turns with others: make BUILD=...
+BUILD ?= swift build -c release
+PYTHON ?= python3
+VENV := .venv-tests
+FORMATTED := Package.swift $(wildcard Sources Tests cluster benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo stop test lint format benchmark clean
+
+help: ## What one can do here
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: ## Install every system package (deps/debian.txt says which and why)
+	@deps/install
+
+build: ## Build everything in release
+	@deps/install build
+	$(BUILD)
+
+demo: ## Start a cluster with a bucket of real documents, load-test it, leave it running
+	@deps/install build demo
+	$(BUILD)
+	@cluster/demo
+
+stop: ## Stop the cluster that runs
+	@cluster/stop
+
+test: ## Everything: format, unit, process and client tests, the page in a browser
+	@deps/install build demo test
+	@$(MAKE) --no-print-directory lint
+	$(BUILD) --build-tests
+	swift test -c release --skip-build
+	@$(MAKE) --no-print-directory $(VENV)/ready
+	$(VENV)/bin/python -m pytest Tests/Clients $(PYTEST)
+
+# The tests' Python packages, at the versions of the requirements file.
+$(VENV)/ready: Tests/Clients/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+lint: ## Check the format of all Swift sources
+	swift format lint --strict -r $(FORMATTED)
+
+format: ## Format all Swift sources
+	swift format -i -r $(FORMATTED)
+
+benchmark: ## Compare with memcached and Redis, under 10 minutes (QUICK=1: under one)
+	@deps/install build benchmark
+	$(BUILD)
+	@QUICK=$(QUICK) benchmarks/compare
+
+clean: ## Remove what was built, and the tests' Python packages; documents stay
+	rm -rf .build $(VENV)

@@ -1,0 +1,55 @@
+"""Nodes for the tests: one shared by a file, or one of a test's own."""
+
+import pytest
+
+from rig.node import Node
+
+
+@pytest.fixture
+def make_node():
+    """Makes nodes that end with the test: `make_node("--flag", ...)`, not started yet."""
+    nodes = []
+
+    def make(*flags, **options):
+        nodes.append(Node(*flags, **options))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.close()
+
+
+@pytest.fixture(scope="module")
+def node():
+    """A provisioned node that a whole file shares; its tests use keys and buckets of their own."""
+    with Node() as node:
+        node.start().provision()
+        yield node
+
+
+@pytest.fixture(scope="module")
+def bucket(node):
+    """The name of a bucket on the shared node."""
+    node.create_bucket("travel")
+    return "travel"
+
+
+@pytest.fixture
+def kv(node, bucket):
+    """A connection of the test's own with the shared bucket selected."""
+    with node.connect(bucket) as connection:
+        yield connection
+
+
+@pytest.fixture
+def key(request):
+    """A key that no other test uses."""
+    return request.node.name.encode()[:200]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tells fixtures that the test they serve has failed, so that they can show something."""
+    report = (yield).get_result()
+    if report.failed:
+        item.failed_here = True

@@ -1,0 +1,99 @@
+"""The admin port, as a tool sees it: one request, one reply, nothing hidden."""
+
+import base64
+import http.client
+import json
+import urllib.parse
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def text(self):
+        return self.body.decode(errors="replace")
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.text[:200]!r}>"
+
+
+class Rest:
+    def __init__(self, port, login, host="127.0.0.1"):
+        self.port = port
+        self.host = host
+        self.login = login
+
+    def as_user(self, user, password):
+        return Rest(self.port, (user, password), self.host)
+
+    def _headers(self, extra):
+        headers = {}
+        if self.login is not None:
+            token = base64.b64encode(":".join(self.login).encode()).decode()
+            headers["Authorization"] = f"Basic {token}"
+        headers.update(extra or {})
+        return headers
+
+    def request(self, method, path, body=None, headers=None, seconds=30):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        try:
+            connection.request(method, path, body, self._headers(headers))
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def delete(self, path, **options):
+        return self.request("DELETE", path, **options)
+
+    def post(self, path, form=None, **options):
+        body = urllib.parse.urlencode(form or {})
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        headers.update(options.pop("headers", None) or {})
+        return self.request("POST", path, body, headers, **options)
+
+    def stream(self, path, seconds=30):
+        """A streaming route: yields each document, without the four line ends behind it."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        connection.request("GET", path, headers=self._headers(None))
+        return Stream(connection, connection.getresponse())
+
+
+class Stream:
+    delimiter = b"\n\n\n\n"
+
+    def __init__(self, connection, answer):
+        self.connection = connection
+        self.answer = answer
+        self.status = answer.status
+        self.headers = answer.headers
+        self.buffer = b""
+
+    def next(self):
+        """The next document's bytes; None where the server has ended the stream."""
+        while self.delimiter not in self.buffer:
+            part = self.answer.read1(65536)
+            if not part:
+                return None
+            self.buffer += part
+        document, self.buffer = self.buffer.split(self.delimiter, 1)
+        return document
+
+    def close(self):
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,220 @@
+"""The launcher: start, status, kill, logs, stop, as a person types them."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+import pytest
+
+from rig import rest
+from rig.node import PASSWORD, ROOT, SERVER, USER, wait_until
+from rig.wire import Connection, Status
+
+LAUNCHER = ROOT / ".build/release/divan-cluster"
+
+
+def free_offset():
+    """An offset at which the ports of a node are free."""
+    for offset in range(20_000, 40_000, 137):
+        try:
+            for port in (11210, 8091, 8092):
+                with socket.create_server(("127.0.0.1", port + offset)):
+                    pass
+            return offset
+        except OSError:
+            continue
+    raise LookupError("no free ports")
+
+
+class Checkout:
+    """A checkout of its own for the launcher, with the server that was built."""
+
+    def __init__(self, path):
+        self.path = path
+        programs = path / ".build/release"
+        programs.mkdir(parents=True)
+        (programs / "divan-server").symlink_to(SERVER)
+        self.offset = free_offset()
+
+    def run(self, *arguments, code=0, seconds=60, **environment):
+        result = subprocess.run(
+            [str(LAUNCHER), *arguments],
+            env={**os.environ, "DIVAN_CHECKOUT": str(self.path), **environment},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert result.returncode == code, result.stdout + result.stderr
+        return result.stdout + result.stderr
+
+    def start(self, *arguments, **options):
+        return self.run("start", "--port-offset", str(self.offset), *arguments, **options)
+
+    def status(self):
+        return json.loads(self.run("status", "--json"))
+
+    @property
+    def admin(self):
+        return rest.Rest(8091 + self.offset, (USER, PASSWORD))
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    assert LAUNCHER.exists(), f"{LAUNCHER} is not built: run make build"
+    checkout = Checkout(tmp_path)
+    yield checkout
+    checkout.run("stop", "--patience", "10")
+
+
+def test_start_returns_when_every_bucket_serves(checkout):
+    told = checkout.start("--bucket", "one", "--bucket", "two:128:0:passwordless")
+    port = 11210 + checkout.offset
+    assert f"couchbase://127.0.0.1:{port}" in told
+    for name, password in ((USER, PASSWORD), ("two", "")):
+        with Connection(port) as connection:
+            assert connection.plain(name, password).status == Status.SUCCESS
+            assert connection.select_bucket("two").status == Status.SUCCESS
+            assert connection.set(b"key", b"1").status == Status.SUCCESS
+    two = checkout.admin.get("/pools/default/buckets/two").json
+    assert two["quota"]["rawRAM"] == 128 << 20 and two["replicaNumber"] == 0
+    assert checkout.admin.get("/pools/default/buckets/one").json["quota"]["rawRAM"] == 100 << 20
+
+
+def test_start_is_quick(checkout):
+    began = time.monotonic()
+    checkout.start("--bucket", "quick")
+    assert time.monotonic() - began < 3
+    checkout.run("stop")
+    began = time.monotonic()
+    checkout.start()
+    assert time.monotonic() - began < 3
+
+
+def test_status_says_what_runs(checkout):
+    before = checkout.status()
+    assert before["running"] is False and before["nodes"] == []
+    checkout.start("--bucket", "one")
+    found = checkout.status()
+    assert found["running"] is True
+    (node,) = found["nodes"]
+    assert node["kv"] == 11210 + checkout.offset and node["admin"] == 8091 + checkout.offset
+    assert pathlib.Path(f"/proc/{node['pid']}").exists()
+    assert [bucket["name"] for bucket in found["buckets"]] == ["one"]
+    checkout.run("stop")
+    assert checkout.status()["running"] is False
+    assert not pathlib.Path(f"/proc/{node['pid']}").exists()
+
+
+def test_documents_survive_stop_and_start(checkout):
+    checkout.start("--bucket", "kept")
+    path = "/pools/default/buckets/kept/docs/note"
+    assert checkout.admin.post(path, {"value": '{"kept":true}'}).status == 200
+    assert "Stopped" in checkout.run("stop")
+    checkout.start()
+    assert checkout.admin.get(path).json["json"] == '{"kept":true}'
+
+
+def test_starting_twice_is_fine(checkout):
+    checkout.start("--bucket", "one")
+    first = checkout.status()["nodes"][0]["pid"]
+    told = checkout.start("--bucket", "one", "--bucket", "two")
+    assert "already" in told
+    found = checkout.status()
+    assert found["nodes"][0]["pid"] == first
+    assert {bucket["name"] for bucket in found["buckets"]} == {"one", "two"}
+
+
+def test_a_killed_node_is_down_and_start_brings_it_back(checkout):
+    checkout.start("--bucket", "one")
+    pid = checkout.status()["nodes"][0]["pid"]
+    checkout.run("kill", "0")
+    assert checkout.status()["nodes"][0]["running"] is False
+    assert "does not run" in checkout.run("kill", "0", code=1)
+    checkout.start()
+    node = checkout.status()["nodes"][0]
+    assert node["running"] is True and node["pid"] != pid
+
+
+def test_a_process_that_only_has_the_number_is_left_alone(checkout):
+    checkout.start()
+    pid = checkout.status()["nodes"][0]["pid"]
+    checkout.run("kill", "0")
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        memory = checkout.path / ".divan/cluster.json"
+        memory.write_text(memory.read_text().replace(str(pid), str(stranger.pid)))
+        checkout.run("stop")
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_stop_with_nothing_running_is_fine(checkout):
+    assert "No cluster runs" in checkout.run("stop")
+
+
+def test_logs_show_what_the_server_said(checkout):
+    checkout.start()
+    wait_until(lambda: checkout.run("logs", "0").strip(), 5)
+    assert "There is no node 7" in checkout.run("logs", "7", code=1)
+
+
+def test_more_than_one_node_is_refused_by_name(checkout):
+    assert "--nodes 2" in checkout.start("--nodes", "2", code=1)
+
+
+def test_a_named_directory_is_remembered(checkout, tmp_path_factory):
+    place = tmp_path_factory.mktemp("elsewhere")
+    checkout.start("--dir", str(place), "--bucket", "one")
+    assert (place / "node-0").is_dir()
+    assert checkout.status()["directory"] == str(place)
+    told = checkout.start("--dir", str(place / "third"), code=1)
+    assert str(place) in told and "cluster/stop" in told
+    checkout.run("stop")
+    checkout.start()
+    assert checkout.status()["directory"] == str(place)
+
+
+def test_a_port_in_use_is_told(checkout):
+    with socket.create_server(("127.0.0.1", 8091 + checkout.offset)):
+        told = checkout.start(code=1)
+    assert str(8091 + checkout.offset) in told and "in use" in told.lower()
+    checkout.start()
+
+
+def test_another_password_is_told(checkout):
+    checkout.start()
+    told = checkout.start(code=1, DIVAN_PASSWORD="not-the-one")
+    assert "DIVAN_PASSWORD" in told
+
+
+def test_user_and_password_come_from_the_environment(checkout):
+    login = {"DIVAN_USER": "chief", "DIVAN_PASSWORD": "secret-word"}
+    told = checkout.start("--bucket", "one", **login)
+    assert "secret-word" not in told
+    admin = checkout.admin.as_user("chief", "secret-word")
+    assert admin.get("/pools/default").status == 200
+    checkout.run("status", "--json", **login)
+
+
+@pytest.mark.parametrize("bucket", ["", ":100", "a:b", "a:100:x", "a:100:1:open", "a:1:1:1:1"])
+def test_a_bucket_that_makes_no_sense_is_refused(checkout, bucket):
+    assert "NAME" in checkout.start("--bucket", bucket, code=64)
+
+
+def test_what_the_server_refuses_is_told_in_its_words(checkout):
+    told = checkout.start("--bucket", "small:50", code=1)
+    assert "small" in told and "100" in told
+
+
+def test_the_demo_loads_measures_and_leaves_it_running(checkout):
+    if not pathlib.Path("/usr/share/iso-codes/json/iso_3166-1.json").exists():
+        pytest.fail("iso-codes is missing: make deps installs it")
+    for _ in range(2):
+        told = checkout.run("demo", "--seconds", "1", "--port-offset", str(checkout.offset))
+        assert "ops/s" in told and "no password needed" in told
+    path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
+    assert json.loads(checkout.admin.get(path).json["json"])["name"] == "France"
+    assert checkout.status()["running"] is True

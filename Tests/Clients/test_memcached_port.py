@@ -1,0 +1,92 @@
+"""The plain memcached listener: any memcached client, one bucket, loopback only."""
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from rig.node import Node, NotReady
+from rig.wire import Connection, Op, Status
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """A node whose memcached port serves a bucket that does not exist at first."""
+    with Node("--memcached-port", "0", "--memcached-bucket", "plain") as node:
+        node.start().provision()
+        yield node
+
+
+@pytest.fixture
+def connection(plain):
+    if plain.admin.get("/pools/default/buckets/plain").status != 200:
+        plain.create_bucket("plain", bucketType="ephemeral")
+    with Connection(plain.memcached_port) as connection:
+        yield connection
+
+
+def test_until_the_bucket_exists_there_is_no_bucket(make_node):
+    node = make_node("--memcached-port", "0", "--memcached-bucket", "later").start().provision()
+    with Connection(node.memcached_port) as connection:
+        assert connection.get(b"key").status == Status.NO_BUCKET
+        assert connection.set(b"key", b"1").status == Status.NO_BUCKET
+        node.create_bucket("later", bucketType="ephemeral")
+        assert connection.set(b"key", b"1").status == Status.SUCCESS
+        assert connection.get(b"key").value == b"1"
+
+
+def test_the_header_says_nothing_about_the_vbucket(connection):
+    for vbucket in (0, 1, 1023, 1024, 0xFFFF):
+        assert connection.set(b"anywhere", b"1", vbucket=vbucket).status == Status.SUCCESS
+        assert connection.get(b"anywhere", vbucket=vbucket ^ 1).value == b"1"
+
+
+def test_both_ports_see_the_same_documents(plain, connection):
+    connection.set(b"shared", b"1", flags=5)
+    with plain.connect("plain") as couchbase:
+        found = couchbase.get(b"shared")
+        assert (found.value, found.flags) == (b"1", 5)
+        couchbase.set(b"shared", b"2")
+    assert connection.get(b"shared").value == b"2"
+
+
+def test_flush_empties_the_bucket(connection):
+    for number in range(100):
+        connection.set(f"flushed-{number}".encode(), b"1")
+    assert connection.call(Op.FLUSH, extras=struct.pack(">I", 0)).status == Status.SUCCESS
+    for number in range(100):
+        assert connection.get(f"flushed-{number}".encode()).status == Status.NOT_FOUND
+    assert connection.set(b"after", b"1").status == Status.SUCCESS
+
+
+def test_memccapable_finds_nothing_wrong(plain, connection):
+    program = shutil.which("memccapable")
+    assert program, "memccapable is missing: make deps installs it (libmemcached-tools)"
+    result = subprocess.run(
+        [program, "-h", "127.0.0.1", "-p", str(plain.memcached_port), "-b", "-t", "10"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    report = result.stdout + result.stderr
+    assert result.returncode == 0, report
+    assert "[FAIL]" not in report, report
+    assert "[pass]" in report, report
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+def test_only_loopback_has_a_port_without_a_login(make_node, address):
+    node = make_node("--bind", address, "--memcached-port", "0", "--memcached-bucket", "plain")
+    with pytest.raises(NotReady) as refused:
+        node.start()
+    assert refused.value.code not in (0, None)
+    assert "--memcached-port" in refused.value.log
+    assert "loopback" in refused.value.log
+
+
+def test_a_port_needs_a_bucket(make_node):
+    with pytest.raises(NotReady) as refused:
+        make_node("--memcached-port", "0").start()
+    assert "--memcached-bucket" in refused.value.log

@@ -1,0 +1,187 @@
+"""The page, as somebody with a browser walks through it."""
+
+import json
+
+import pytest
+
+from rig.browser import Browser, PageError
+from rig.node import PASSWORD, ROOT, USER, Node, wait_until
+
+SCREENSHOTS = ROOT / ".build/screenshots"
+
+# Whether a row about a name has something green in it: what a person calls a green dot.
+GREEN_DOT = """(() => {
+    const isGreen = colour => {
+        const parts = (colour.match(/[0-9.]+/g) || []).map(Number);
+        const [r, g, b, a = 1] = parts;
+        return parts.length >= 3 && a > 0.3 && g > 90 && g > r * 1.3 && g > b * 1.3;
+    };
+    const rows = [...document.querySelectorAll('tr, li, section, article, .row')]
+        .filter(row => row.innerText.includes(NAME)).slice(-1);
+    return rows.some(row => [...row.querySelectorAll('*')].some(e => {
+        const style = getComputedStyle(e);
+        return isGreen(style.backgroundColor) || isGreen(style.fill)
+            || (e.innerText || '').trim() === '●' && isGreen(style.color);
+    }));
+})()"""
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Node() as node:
+        node.start().provision()
+        yield node
+
+
+@pytest.fixture
+def page(node, request):
+    browser = Browser()
+    browser.address = f"http://127.0.0.1:{node.admin_port}/"
+    try:
+        browser.open(browser.address)
+        yield browser
+    finally:
+        if getattr(request.node, "failed_here", False):
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            path = SCREENSHOTS / f"{request.node.name}.png"
+            try:
+                browser.screenshot(path)
+                print(f"screenshot: {path}")
+            except PageError:
+                pass
+        browser.close()
+
+
+def log_in(page, password=PASSWORD):
+    page.fill("user", USER)
+    page.fill("password", password)
+    page.click("log in", "sign in", "login")
+
+
+def test_the_walk(page, node):
+    # Log in, and see the node.
+    log_in(page)
+    page.wait_for_text("data buckets")
+    page.wait_for_text(str(node.admin_port))
+
+    # Create a bucket; its dot turns green.
+    page.click("data buckets", "buckets")
+    page.click("create new data bucket", "create bucket")
+    page.fill(["bucket name", "name"], "demo")
+    page.fill(["quota", "ram", "memory"], "100")
+    page.fill("replica", "1")
+    page.fill("flush", True)
+    page.click("create", "save")
+    page.wait(GREEN_DOT.replace("NAME", "'demo'"), "a green dot beside demo")
+    made = node.admin.get("/pools/default/buckets/demo").json
+    assert made["quota"]["rawRAM"] == 100 << 20
+    assert made["replicaNumber"] == 1 and "flush" in made["controllers"]
+    node.await_bucket("demo")
+
+    # Add a document.
+    page.click("documents", within="demo")
+    page.wait_for_text("document")
+    page.click("create document", "add document", "new document")
+    page.fill(["document id", "id", "key"], "note::1")
+    add = json.dumps({"text": "sat on a divan"})
+    page.fill(["value", "json", "content", "textarea"], add)
+    page.click("save", "create")
+    path = "/pools/default/buckets/demo/docs/note%3A%3A1"
+    wait_until(lambda: node.admin.get(path).status == 200, 10, "the document is stored")
+    assert json.loads(node.admin.get(path).json["json"]) == {"text": "sat on a divan"}
+
+    # Edit it.
+    node.admin.post("/pools/default/buckets/demo/docs/another", {"value": '{"n":1}'})
+    page.wait_for_text("note::1")
+    page.click("edit", "note::1", within="note::1")
+    page.fill(["value", "json", "content", "textarea"], json.dumps({"text": "slept"}))
+    page.click("save")
+    wait_until(
+        lambda: json.loads(node.admin.get(path).json["json"]) == {"text": "slept"}, 10, "the edit"
+    )
+
+    # Find it.
+    page.fill(["look up", "find", "document id", "search"], "note::1")
+    page.click("look up", "find", "search")
+    page.wait_for_text("slept")
+
+    # Delete it.
+    page.click("delete")
+    wait_until(lambda: node.admin.get(path).status == 404, 10, "the document is gone")
+    page.wait_for_no_text("slept")
+
+    assert page.console == [], "the page threw"
+
+
+def test_a_wrong_password_is_told_and_nothing_is_shown(page):
+    log_in(page, "wrong-password")
+    page.wait(
+        "/wrong|fail|invalid|not |denied|incorrect/i.test(document.body.innerText)",
+        "the page says that the login failed",
+    )
+    assert "data buckets" not in page.text().lower()
+
+
+def test_what_the_server_refuses_is_shown_where_it_was_typed(page, node):
+    log_in(page)
+    page.click("data buckets", "buckets")
+    page.click("create new data bucket", "create bucket")
+    page.fill(["bucket name", "name"], "with space")
+    page.fill(["quota", "ram", "memory"], "100")
+    page.click("create", "save")
+    page.wait_for_text("letters")
+    assert node.admin.get("/pools/default/buckets/with%20space").status == 404
+
+
+def test_operations_are_shown_live(page, node):
+    if node.admin.get("/pools/default/buckets/busy").status != 200:
+        node.create_bucket("busy")
+    log_in(page)
+    page.click("data buckets", "buckets")
+    page.wait_for_text("busy")
+    with node.connect("busy") as connection:
+
+        def is_shown():
+            for number in range(2000):
+                connection.set(b"key-%d" % number, b"1")
+            rows = page.evaluate(
+                "[...document.querySelectorAll('tr, li, section, article, .row')]"
+                ".filter(r => r.innerText.includes('busy')).map(r => r.innerText).pop()"
+            )
+            digits = [
+                int(word.replace(",", "").split(".")[0])
+                for word in (rows or "").replace("\t", " ").split()
+                if word.replace(",", "").replace(".", "").isdigit()
+            ]
+            return any(number > 100 and number != 2000 for number in digits)
+
+        wait_until(is_shown, 15, "operations per second in the row of the bucket")
+
+
+def test_nothing_is_loaded_from_elsewhere(page, node):
+    log_in(page)
+    page.wait_for_text("data buckets")
+    for url in page.requests:
+        assert url.startswith((page.address, "data:", "about:", "blob:")), url
+
+
+def test_a_document_cannot_run_in_the_page(page, node):
+    """Whatever is in a document is shown, not executed."""
+    if node.admin.get("/pools/default/buckets/hostile").status != 200:
+        node.create_bucket("hostile")
+    with node.connect("hostile") as connection:
+        script = "<img src=x onerror=\"window.wasHere=1\"><script>window.wasHere=1</script>"
+        connection.set(b"evil<b>bold</b>", json.dumps({"html": script}).encode())
+        connection.set(script.encode(), b'{"n":1}')
+    log_in(page)
+    page.click("data buckets", "buckets")
+    page.wait_for_text("hostile")
+    page.click("documents", within="hostile")
+    page.wait_for_text("evil")
+    page.click("edit", "evil", within="evil")
+    page.wait(
+        "/onerror/.test(document.body.innerText + [...document.querySelectorAll('textarea')]"
+        ".map(t => t.value).join())",
+        "the document is shown",
+    )
+    assert page.evaluate("window.wasHere") is None

@@ -1,0 +1,355 @@
+"""Ends and beginnings: kill -9 under load, clean stops, restarts."""
+
+import os
+import random
+import signal
+import sqlite3
+import time
+
+import pytest
+
+from rig.load import Observer, Writer, fetch, ingest
+from rig.node import NotReady
+from rig.wire import Op, Status, vbucket_of
+
+ROUNDS = int(os.environ.get("DIVAN_KILL_ROUNDS", "5"))
+SEED = int(os.environ.get("DIVAN_SEED", "20261121"))
+
+
+def failover_entries(node, bucket):
+    """How many histories each vBucket has."""
+    with node.connect(bucket) as connection:
+        details = connection.stat("vbucket-details")
+    entries = ":num_failover_entries"
+    return {name: int(value) for name, value in details.items() if name.endswith(entries)}
+
+
+def histories(node, bucket):
+    """The current UUID of each vBucket."""
+    with node.connect(bucket) as connection:
+        found = connection.stat("vbucket-seqno")
+    return {name: value for name, value in found.items() if name.endswith(":uuid")}
+
+
+def check_files(node):
+    """What SQLite itself says about every file, as its stock library sees it."""
+    files = node.database_files()
+    assert files, f"no database files in {node.data}"
+    for path in files:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], path
+        database.close()
+
+
+# Clean ends
+
+
+def test_sigterm_ends_cleanly_and_documents_stay(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    names = [f"key-{number}".encode() for number in range(2000)]
+    with node.connect("kept") as connection:
+        ingest(connection, [(name, b'{"n":"%s"}' % name) for name in names])
+        cas = {name: reply.cas for name, reply in fetch(connection, names)}
+        connection.call(Op.DELETE, names[0])
+    before = histories(node, "kept")
+    assert node.stop() == 0
+    node.start()
+    node.await_bucket("kept")
+    with node.connect("kept") as connection:
+        for name, reply in fetch(connection, names[1:]):
+            assert (reply.status, reply.cas) == (Status.SUCCESS, cas[name])
+            assert reply.value == b'{"n":"%s"}' % name
+        assert connection.get(names[0]).status == Status.NOT_FOUND
+    # Nothing was lost, so no history began.
+    assert histories(node, "kept") == before
+    check_files(node)
+
+
+def test_every_property_of_a_document_survives(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    expiry = int(time.time()) + 3600
+    with node.connect("kept") as connection:
+        connection.set(b"json", b'{"a":1}', flags=0x02000000, expiry=expiry)
+        connection.set(b"binary", bytes(range(256)), flags=7)
+        connection.set(b"empty", b"")
+        connection.set(b"large", b"z" * (20 << 20))
+        connection.set(b"k" * 250, b"long key")
+        connection.counter(Op.INCR, b"counter", 1, 41)
+        connection.set(b"deleted", b"1")
+        connection.call(Op.DELETE, b"deleted")
+        names = [b"json", b"binary", b"empty", b"large", b"k" * 250, b"counter", b"deleted"]
+        before = [
+            (reply.status, reply.value, reply.extras, reply.cas, reply.datatype)
+            for _, reply in fetch(connection, names)
+        ]
+        metas = [connection.call(Op.GET_META, name, extras=b"\x02") for name in names]
+    node.stop()
+    node.start()
+    node.await_bucket("kept")
+    with node.connect("kept") as connection:
+        after = [
+            (reply.status, reply.value, reply.extras, reply.cas, reply.datatype)
+            for _, reply in fetch(connection, names)
+        ]
+        again = [connection.call(Op.GET_META, name, extras=b"\x02") for name in names]
+    assert after == before
+    assert [(m.extras, m.cas) for m in again] == [(m.extras, m.cas) for m in metas]
+
+
+def test_seqnos_and_cas_go_on_where_they_stopped(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    with node.connect("kept") as connection:
+        first = connection.set(b"key", b"1")
+    node.stop()
+    node.start()
+    node.await_bucket("kept")
+    with node.connect("kept") as connection:
+        second = connection.set(b"key", b"2")
+    assert second.cas > first.cas
+    assert second.token == (first.token[0], first.token[1] + 1)
+
+
+def test_ports_and_buckets_are_remembered(make_node):
+    node = make_node().start().provision().create_bucket("one").create_bucket("two")
+    node.admin.post("/pools/default/buckets/two", {"ramQuotaMB": 130})
+    ports = node.kv_port, node.admin_port
+    uuids = {b["name"]: b["uuid"] for b in node.admin.get("/pools/default/buckets").json}
+    for end in (node.stop, node.kill):
+        end()
+        node.start()
+        assert (node.kv_port, node.admin_port) == ports
+        found = {b["name"]: b for b in node.admin.get("/pools/default/buckets").json}
+        assert {name: bucket["uuid"] for name, bucket in found.items()} == uuids
+        assert found["two"]["quota"]["rawRAM"] == 130 << 20
+
+
+def test_a_second_sigterm_changes_nothing(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    node.process.send_signal(signal.SIGTERM)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(20) == 0
+
+
+def test_sigint_ends_cleanly_too(make_node):
+    node = make_node().start().provision()
+    node.process.send_signal(signal.SIGINT)
+    assert node.process.wait(20) == 0
+
+
+def test_clients_that_stay_do_not_keep_it_from_ending(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    connections = [node.connect("kept") for _ in range(10)]
+    with node.admin.stream("/pools/default/bs/kept") as stream:
+        assert stream.next()
+        began = time.monotonic()
+        assert node.stop() == 0
+        assert time.monotonic() - began < 10
+    for connection in connections:
+        connection.close()
+
+
+# Crashes
+
+
+def test_a_crash_begins_a_new_history_and_a_clean_stop_does_not(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    with node.connect("kept") as connection:
+        uuid, seqno = connection.set(b"key", b"1").token
+        place = vbucket_of(b"key")
+        while connection.observe_seqno(place, uuid)[0] < seqno:
+            time.sleep(0.01)
+    first = failover_entries(node, "kept")
+    node.kill()
+    node.start()
+    node.await_bucket("kept")
+    second = failover_entries(node, "kept")
+    assert second == {name: count + 1 for name, count in first.items()}
+    with node.connect("kept") as connection:
+        assert connection.get(b"key").value == b"1"
+        # The old history is still known, and says where it ended.
+        reply = connection.call(Op.OBSERVE_SEQNO, value=uuid.to_bytes(8, "big"), vbucket=place)
+        assert reply.status == Status.SUCCESS and reply.value[0] == 1
+        assert int.from_bytes(reply.value[27:35], "big") == uuid
+        assert int.from_bytes(reply.value[35:43], "big") >= seqno
+    node.stop()
+    node.start()
+    node.await_bucket("kept")
+    assert failover_entries(node, "kept") == second
+
+
+def crash_and_check(node, dice):
+    """One round: load, kill at a random instant, start, compare with what was promised."""
+    writers = [Writer(node, "kept", number) for number in range(3)]
+    observer = Observer(node, "kept", writers)
+    for thread in [*writers, observer]:
+        thread.start()
+    time.sleep(dice.uniform(0.05, 1.2))
+    node.kill()
+    for thread in [*writers, observer]:
+        thread.stopping = True
+        thread.join(10)
+    for writer in writers:
+        assert writer.failure is None, writer.failure
+    node.start()
+    node.await_bucket("kept")
+    checked = 0
+    with node.connect("kept") as connection:
+        for writer in writers:
+            for key, reply in fetch(connection, writer.keys):
+                checked += check_document(writer, observer, key, reply)
+    check_files(node)
+    return checked
+
+
+def check_document(writer, observer, key, reply):
+    """A document is a whole version, and not older than what was seen persisted."""
+    persisted = observer.persisted.get(vbucket_of(key), 0)
+    versions = writer.acknowledged[key]
+    promised = [each for each in versions if each[2] <= persisted]
+    if reply.status == Status.NOT_FOUND:
+        assert not promised, f"{key} was seen persisted at {promised[-1]} and is gone"
+        return 0
+    assert reply.status == Status.SUCCESS, reply
+    version = int(reply.value.split(b'"version":')[1].split(b",")[0])
+    assert reply.value == writer.value(key, version), f"{key} is torn"
+    known = {number: cas for number, cas, _ in versions}
+    if version in known:
+        assert reply.cas == known[version], f"{key} has another CAS"
+    else:
+        assert version in writer.unanswered[key], f"{key} has a version nobody wrote"
+    if promised:
+        assert version >= promised[-1][0], f"{key} fell back behind {promised[-1]}"
+    return len(promised) > 0
+
+
+def test_what_was_seen_persisted_survives_kill_9(make_node):
+    print(f"seed {SEED}, {ROUNDS} rounds")
+    dice = random.Random(SEED)
+    node = make_node().start().provision().create_bucket("kept")
+    checked = 0
+    for round_number in range(ROUNDS):
+        before = failover_entries(node, "kept")
+        checked += crash_and_check(node, dice)
+        after = failover_entries(node, "kept")
+        assert all(after[name] == min(count + 1, 25) for name, count in before.items()), round_number
+        with node.connect("kept") as connection:
+            for number in range(3):
+                for key in range(200):
+                    connection.call(Op.DELETE, f"writer-{number}-{key}".encode())
+    assert checked > 0, "nothing was ever seen persisted: the test has shown nothing"
+
+
+def test_documents_are_served_before_warmup_ends(make_node):
+    """A start with many documents answers a read long before it has read them all."""
+    node = make_node().start().provision().create_bucket("kept", ramQuotaMB=512)
+    count = 150_000
+    with node.connect("kept") as connection:
+        ingest(connection, ((b"key-%d" % n, b'{"n":%d,"pad":"%s"}' % (n, b"x" * 300))
+                            for n in range(count)))
+    node.stop()
+    began = time.monotonic()
+    node.start()
+    with node.connect("kept") as connection:
+        assert connection.get(b"key-77777").value.startswith(b'{"n":77777,')
+        first = time.monotonic() - began
+        assert first < 5
+        assert int(connection.stat()["curr_items"]) <= count
+    node.await_bucket("kept", 60)
+    with node.connect("kept") as connection:
+        assert int(connection.stat()["curr_items"]) == count
+
+
+def test_killed_while_starting_is_no_harm(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    with node.connect("kept") as connection:
+        ingest(connection, [(b"key-%d" % n, b"%d" % n) for n in range(5000)])
+    node.stop()
+    dice = random.Random(SEED)
+    for _ in range(5):
+        node.start()
+        time.sleep(dice.uniform(0, 0.05))
+        node.kill()
+    node.start()
+    node.await_bucket("kept")
+    with node.connect("kept") as connection:
+        for key, reply in fetch(connection, [b"key-%d" % n for n in range(5000)]):
+            assert reply.value == key[4:]
+    check_files(node)
+
+
+def test_a_bucket_deleted_before_a_crash_stays_deleted(make_node):
+    node = make_node().start().provision().create_bucket("kept").create_bucket("dropped")
+    with node.connect("dropped") as connection:
+        connection.set(b"key", b"1")
+    assert node.admin.delete("/pools/default/buckets/dropped").status == 200
+    node.kill()
+    node.start()
+    names = [bucket["name"] for bucket in node.admin.get("/pools/default/buckets").json]
+    assert names == ["kept"]
+    node.create_bucket("dropped")
+    with node.connect("dropped") as connection:
+        assert connection.get(b"key").status == Status.NOT_FOUND
+
+
+def test_a_bucket_flushed_before_a_crash_stays_empty(make_node):
+    node = make_node().start().provision().create_bucket("flushed")
+    with node.connect("flushed") as connection:
+        uuid, seqno = connection.set(b"key", b"1").token
+        while connection.observe_seqno(vbucket_of(b"key"), uuid)[0] < seqno:
+            time.sleep(0.01)
+    path = "/pools/default/buckets/flushed/controller/doFlush"
+    assert node.admin.post(path).status == 200
+    node.kill()
+    node.start()
+    node.await_bucket("flushed")
+    with node.connect("flushed") as connection:
+        assert connection.get(b"key").status == Status.NOT_FOUND
+
+
+def test_an_ephemeral_bucket_is_empty_after_a_restart(make_node):
+    node = make_node().start().provision().create_bucket("gone", bucketType="ephemeral")
+    with node.connect("gone") as connection:
+        uuid, _ = connection.set(b"key", b"1").token
+    node.stop()
+    node.start()
+    node.await_bucket("gone")
+    with node.connect("gone") as connection:
+        assert connection.get(b"key").status == Status.NOT_FOUND
+        # And says so: this is another history.
+        assert connection.set(b"key", b"2").token[0] != uuid
+
+
+# The command line
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version(make_node, flag):
+    import subprocess
+
+    from rig.node import SERVER
+
+    result = subprocess.run(
+        [SERVER, flag], capture_output=True, text=True, timeout=10, check=False
+    )
+    assert result.returncode == 0
+    wanted = ["--data", "--kv-port", "--memcached-bucket"] if flag == "--help" else ["0."]
+    assert all(word in result.stdout for word in wanted), result.stdout
+
+
+@pytest.mark.parametrize(
+    "flags", [["--nonsense"], ["--kv-port", "70000"], ["--kv-port", "x"], ["--bind", "nowhere"]]
+)
+def test_a_wrong_flag_is_named(make_node, flags):
+    with pytest.raises(NotReady) as refused:
+        make_node(*flags).start()
+    assert refused.value.code not in (0, None)
+    assert flags[0] in refused.value.log or flags[-1] in refused.value.log
+
+
+def test_the_ready_line_is_true(make_node):
+    began = time.monotonic()
+    node = make_node().start()
+    took = (time.monotonic() - began) * 1000
+    assert node.ready["event"] == "ready"
+    assert 0 <= node.ready["ms"] <= took
+    assert node.anonymous.get("/pools").status == 200

@@ -1,0 +1,356 @@
+"""How a connection begins: HELLO, error map, login, bucket, cluster configuration (kv.md, 1)."""
+
+import json
+import socket
+import struct
+import time
+
+import pytest
+
+from rig.node import PASSWORD, USER, wait_until
+from rig.wire import Closed, Connection, Feature, Op, Status, USUAL_FEATURES, frame
+
+ALL_FEATURES = list(range(1, 0x22)) + [0x7F, 0xFFFE]
+# Advertised only by a server that has them: sub-document, compression, durable writes, pushed maps.
+NOT_BUILT = {
+    Feature.TLS,
+    Feature.XATTR,
+    Feature.SNAPPY,
+    Feature.SNAPPY_EVERYWHERE,
+    Feature.MAP_PUSH,
+    Feature.MAP_PUSH_BRIEF,
+    Feature.SYNC_REPLICATION,
+    Feature.CREATE_AS_DELETED,
+    Feature.SUBDOC_REPLICA_READ,
+    Feature.SUBDOC_BINARY_XATTR,
+}
+MECHANISMS = ["SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"]
+
+
+@pytest.fixture
+def raw(node):
+    """A connection that has said nothing yet."""
+    with Connection(node.kv_port) as connection:
+        yield connection
+
+
+# HELLO
+
+
+def test_hello_grants_what_clients_cannot_do_without(raw):
+    granted = raw.hello(USUAL_FEATURES)
+    assert {Feature.MUTATION_SEQNO, Feature.XERROR, Feature.SELECT_BUCKET, Feature.JSON} <= set(
+        granted
+    )
+
+
+def test_hello_grants_only_what_was_asked_for_and_what_is_built(raw):
+    assert set(raw.hello([Feature.JSON, Feature.XERROR])) <= {Feature.JSON, Feature.XERROR}
+    granted = set(raw.hello(ALL_FEATURES))
+    assert granted <= set(ALL_FEATURES)
+    assert not granted & NOT_BUILT
+    assert 0x7F not in granted and 0xFFFE not in granted
+
+
+def test_hello_may_be_repeated_and_replaces(node, bucket):
+    with node.connect(bucket) as connection:
+        assert len(connection.set(b"hello-again", b"{}").extras) == 16
+        connection.hello([Feature.JSON])
+        assert connection.set(b"hello-again", b"{}").extras == b""
+
+
+def test_hello_takes_any_agent(raw):
+    for agent in (b"", b"not json", b"\xff\xfe", b"a" * 250):
+        assert raw.call(Op.HELLO, agent, value=b"\0\x0b", vbucket=0).status == Status.SUCCESS
+
+
+def test_an_odd_feature_list_is_invalid(raw):
+    assert raw.call(Op.HELLO, b"", value=b"\0\x0b\0", vbucket=0).status == Status.INVALID
+    assert raw.call(Op.NOOP).status == Status.SUCCESS
+
+
+def test_without_json_no_datatype_is_returned(node, bucket):
+    with node.connect(bucket) as with_json:
+        with_json.set(b"datatype", b'{"json":1}')
+        assert with_json.get(b"datatype").datatype == 1
+        with_json.set(b"datatype-2", b"no json")
+        assert with_json.get(b"datatype-2").datatype == 0
+    with node.connect(bucket, features=[Feature.SELECT_BUCKET]) as without:
+        assert without.get(b"datatype").datatype == 0
+
+
+# Error map
+
+
+def error_map(connection, version):
+    return connection.call(Op.GET_ERROR_MAP, value=version.to_bytes(2, "big"))
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3, 0xFFFF])
+def test_the_error_map_is_never_newer_than_asked(raw, asked):
+    reply = error_map(raw, asked)
+    assert reply.status == Status.SUCCESS
+    found = json.loads(reply.value)
+    assert 1 <= found["version"] <= asked
+    assert isinstance(found["revision"], int)
+
+
+def test_every_error_has_name_description_and_attributes(raw):
+    errors = json.loads(error_map(raw, 2).value)["errors"]
+    for code in (0x01, 0x02, 0x03, 0x04, 0x07, 0x08, 0x09, 0x20, 0x24, 0x80, 0x81, 0x86, 0xA0):
+        assert f"{code:x}" in errors
+    for entry in errors.values():
+        assert entry["name"] and entry["desc"] and isinstance(entry["attrs"], list)
+
+
+def test_an_error_map_request_has_a_version(raw):
+    assert raw.call(Op.GET_ERROR_MAP, value=b"\1").status == Status.INVALID
+    assert raw.call(Op.GET_ERROR_MAP).status == Status.INVALID
+
+
+# Login
+
+
+def test_the_mechanisms_are_listed(raw):
+    reply = raw.call(Op.SASL_LIST)
+    assert reply.status == Status.SUCCESS
+    assert set(MECHANISMS) | {"PLAIN"} == set(reply.value.decode().split(" "))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_scram_lets_in_who_knows_the_password_and_proves_it_knows_it_too(raw, bucket, mechanism):
+    assert raw.log_in(USER, PASSWORD, mechanism).status == Status.SUCCESS
+    assert raw.select_bucket(bucket).status == Status.SUCCESS
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("login", [(USER, "wrong"), ("nobody", PASSWORD), (USER, "")])
+def test_scram_refuses_everybody_else(raw, mechanism, login):
+    assert raw.log_in(*login, mechanism).status == Status.AUTH_ERROR
+
+
+def test_an_unknown_user_is_told_no_sooner_than_a_known_one(raw, node):
+    """Otherwise anybody could find out which users there are."""
+    request = frame(Op.SASL_AUTH, b"SCRAM-SHA256", value=b"n,,n=nobody,r=abcdefgh")
+    raw.send(request)
+    first = raw.receive()
+    assert first.status == Status.AUTH_CONTINUE
+    with Connection(node.kv_port) as other:
+        other.send(request)
+        again = dict(part.split("=", 1) for part in other.receive().value.decode().split(","))
+    parts = dict(part.split("=", 1) for part in first.value.decode().split(","))
+    # The salt of somebody who is not there is always the same, as a real one would be.
+    assert parts["s"] == again["s"]
+    assert parts["i"] == again["i"]
+
+
+def test_a_nonce_with_spaces_is_taken_as_it_is(raw):
+    """The C++ core of the SDKs prints its nonce as hexadecimal numbers with spaces."""
+    nonce = "0x03 0x7c 0xffffff9e 0x10"
+    value = f"n,,n={USER},r={nonce}".encode()
+    reply = raw.call(Op.SASL_AUTH, b"SCRAM-SHA512", value=value, vbucket=0)
+    assert reply.status == Status.AUTH_CONTINUE
+    assert reply.value.startswith(f"r={nonce}".encode())
+
+
+def test_plain_lets_in_who_knows_the_password(raw, bucket):
+    assert raw.plain(USER, "wrong").status == Status.AUTH_ERROR
+    assert raw.plain(USER, PASSWORD).status == Status.SUCCESS
+    assert raw.select_bucket(bucket).status == Status.SUCCESS
+
+
+@pytest.mark.parametrize(
+    "mechanism,value",
+    [
+        (b"SCRAM-SHA512", b""),
+        (b"SCRAM-SHA512", b"n,,"),
+        (b"SCRAM-SHA512", b"y,,n=user,r=x"),
+        (b"SCRAM-SHA512", b"\xff" * 1000),
+        (b"PLAIN", b"no zeros"),
+        (b"PLAIN", b"\0\0"),
+        (b"CRAM-MD5", b"x"),
+        (b"", b""),
+    ],
+)
+def test_a_login_that_makes_no_sense_is_refused(raw, mechanism, value):
+    reply = raw.call(Op.SASL_AUTH, mechanism, value=value, vbucket=0)
+    assert reply.status in (
+        Status.AUTH_ERROR,
+        Status.INVALID,
+        Status.NOT_SUPPORTED,
+        Status.AUTH_CONTINUE,
+    )
+    if reply.status == Status.AUTH_CONTINUE:
+        assert b"n=user" in value
+    assert raw.call(Op.NOOP).status == Status.SUCCESS
+
+
+def test_a_step_without_a_beginning_is_refused(raw):
+    reply = raw.call(Op.SASL_STEP, b"SCRAM-SHA512", value=b"c=biws,r=x,p=eA==", vbucket=0)
+    assert reply.status in (Status.AUTH_ERROR, Status.INVALID)
+
+
+def test_without_a_login_nothing_is_served(raw):
+    assert raw.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
+    assert raw.set(b"key", b"value").status in (Status.ACCESS, Status.NO_BUCKET)
+    assert raw.select_bucket("travel").status == Status.ACCESS
+
+
+# Bucket
+
+
+def test_an_unknown_bucket_is_refused_and_the_connection_lives(node, bucket):
+    with node.connect() as connection:
+        assert connection.select_bucket("there-is-none").status == Status.ACCESS
+        assert connection.select_bucket("").status in (Status.ACCESS, Status.INVALID)
+        assert connection.select_bucket(bucket).status == Status.SUCCESS
+
+
+def test_without_a_bucket_there_are_no_documents(node):
+    with node.connect() as connection:
+        assert connection.get(b"key").status == Status.NO_BUCKET
+
+
+def test_buckets_are_apart(node, bucket):
+    node.create_bucket("apart")
+    with node.connect(bucket) as one, node.connect("apart") as other:
+        one.set(b"shared-name", b"1")
+        assert other.get(b"shared-name").status == Status.NOT_FOUND
+        other.set(b"shared-name", b"2")
+        assert one.get(b"shared-name").value == b"1"
+
+
+def test_a_bucket_deleted_under_a_connection(node):
+    node.create_bucket("deleted-under")
+    with node.connect("deleted-under") as connection:
+        connection.set(b"key", b"value")
+        node.admin.delete("/pools/default/buckets/deleted-under")
+
+        def is_gone():
+            try:
+                return connection.get(b"key").status in (Status.NO_BUCKET, Status.ACCESS)
+            except (Closed, ConnectionError):
+                return True
+
+        wait_until(is_gone, 5)
+
+
+# Cluster configuration
+
+
+def config(connection, extras=b""):
+    return connection.call(Op.GET_CLUSTER_CONFIG, extras=extras)
+
+
+def test_the_global_configuration_has_no_bucket_in_it(node):
+    with node.connect() as connection:
+        found = json.loads(config(connection).value)
+    assert {"rev", "revEpoch", "nodesExt"} <= set(found)
+    assert not {"name", "nodeLocator", "uuid", "vBucketServerMap"} & set(found)
+    (this,) = [entry for entry in found["nodesExt"] if entry.get("thisNode")]
+    assert this["services"]["kv"] == node.kv_port
+    assert this["services"]["mgmt"] == node.admin_port
+    for absent in ("n1ql", "fts", "cbas", "eventingAdminPort", "capi", "kvSSL", "mgmtSSL"):
+        assert absent not in this["services"]
+
+
+def test_the_buckets_configuration_is_whole(node, bucket):
+    with node.connect(bucket) as connection:
+        found = json.loads(config(connection).value)
+    assert found["name"] == bucket
+    assert found["nodeLocator"] == "vbucket"
+    assert len(found["uuid"]) == 32
+    table = found["vBucketServerMap"]
+    assert table["hashAlgorithm"] == "CRC"
+    assert len(table["vBucketMap"]) == 1024
+    assert all(len(row) == 1 + table["numReplicas"] for row in table["vBucketMap"])
+    assert {row[0] for row in table["vBucketMap"]} == {0}
+    assert len(table["serverList"]) == 1
+    assert all("services" in entry for entry in found["nodesExt"])
+    assert len(found["nodes"]) == len(found["nodesExt"])
+    assert not isinstance(found.get("collectionsManifestUid", "0"), int)
+
+
+def test_a_known_version_is_answered_with_nothing(node, bucket):
+    with Connection(node.kv_port) as connection:
+        granted = connection.hello([*USUAL_FEATURES, Feature.CONFIG_WITH_VERSION])
+        assert Feature.CONFIG_WITH_VERSION in granted
+        connection.log_in(USER, PASSWORD)
+        connection.select_bucket(bucket)
+        found = json.loads(config(connection).value)
+        epoch, revision = found["revEpoch"], found["rev"]
+        same = config(connection, struct.pack(">qq", epoch, revision))
+        assert same.status == Status.SUCCESS and same.value == b""
+        older = config(connection, struct.pack(">qq", epoch, revision - 1))
+        assert json.loads(older.value)["rev"] == revision
+        assert config(connection, b"12345").status == Status.INVALID
+
+
+def test_the_revision_grows_with_every_change(node):
+    with node.connect() as connection:
+        before = json.loads(config(connection).value)
+        node.create_bucket("one-more")
+        after = json.loads(config(connection).value)
+    assert (after["revEpoch"], after["rev"]) >= (before["revEpoch"], before["rev"])
+    node.create_bucket("grows")
+    with node.connect("grows") as connection:
+        first = json.loads(config(connection).value)
+        node.admin.post("/pools/default/buckets/grows", {"ramQuotaMB": 120})
+        wait_until(
+            lambda: json.loads(config(connection).value)["rev"] >= first["rev"], 5
+        )
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("op", [Op.SUBDOC_GET, Op.SUBDOC_MULTI_LOOKUP, 0x50, 0xDA, 0x67, 0xFF])
+def test_what_is_not_built_is_an_unknown_command(kv, op):
+    assert kv.call(op, b"key").status == Status.UNKNOWN_COMMAND
+    assert kv.call(Op.NOOP).status == Status.SUCCESS
+
+
+def test_flush_is_not_for_the_couchbase_port(kv):
+    kv.set(b"not-flushed", b"1")
+    assert kv.call(Op.FLUSH).status in (Status.UNKNOWN_COMMAND, Status.NOT_SUPPORTED)
+    assert kv.get(b"not-flushed").status == Status.SUCCESS
+
+
+def test_version_and_noop_need_nothing(raw):
+    assert raw.call(Op.NOOP).status == Status.SUCCESS
+    reply = raw.call(Op.VERSION)
+    assert reply.status == Status.SUCCESS and b"7.6.2" in reply.value
+
+
+def test_quit_answers_and_ends(raw):
+    assert raw.call(Op.QUIT).status == Status.SUCCESS
+    assert raw.is_closed_by_server()
+
+
+def test_quiet_quit_only_ends(node):
+    with Connection(node.kv_port) as connection:
+        connection.send(frame(Op.QUITQ))
+        connection.socket.settimeout(5)
+        assert connection.socket.recv(1) == b""
+
+
+def test_replies_are_in_order_and_echo_the_opaque(kv):
+    count = 500
+    requests = [frame(Op.NOOP, opaque=number) for number in range(count)]
+    kv.send(b"".join(requests))
+    assert [kv.receive().opaque for _ in range(count)] == list(range(count))
+
+
+def test_a_request_may_arrive_byte_by_byte(raw):
+    for octet in frame(Op.NOOP, opaque=42):
+        raw.send(bytes([octet]))
+    assert raw.receive().opaque == 42
+
+
+def test_a_connection_is_quick_to_answer(raw):
+    raw.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    began = time.monotonic()
+    for _ in range(200):
+        raw.call(Op.NOOP)
+    # 40 ms each would be Nagle's algorithm waiting for a delayed acknowledgement.
+    assert time.monotonic() - began < 2

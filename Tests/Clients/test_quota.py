@@ -1,0 +1,106 @@
+"""More documents than memory: clients see back-pressure, never a loss; memory stays bounded."""
+
+import os
+import random
+
+import pytest
+
+from rig.load import fetch, ingest
+from rig.node import wait_until
+from rig.wire import Status
+
+MIB = 1 << 20
+QUOTA = 100 * MIB
+# What a node uses beside the quota of its bucket: the program, buffers, SQLite's caches.
+BESIDE = 160 * MIB
+# Ten by hand; fewer here, since every document is rendered in Python.
+FACTOR = float(os.environ.get("DIVAN_QUOTA_FACTOR", "3"))
+
+
+def value(number, size):
+    """Cheap, different for each document, and its own check."""
+    head = b'{"n":%d,"p":"' % number
+    seed = b"%016x" % (number * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+    body = (seed * (size // 16 + 1))[: size - len(head) - 2]
+    return head + body + b'"}'
+
+
+@pytest.mark.parametrize(
+    "policy,size,overhead", [("valueOnly", 1024, 0), ("fullEviction", 100, 80)]
+)
+def test_more_than_the_quota_loads_and_is_read_back(make_node, policy, size, overhead):
+    factor = FACTOR if policy == "valueOnly" else FACTOR / 2
+    count = int(QUOTA * factor / (size + overhead))
+    node = make_node().start().provision().create_bucket("big", evictionPolicy=policy)
+    highest = 0
+    with node.connect("big") as connection:
+        connection.socket.settimeout(60)
+        step = 50_000
+        for start in range(0, count, step):
+            numbers = range(start, min(count, start + step))
+            ingest(connection, ((b"key-%d" % n, value(n, size)) for n in numbers))
+            highest = max(highest, node.resident_anonymous_bytes())
+        assert int(connection.stat()["curr_items"]) == count
+        # Every one at a scale that takes seconds, a sample of the rest.
+        dice = random.Random(3)
+        sample = sorted(dice.sample(range(count), min(count, 40_000)))
+        for key, reply in fetch(connection, [b"key-%d" % n for n in sample], depth=256):
+            assert reply.status == Status.SUCCESS, f"{key}: {reply}"
+            assert reply.value == value(int(key[4:]), size)
+        highest = max(highest, node.resident_anonymous_bytes())
+    assert highest < QUOTA + BESIDE, f"{highest >> 20} MiB resident"
+
+
+def test_an_ephemeral_bucket_refuses_what_does_not_fit(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("full", bucketType="ephemeral", evictionPolicy="noEviction")
+    with node.connect("full") as connection:
+        stored = 0
+        refused = False
+        for number in range(2 * QUOTA // (64 << 10)):
+            status = connection.set(b"key-%d" % number, bytes(64 << 10)).status
+            if status != Status.SUCCESS:
+                assert status in (Status.TEMPORARY, Status.NO_MEMORY)
+                refused = True
+                break
+            stored += 1
+        assert refused
+        assert stored * (64 << 10) > QUOTA // 2
+        # What was stored is all there; what is deleted makes room.
+        assert connection.get(b"key-0").status == Status.SUCCESS
+        for number in range(stored // 2):
+            connection.call(0x04, b"key-%d" % number)
+        wait_until(
+            lambda: connection.set(b"again", bytes(64 << 10)).status == Status.SUCCESS, 10
+        )
+
+
+def test_an_ephemeral_bucket_may_forget_the_least_used(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("forgets", bucketType="ephemeral", evictionPolicy="nruEviction")
+    with node.connect("forgets") as connection:
+        count = 3 * QUOTA // (16 << 10)
+        ingest(connection, ((b"key-%d" % n, bytes(16 << 10)) for n in range(count)), depth=64)
+        assert int(connection.stat()["curr_items"]) < count
+        newest = connection.get(b"key-%d" % (count - 1))
+        assert newest.status == Status.SUCCESS
+    assert node.resident_anonymous_bytes() < QUOTA + BESIDE
+
+
+def test_a_background_fetch_does_not_hold_up_other_requests(make_node):
+    node = make_node().start().provision().create_bucket("big")
+    count = 2 * QUOTA // 1024
+    with node.connect("big") as connection:
+        connection.socket.settimeout(60)
+        ingest(connection, ((b"key-%d" % n, value(n, 1024)) for n in range(count)))
+
+        def ejected():
+            return int(connection.stat("vbucket-details")["vb_0:num_non_resident"]) > 0
+
+        wait_until(ejected, 20, "something is ejected")
+        # Answers stay in order although some come from disk.
+        dice = random.Random(9)
+        keys = [b"key-%d" % dice.randrange(count) for _ in range(5000)]
+        for key, reply in fetch(connection, keys):
+            assert reply.status == Status.SUCCESS
+            assert reply.value == value(int(key[4:]), 1024)

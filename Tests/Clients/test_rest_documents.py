@@ -1,0 +1,119 @@
+"""The document browser's routes (rest.md, 5)."""
+
+import json
+import time
+import urllib.parse
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def docs(node):
+    """A bucket of its own with documents of all kinds, and the path of its documents."""
+    node.create_bucket("browsed")
+    with node.connect("browsed") as connection:
+        for number in range(25):
+            connection.set(b"doc-%02d" % number, b'{"n":%d}' % number, flags=0x02000000)
+        connection.set(b"binary", bytes([0, 255, 128]))
+        connection.set(b"with/slash and ?%", b'{"odd":true}')
+        connection.set("ключ".encode(), b'"text"')
+    return "/pools/default/buckets/browsed/docs"
+
+
+def quoted(name):
+    return urllib.parse.quote(name, safe="")
+
+
+def ids(reply):
+    assert reply.status == 200, reply
+    return [row["id"] for row in reply.json["rows"]]
+
+
+def test_documents_are_listed_in_the_order_of_their_ids(node, docs):
+    found = ids(node.admin.get(f"{docs}?limit=1000"))
+    assert len(found) == 28
+    assert found == sorted(found, key=lambda name: name.encode())
+
+
+def test_skip_and_limit_page(node, docs):
+    everything = ids(node.admin.get(f"{docs}?limit=1000"))
+    assert ids(node.admin.get(f"{docs}?skip=5&limit=10")) == everything[5:15]
+    assert ids(node.admin.get(f"{docs}?limit=0")) == []
+
+
+def test_keys_bound_the_list(node, docs):
+    start, end = quoted('"doc-05"'), quoted('"doc-08"')
+    found = ids(node.admin.get(f"{docs}?startkey={start}&endkey={end}"))
+    assert found == ["doc-05", "doc-06", "doc-07", "doc-08"]
+    found = ids(node.admin.get(f"{docs}?startkey={start}&endkey={end}&inclusive_end=false"))
+    assert found == ["doc-05", "doc-06", "doc-07"]
+
+
+def test_documents_come_along_where_asked_for(node, docs):
+    start = quoted('"doc-03"')
+    (row,) = node.admin.get(f"{docs}?startkey={start}&limit=1&include_docs=true").json["rows"]
+    assert row["doc"]["json"] == {"n": 3}
+    start = quoted('"binary"')
+    (row,) = node.admin.get(f"{docs}?startkey={start}&limit=1&include_docs=true").json["rows"]
+    assert row["doc"]["base64"] == "AP+A"
+    (row,) = node.admin.get(f"{docs}?limit=1").json["rows"]
+    assert "doc" not in row
+
+
+@pytest.mark.parametrize("query", ["limit=1001", "limit=x", "skip=-1", "startkey=unquoted"])
+def test_a_bad_request_is_one(node, docs, query):
+    reply = node.admin.get(f"{docs}?{query}")
+    assert reply.status == 400
+    assert reply.json["error"] == "bad_request"
+
+
+def test_a_document_is_shown_with_its_metadata(node, docs):
+    found = node.admin.get(f"{docs}/doc-03").json
+    assert found["meta"]["id"] == "doc-03"
+    assert found["meta"]["flags"] == 33554432 and found["meta"]["expiration"] == 0
+    assert found["meta"]["rev"].startswith("1-")
+    # The text as it is, not parsed and printed again.
+    assert found["json"] == '{"n":3}'
+    assert node.admin.get(f"{docs}/binary").json["base64"] == "AP+A"
+
+
+@pytest.mark.parametrize("name", ["with/slash and ?%", "ключ"])
+def test_any_id_is_reachable(node, docs, name):
+    assert node.admin.get(f"{docs}/{quoted(name)}").json["meta"]["id"] == name
+
+
+def test_a_missing_document_is_404_and_empty(node, docs):
+    reply = node.admin.get(f"{docs}/missing")
+    assert (reply.status, reply.body) == (404, b"")
+
+
+def test_a_document_is_stored_and_deleted(node, docs):
+    value = json.dumps({"made": "here", "ü": 1})
+    reply = node.admin.post(f"{docs}/made-here", {"value": value})
+    assert (reply.status, reply.json) == (200, [])
+    found = node.admin.get(f"{docs}/made-here").json
+    assert found["json"] == value and found["meta"]["flags"] == 33554432
+    with node.connect("browsed") as connection:
+        assert connection.get(b"made-here").value == value.encode()
+    reply = node.admin.delete(f"{docs}/made-here")
+    assert (reply.status, reply.json) == (200, [])
+    assert node.admin.get(f"{docs}/made-here").status == 404
+
+
+def test_a_document_may_have_flags_and_an_expiry(node, docs):
+    expiry = int(time.time()) + 1000
+    form = {"value": "{}", "flags": 5, "expiry": expiry}
+    assert node.admin.post(f"{docs}/expiring", form).status == 200
+    meta = node.admin.get(f"{docs}/expiring").json["meta"]
+    assert (meta["flags"], meta["expiration"]) == (5, expiry)
+
+
+def test_another_content_type_is_refused(node, docs):
+    headers = {"Content-Type": "application/json"}
+    assert node.admin.request("POST", f"{docs}/x", "{}", headers).status == 400
+
+
+def test_documents_need_a_login_and_a_bucket(node, docs):
+    assert node.anonymous.get(docs).status == 401
+    assert node.anonymous.get(f"{docs}/doc-03").status == 401
+    assert node.admin.get("/pools/default/buckets/missing/docs").status == 404

@@ -1,0 +1,90 @@
+"""What is promised about persistence is kept, and what cannot be promised is refused."""
+
+import time
+
+import pytest
+from couchbase.durability import (
+    ClientDurability,
+    DurabilityLevel,
+    PersistToExtended,
+    ServerDurability,
+)
+from couchbase.exceptions import (
+    DurabilityImpossibleException,
+    DurabilityInvalidLevelException,
+    FeatureUnavailableException,
+)
+from couchbase.options import RemoveOptions, UpsertOptions
+
+from rig import sdk
+
+LEVELS = [
+    DurabilityLevel.MAJORITY,
+    DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
+    DurabilityLevel.PERSIST_TO_MAJORITY,
+]
+
+
+@pytest.fixture(scope="module")
+def collection(node, bucket):
+    cluster = sdk.connect(node)
+    yield cluster.bucket(bucket).default_collection()
+    cluster.close()
+
+
+def persisted():
+    return ClientDurability(persist_to=PersistToExtended.ACTIVE)
+
+
+def test_persist_to_waits_for_the_disk_and_not_for_a_timer(collection):
+    collection.upsert("first", {"n": 0}, UpsertOptions(durability=persisted()))
+    began = time.monotonic()
+    rounds = 20
+    for number in range(rounds):
+        options = UpsertOptions(durability=persisted())
+        collection.upsert(f"persisted-{number}", {"n": number}, options)
+    # Whoever asks is not kept waiting for the batch of 250 ms.
+    assert (time.monotonic() - began) / rounds < 0.2
+
+
+def test_a_removal_can_be_persisted_too(collection):
+    collection.upsert("to-be-removed", {})
+    collection.remove("to-be-removed", RemoveOptions(durability=persisted()))
+    assert collection.exists("to-be-removed").exists is False
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_durable_writes_are_refused_honestly(collection, level):
+    key = f"durable-{level.name}"
+    with pytest.raises(
+        (
+            DurabilityImpossibleException,
+            DurabilityInvalidLevelException,
+            FeatureUnavailableException,
+        )
+    ):
+        collection.upsert(key, {}, UpsertOptions(durability=ServerDurability(level)))
+    # Refused means not done.
+    assert collection.exists(key).exists is False
+
+
+def test_persisted_is_there_after_a_crash(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("kept", replicaNumber=0)
+    cluster = sdk.connect(node)
+    kept = cluster.bucket("kept").default_collection()
+    cas = {}
+    for number in range(50):
+        options = UpsertOptions(durability=persisted())
+        cas[f"kept-{number}"] = kept.upsert(f"kept-{number}", {"n": number}, options).cas
+    cluster.close()
+    node.kill()
+    node.start()
+    node.await_bucket("kept")
+    cluster = sdk.connect(node)
+    kept = cluster.bucket("kept").default_collection()
+    for number in range(50):
+        found = kept.get(f"kept-{number}")
+        assert found.content_as[dict] == {"n": number}
+        assert found.cas == cas[f"kept-{number}"]
+    cluster.close()

@@ -1,0 +1,104 @@
+import Foundation
+import Testing
+
+/// The documents say what is true: of the plan, of the modules, of the words, of each other.
+@Suite struct DocumentTests {
+    let house: House
+
+    init() throws {
+        house = try House()
+    }
+
+    @Test func everyModuleSaysInAReadmeWhatItIsFor() throws {
+        for module in house.modules {
+            let path = module.folder + "/README.md"
+            let readme = try #require(house.text(path), "\(path) is missing")
+            #expect(readme.lines.count <= 60, "\(path) is longer than a screen")
+            #expect(readme.text.contains("**Why"), "\(path) does not defend its shape")
+        }
+    }
+
+    @Test func thePlanInTheArchitectureIsTheManifests() throws {
+        let architecture = try #require(house.text("ARCHITECTURE.md"))
+        let rows = House.planRows(in: architecture.text).map { $0.joined(separator: " ") }
+        #expect(rows == house.plan)
+    }
+
+    /// A walk that names a file that is gone leads nowhere.
+    @Test func everySourceFileThatADocumentNamesIsThere() {
+        // STYLE.md says what files are called, by names that stand for others.
+        let paths = house.texts.map { "/" + $0.path } + ["/Type.swift", "/Type+Aspect.swift"]
+        for document in house.documents where document.path != "CHANGELOG.md" {
+            for (index, line) in document.lines.enumerated() {
+                for match in line.matches(of: /`([\w+\/.-]+\.(?:swift|py|js|txt|sql))`/) {
+                    let isThere = paths.contains { $0.hasSuffix("/\(match.1)") }
+                    #expect(isThere, "\(document.path):\(index + 1): \(match.1)")
+                }
+            }
+        }
+    }
+
+    @Test func everyLinkLeadsSomewhere() {
+        for document in house.documents {
+            let folder = document.path.split(separator: "/").dropLast().joined(separator: "/")
+            for (index, line) in document.lines.enumerated() {
+                for match in line.matches(of: /\[[^\]]*\]\(([^)#\s]+)[^)]*\)/) {
+                    if match.1.contains("://") || match.1.hasPrefix("mailto:") { continue }
+                    let path = folder.isEmpty ? String(match.1) : "\(folder)/\(match.1)"
+                    #expect(house.exists(path), "\(document.path):\(index + 1): \(match.1)")
+                }
+            }
+        }
+    }
+
+    /// One word per thing: the glossary's last column names the words that stay out of our names.
+    @Test func namesUseTheGlossarysWords() throws {
+        let glossary = try #require(house.text("docs/glossary.md"))
+        let (banned, excepted) = bannedWords(in: glossary)
+        try #require(banned.count > 5)
+        for file in house.modules.flatMap(\.files) {
+            for (line, kind, name) in file.declaredNames where !excepted.contains(name) {
+                for word in words(of: name) where banned.contains(word) {
+                    Issue.record("\(file.path):\(line): \(kind) \(name) says “\(word)”")
+                }
+            }
+        }
+    }
+
+    /// What one machine looks like is nobody else's business.
+    @Test func nothingNamesAPlaceOnOneMachine() {
+        let places = ["/work/", "/home/", "/root/"]  // tidy:allow the list itself
+        for file in house.texts {
+            for (index, line) in file.lines.enumerated() where !line.contains("tidy:allow") {
+                for place in places where line.contains(place) {
+                    Issue.record("\(file.path):\(index + 1): \(place)")
+                }
+            }
+        }
+    }
+
+    /// The words in back quotes of the table's last column; those that begin with a capital are
+    /// names that may stay.
+    private func bannedWords(in glossary: SourceFile) -> (Set<String>, excepted: Set<String>) {
+        var banned: Set<String> = []
+        var excepted: Set<String> = []
+        for line in glossary.lines where line.hasPrefix("|") {
+            let cells = line.split(separator: "|", omittingEmptySubsequences: false)
+            guard cells.count == 5 else { continue }
+            for match in cells[3].matches(of: /`(\w+)`/) {
+                let word = String(match.1)
+                if word.first?.isUppercase == true {
+                    excepted.insert(word)
+                } else {
+                    banned.formUnion([word, word + "s"])
+                }
+            }
+        }
+        return (banned, excepted)
+    }
+
+    /// `vBucketMap` is v, bucket and map.
+    private func words(of name: String) -> [String] {
+        name.matches(of: /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/).map { $0.output.lowercased() }
+    }
+}

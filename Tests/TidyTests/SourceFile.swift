@@ -1,0 +1,91 @@
+/// One text of the repository, and what the tidy tests see in it.
+struct SourceFile {
+    let path: String
+    let text: String
+    let lines: [Substring]
+
+    struct Function {
+        let line: Int
+        let name: String
+        let length: Int
+    }
+
+    init(path: String, text: String) {
+        self.path = path
+        self.text = text
+        lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    }
+
+    var isSwift: Bool { path.hasSuffix(".swift") }
+
+    /// The lines with their comments and the content of their strings taken out.
+    var code: [String] {
+        var isInString = false
+        return lines.map { line in
+            if line.contains("\"\"\"") {
+                isInString.toggle()
+                return isInString ? String(line.prefix { $0 != "\"" }) : ""
+            }
+            if isInString { return "" }
+            let bare = line.replacing(/\\./, with: "").replacing(/"[^"]*"/, with: "\"\"")
+            return String(bare.replacing(/\/\/.*/, with: ""))
+        }
+    }
+
+    /// The functions and initialisers that have a body, with their lengths in lines.
+    var functions: [Function] {
+        let code = code
+        var found: [Function] = []
+        for (start, line) in code.enumerated() {
+            guard let match = line.firstMatch(of: /\b(func +[^ (<]+|init[?]?(?=[<(]))/),
+                !line.contains("self.init"), !line.contains(".init("),
+                let end = SourceFile.endOfBody(code, from: start, line[match.range.lowerBound...])
+            else { continue }
+            found.append(
+                Function(line: start + 1, name: String(match.1), length: end - start + 1)
+            )
+        }
+        return found
+    }
+
+    /// The line of the brace that ends the body which begins at or after `start`; nil where a
+    /// requirement has none.
+    private static func endOfBody(
+        _ code: [String],
+        from start: Int,
+        _ firstLine: Substring
+    ) -> Int? {
+        var parentheses = 0
+        var braces = 0
+        for index in start..<code.count {
+            for character in index == start ? firstLine : code[index][...] {
+                switch character {
+                case "(", "[": parentheses += 1
+                case ")", "]": parentheses -= 1
+                case "{": braces += 1
+                case "}":
+                    braces -= 1
+                    if braces == 0 { return index }
+                    if braces < 0 { return nil }
+                default: break
+                }
+            }
+            let next = index + 1 < code.count ? code[index + 1].drop { $0 == " " } : ""
+            let goesOn = ["->", "where ", "{", "throws", "async", ")"].contains {
+                next.hasPrefix($0)
+            }
+            if braces == 0, parentheses == 0, !goesOn { return nil }
+        }
+        return nil
+    }
+
+    /// The names that the file declares: types, functions, properties, cases.
+    var declaredNames: [(line: Int, kind: String, name: String)] {
+        code.enumerated().flatMap { index, line in
+            line.matches(
+                of: /\b(struct|class|enum|actor|protocol|typealias|func|var|let|case) +(\w+)/
+            )
+            .map { (index + 1, String($0.1), String($0.2)) }
+        }
+    }
+}

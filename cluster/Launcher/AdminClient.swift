@@ -1,0 +1,108 @@
+internal import Foundation
+
+/// The admin port of one node: HTTP/1.1, one connection a request, as much of it as is needed here.
+struct AdminClient {
+    let port: Int
+    let credentials: Credentials
+
+    struct Reply {
+        let status: Int
+        let body: [UInt8]
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+
+        func json<Value: Decodable>(_ type: Value.Type) throws -> Value {
+            do {
+                return try JSONDecoder().decode(type, from: Data(body))
+            } catch {
+                throw Refusal("The node's answer is not what was expected: \(text.prefix(200))")
+            }
+        }
+    }
+
+    /// A request that must succeed: any other answer is thrown as the server worded it.
+    @discardableResult
+    func require(
+        _ method: String,
+        _ path: String,
+        form: [(String, String)] = []
+    ) throws -> Reply {
+        let reply = try request(method, path, form: form)
+        guard (200...299).contains(reply.status) else {
+            if reply.status == 401 {
+                throw Refusal(
+                    "The cluster does not know user \(credentials.user) with this password.",
+                    cure: "Set DIVAN_USER and DIVAN_PASSWORD to what it was started with, "
+                        + "or use another --dir."
+                )
+            }
+            throw Refusal("\(method) \(path) was answered \(reply.status): \(reply.text)")
+        }
+        return reply
+    }
+
+    func request(
+        _ method: String,
+        _ path: String,
+        form: [(String, String)] = []
+    ) throws -> Reply {
+        let socket = try Socket(port: port, timeoutSeconds: 30)
+        let login = Data("\(credentials.user):\(credentials.password)".utf8)
+        let body = form.map { "\(encoded($0.0))=\(encoded($0.1))" }.joined(separator: "&")
+        var lines = [
+            "\(method) \(path) HTTP/1.1", "Host: 127.0.0.1:\(port)", "Connection: close",
+            "Authorization: Basic \(login.base64EncodedString())",
+        ]
+        if method == "POST" {
+            lines += [
+                "Content-Type: application/x-www-form-urlencoded",
+                "Content-Length: \(body.utf8.count)",
+            ]
+        }
+        try socket.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n" + body).utf8))
+        var bytes: [UInt8] = []
+        while true {
+            let more = try socket.receive()
+            if more.isEmpty { break }
+            bytes += more
+        }
+        return try parse(bytes)
+    }
+
+    private func parse(_ bytes: [UInt8]) throws -> Reply {
+        let data = Data(bytes)
+        guard let end = data.range(of: Data("\r\n\r\n".utf8)) else {
+            throw Refusal("Port \(port) does not answer as an HTTP server would.")
+        }
+        let head = String(decoding: data[..<end.lowerBound], as: UTF8.self)
+        let lines = head.split(separator: "\r\n")
+        let words = lines.first?.split(separator: " ") ?? []
+        guard words.count >= 2, let status = Int(words[1]) else {
+            throw Refusal("Port \(port) does not answer as an HTTP server would: \(head)")
+        }
+        let body = Array(data[end.upperBound...])
+        let isChunked = lines.contains { $0.lowercased() == "transfer-encoding: chunked" }
+        return Reply(status: status, body: isChunked ? joined(chunks: body) : body)
+    }
+
+    /// The body that came in chunks, each behind its length in hexadecimal and a line end.
+    private func joined(chunks: [UInt8]) -> [UInt8] {
+        var body: [UInt8] = []
+        var rest = chunks[...]
+        while let lineEnd = rest.firstIndex(of: 13) {
+            let digits = String(decoding: rest[..<lineEnd].prefix { $0 != 59 }, as: UTF8.self)
+            guard let length = Int(digits, radix: 16), length > 0,
+                rest.endIndex - lineEnd >= length + 4
+            else { break }
+            body += rest[(lineEnd + 2)..<(lineEnd + 2 + length)]
+            rest = rest[(lineEnd + 4 + length)...]
+        }
+        return body
+    }
+
+    private func encoded(_ text: String) -> String {
+        let plain = CharacterSet.alphanumerics.union(CharacterSet(charactersIn: "-._~"))
+            .intersection(CharacterSet(charactersIn: Unicode.Scalar(0)..."\u{7f}"))
+        return text.addingPercentEncoding(withAllowedCharacters: plain) ?? text
+    }
+}

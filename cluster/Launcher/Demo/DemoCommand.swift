@@ -1,0 +1,104 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// `demo`: a cluster, a bucket of real documents, ten seconds of load, and where to go from there.
+struct DemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Start the cluster, fill the bucket `demo`, put it under load, leave it running."
+    )
+
+    @Option(help: "How long the load test takes.")
+    var seconds = 10.0
+
+    @Option(
+        name: .customLong("dir"),
+        help: "Where data and logs go (default: where they went last, else .divan/cluster)."
+    )
+    var directory: String?
+
+    @Option(help: "Added to every port, for more than one cluster on a machine.")
+    var portOffset: Int?
+
+    private static let bucket = BucketRequest(name: "demo", isPasswordless: true)
+
+    func run() throws {
+        let began = monotonicNanoseconds()
+        let documents = try DemoDocuments()
+        let outcome = try start()
+        let took = Double(monotonicNanoseconds() - began) / 1e9
+        guard let node = outcome.cluster.nodes.first,
+            let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
+        else { throw Refusal("The bucket demo is gone again.") }
+
+        print("Loading \(documents.description) into the bucket demo ...")
+        let open = { try self.open(bucket, port: node.ports.kv) }
+        try DemoLoader(client: open(), vBuckets: bucket.numVBuckets).load(documents.all)
+
+        let plan = LoadPlan(documents: documents, vBuckets: bucket.numVBuckets, seconds: seconds)
+        print("\nLoad test: \(plan.description)")
+        var test = LoadTest(plan: plan)
+        let result = try test.run(connections: try (0..<plan.connections).map { _ in try open() })
+        print("\n" + result.table + "\n")
+
+        let summary = Summary(outcome: outcome, credentials: Credentials(), seconds: took)
+        print(summary.text)
+        print(advice(summary.connectionString, isPasswordless: bucket.passwordless == true))
+        if !result.failures.isEmpty { throw ExitCode.failure }
+    }
+
+    private func start() throws -> Starter.Outcome {
+        let checkout = try Checkout()
+        let starter = Starter(
+            checkout: checkout,
+            credentials: Credentials(),
+            memory: try ClusterMemory(checkout)
+        )
+        return try starter.start(
+            directory: directory,
+            nodes: 1,
+            portOffset: portOffset,
+            buckets: [DemoCommand.bucket]
+        )
+    }
+
+    /// A connection that has the bucket selected: without a password where the bucket needs none.
+    private func open(_ bucket: BucketStatus, port: Int) throws -> MemcachedClient {
+        let client = try MemcachedClient(port: port)
+        if bucket.passwordless == true {
+            let login = try client.logIn(user: bucket.name, password: "")
+            guard login.status == 0 else {
+                throw Refusal("Bucket \(bucket.name) refused a login without a password.")
+            }
+            return client
+        }
+        let credentials = Credentials()
+        _ = try client.logIn(user: credentials.user, password: credentials.password)
+        guard try client.selectBucket(bucket.name).status == 0 else {
+            throw Refusal("The data port refused to select bucket \(bucket.name).")
+        }
+        return client
+    }
+
+    private func advice(_ connectionString: String, isPasswordless: Bool) -> String {
+        let credentials = Credentials()
+        let password = credentials.areDefault ? credentials.password : "..."
+        var lines = [
+            "", "Try, in Python (pip install couchbase):", "",
+            "  from couchbase.auth import PasswordAuthenticator",
+            "  from couchbase.cluster import Cluster",
+            "  from couchbase.options import ClusterOptions",
+            "  login = PasswordAuthenticator('\(credentials.user)', '\(password)')",
+            "  cluster = Cluster('\(connectionString)', ClusterOptions(login))",
+            "  demo = cluster.bucket('demo').default_collection()",
+            "  print(demo.get('country::FR').content_as[dict])",
+        ]
+        if isPasswordless {
+            lines += [
+                "", "The bucket demo needs no password, as clients of long ago expect. Its node",
+                "listens on 127.0.0.1 only; choose otherwise for documents that matter.",
+            ]
+        }
+        return lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,65 @@
+internal import Bytes
+internal import Vocabulary
+
+/// Stores documents on one connection, many requests on their way at a time.
+struct DemoLoader {
+    let client: MemcachedClient
+    let vBuckets: Int
+
+    private static let batch = 256
+
+    func load(_ documents: [DemoDocument]) throws {
+        var left = documents[...]
+        while !left.isEmpty {
+            let refused = try store(left.prefix(DemoLoader.batch))
+            left = left.dropFirst(DemoLoader.batch)
+            // Short of memory, the node says "later": it is flushing, so wait for it.
+            if !refused.isEmpty {
+                left = refused + left
+                pause(milliseconds: 20)
+            }
+        }
+    }
+
+    /// Stores a batch; what the node could not take just now is returned.
+    private func store(_ batch: ArraySlice<DemoDocument>) throws -> ArraySlice<DemoDocument> {
+        let frames = ByteWriter(capacity: 256 << 10)
+        for document in batch { DemoLoader.append(document, vBuckets: vBuckets, to: frames) }
+        try client.socket.send(frames.bytes)
+        var refused: ArraySlice<DemoDocument> = []
+        for document in batch {
+            let reply = try client.receive()
+            switch reply.status {
+            case 0: break
+            case Status.temporaryFailure: refused.append(document)
+            default:
+                let key = String(decoding: document.key, as: UTF8.self)
+                throw Refusal("\(key) was refused with status \(reply.status).")
+            }
+        }
+        return refused
+    }
+
+    /// Appends the SET that stores `document`.
+    static func append(_ document: DemoDocument, vBuckets: Int, to frames: ByteWriter) {
+        MemcachedClient.append(
+            .set,
+            key: document.key,
+            // The flags by which the official clients mark JSON; no expiry.
+            extras: [2, 0, 0, 0, 0, 0, 0, 0],
+            value: document.json,
+            vBucket: vBucket(of: document.key, among: vBuckets),
+            to: frames
+        )
+    }
+
+    static func vBucket(of key: [UInt8], among count: Int) -> UInt16 {
+        key.withUnsafeBytes { VBucketID(ofKey: ByteView($0), count: count).number }
+    }
+}
+
+/// The answers by which the demo tells success, pressure and trouble apart.
+enum Status {
+    static let success: UInt16 = 0x00
+    static let temporaryFailure: UInt16 = 0x86
+}

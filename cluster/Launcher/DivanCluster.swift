@@ -1,0 +1,18 @@
+internal import ArgumentParser
+
+/// Starts, stops and looks at the cluster of this checkout.
+@main
+struct DivanCluster: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "divan-cluster",
+        abstract: "A local Divan cluster: one per checkout, its directory remembered.",
+        discussion: """
+            User and password are Administrator and password, unless DIVAN_USER and \
+            DIVAN_PASSWORD say otherwise.
+            """,
+        subcommands: [
+            StartCommand.self, StopCommand.self, StatusCommand.self, KillCommand.self,
+            LogsCommand.self, DemoCommand.self,
+        ]
+    )
+}

@@ -1,0 +1,28 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// `kill`: for finding out what a crash does.
+struct KillCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "kill",
+        abstract: "End a node at once, as a crash would (SIGKILL); start brings it back."
+    )
+
+    @Argument(help: "The node's number, from 0.")
+    var node: Int
+
+    func run() throws {
+        let memory = try ClusterMemory(Checkout())
+        guard let cluster = try memory.load() else {
+            throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
+        }
+        guard let process = try cluster.node(node).process, process.isRunning else {
+            throw Refusal("Node \(node) does not run.", cure: "cluster/start brings it back.")
+        }
+        process.signal(SIGKILL)
+        guard process.awaitEnd(seconds: 10) else {
+            throw Refusal("Process \(process.pid) does not end when killed.")
+        }
+        print("Killed node \(node) (process \(process.pid)). cluster/start brings it back.")
+    }
+}

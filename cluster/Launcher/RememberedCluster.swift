@@ -1,0 +1,105 @@
+internal import Foundation
+
+/// What the launcher remembers between two commands, in `.divan/cluster.json`.
+struct RememberedCluster: Codable {
+    /// Where the nodes keep their data and logs.
+    var directory: String
+    var nodes: [RememberedNode]
+
+    /// The nodes whose processes run.
+    var runningNodes: [RememberedNode] { nodes.filter { $0.process?.isRunning == true } }
+
+    /// The node that answers for the cluster, or what to do where none runs.
+    func firstRunningNode() throws -> RememberedNode {
+        guard let node = runningNodes.first else {
+            throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
+        }
+        return node
+    }
+
+    func node(_ index: Int) throws -> RememberedNode {
+        guard let node = nodes.first(where: { $0.index == index }) else {
+            let known = nodes.map { String($0.index) }.joined(separator: ", ")
+            throw Refusal("There is no node \(index).", cure: "The nodes are: \(known).")
+        }
+        return node
+    }
+}
+
+/// One node: its ports, its place, and the process that serves it, if any.
+struct RememberedNode: Codable {
+    let index: Int
+    var ports: NodePorts
+    var process: ServerProcess?
+
+    func dataDirectory(in directory: String) -> String { "\(directory)/node-\(index)" }
+    func logFile(in directory: String) -> String { "\(directory)/node-\(index).log" }
+    func readyFile(in directory: String) -> String { "\(directory)/node-\(index).ready" }
+}
+
+/// The ports of a node: each node adds 100 to those of the one before.
+struct NodePorts: Codable {
+    var kv: Int
+    var admin: Int
+    var views: Int
+
+    init(node index: Int, offset: Int) {
+        let added = 100 * index + offset
+        kv = 11_210 + added
+        admin = 8_091 + added
+        views = 8_092 + added
+    }
+}
+
+/// The launcher's memory, held by one command at a time.
+///
+/// Two commands at once would both start node 0, or forget each other's processes: whoever opens
+/// the memory holds its lock until it ends.
+final class ClusterMemory {
+    private let path: String
+    private let lock: Int32
+
+    init(_ checkout: Checkout) throws {
+        try FileManager.default.createDirectory(
+            atPath: checkout.memory,
+            withIntermediateDirectories: true
+        )
+        path = checkout.memory + "/cluster.json"
+        lock = open(checkout.memory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        guard lock >= 0 else {
+            throw Refusal("Cannot write in \(checkout.memory): \(systemError()).")
+        }
+        if flock(lock, LOCK_EX | LOCK_NB) != 0 {
+            note("Another cluster command runs; waiting for it to end.")
+            flock(lock, LOCK_EX)
+        }
+    }
+
+    deinit { close(lock) }
+
+    func load() throws -> RememberedCluster? {
+        guard let data = FileManager.default.contents(atPath: path) else { return nil }
+        do {
+            return try JSONDecoder().decode(RememberedCluster.self, from: data)
+        } catch {
+            throw Refusal(
+                "\(path) does not say which cluster runs: \(error).",
+                cure: "Look for running servers (pgrep divan-server), then remove the file."
+            )
+        }
+    }
+
+    func store(_ cluster: RememberedCluster) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try encoder.encode(cluster).write(to: URL(filePath: path), options: .atomic)
+    }
+}
+
+/// Words for the person at the terminal that are no result.
+func note(_ text: String) {
+    FileHandle.standardError.write(Data((text + "\n").utf8))
+}
+
+/// What the system call that just failed says about it.
+func systemError(_ code: Int32 = errno) -> String { String(cString: strerror(code)) }

@@ -1,0 +1,53 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// `start`: returns when every bucket serves.
+struct StartCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "start",
+        abstract: "Start the cluster, or what of it does not run; make the buckets named."
+    )
+
+    @Option(help: "How many nodes; one, for now.")
+    var nodes = 1
+
+    @Option(
+        name: .customLong("dir"),
+        help: "Where data and logs go (default: where they went last, else .divan/cluster)."
+    )
+    var directory: String?
+
+    @Option(
+        name: .customLong("bucket"),
+        help: ArgumentHelp(
+            "A bucket to make where it is not there yet; may be repeated.",
+            valueName: "NAME[:MB[:REPLICAS[:passwordless]]]"
+        )
+    )
+    var buckets: [BucketRequest] = []
+
+    @Option(help: "Added to every port, for more than one cluster on a machine.")
+    var portOffset: Int?
+
+    func run() throws {
+        guard nodes == 1 else {
+            throw Refusal(
+                "--nodes \(nodes) is not possible yet: this version runs clusters of one node.",
+                cure: "Leave --nodes away."
+            )
+        }
+        let began = monotonicNanoseconds()
+        let checkout = try Checkout()
+        let credentials = Credentials()
+        let memory = try ClusterMemory(checkout)
+        let starter = Starter(checkout: checkout, credentials: credentials, memory: memory)
+        let outcome = try starter.start(
+            directory: directory,
+            nodes: nodes,
+            portOffset: portOffset,
+            buckets: buckets
+        )
+        let seconds = Double(monotonicNanoseconds() - began) / 1e9
+        print(Summary(outcome: outcome, credentials: credentials, seconds: seconds).text)
+    }
+}

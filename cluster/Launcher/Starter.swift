@@ -1,0 +1,157 @@
+internal import Foundation
+
+/// Brings a cluster to where every bucket serves: starts what does not run, provisions what is new,
+/// makes the buckets that are not there, waits.
+struct Starter {
+    let checkout: Checkout
+    let credentials: Credentials
+    let memory: ClusterMemory
+
+    /// What a start came to.
+    struct Outcome {
+        let cluster: RememberedCluster
+        let startedNodes: Int
+        let buckets: [BucketStatus]
+    }
+
+    func start(
+        directory: String?,
+        nodes: Int,
+        portOffset: Int?,
+        buckets: [BucketRequest]
+    ) throws -> Outcome {
+        var cluster = try resolve(directory: directory, nodes: nodes, portOffset: portOffset)
+        let program = try checkout.serverProgram()
+        try makeDirectory(cluster.directory)
+
+        var started: [Int] = []
+        for (place, node) in cluster.nodes.enumerated() where node.process?.isRunning != true {
+            cluster.nodes[place].process = try ServerProcess.start(
+                program,
+                arguments: [
+                    "--data", node.dataDirectory(in: cluster.directory),
+                    "--kv-port", String(node.ports.kv), "--admin-port", String(node.ports.admin),
+                    "--views-port", String(node.ports.views),
+                ],
+                output: node.readyFile(in: cluster.directory),
+                log: node.logFile(in: cluster.directory)
+            )
+            started.append(place)
+        }
+        // Remembered before anything can go wrong, so that `stop` finds them whatever comes.
+        try memory.store(cluster)
+        for place in started {
+            try awaitReady(&cluster.nodes[place], in: cluster.directory)
+        }
+        try memory.store(cluster)
+
+        let node = try cluster.firstRunningNode()
+        let admin = AdminClient(port: node.ports.admin, credentials: credentials)
+        let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
+        try provisioning.provision()
+        try provisioning.create(buckets)
+        let statuses = try provisioning.awaitServing(kvPort: node.ports.kv)
+        return Outcome(cluster: cluster, startedNodes: started.count, buckets: statuses)
+    }
+
+    /// The cluster that is meant: the one that runs, the one remembered, or a new one.
+    private func resolve(
+        directory: String?,
+        nodes: Int,
+        portOffset: Int?
+    ) throws -> RememberedCluster {
+        let remembered = try memory.load()
+        let wanted = directory.map { URL(filePath: $0).standardizedFileURL.path }
+        if var cluster = remembered, wanted == nil || wanted == cluster.directory {
+            for place in cluster.nodes.indices where cluster.nodes[place].process?.isRunning != true
+            {
+                guard let portOffset else { break }
+                cluster.nodes[place].ports = NodePorts(node: place, offset: portOffset)
+            }
+            return cluster
+        }
+        if let remembered, !remembered.runningNodes.isEmpty {
+            throw Refusal(
+                "This checkout's cluster runs in \(remembered.directory) already.",
+                cure: "Stop it first: cluster/stop"
+            )
+        }
+        let fresh = (0..<nodes).map { index in
+            let ports = NodePorts(node: index, offset: portOffset ?? 0)
+            return RememberedNode(index: index, ports: ports, process: nil)
+        }
+        return RememberedCluster(directory: wanted ?? checkout.defaultDirectory, nodes: fresh)
+    }
+
+    private func makeDirectory(_ path: String) throws {
+        var above = ""
+        for part in path.split(separator: "/") {
+            above += "/" + part
+            guard mkdir(above, 0o755) != 0, errno != EEXIST else { continue }
+            throw Refusal(
+                "Cannot make the directory \(above): \(systemError()).",
+                cure: "Name another one with --dir."
+            )
+        }
+        guard access(path, W_OK) == 0 else {
+            throw Refusal(
+                "Cannot write in the directory \(path): \(systemError()).",
+                cure: "Name another one with --dir."
+            )
+        }
+    }
+
+    /// Waits for the line that a server prints when it listens, and takes its ports from there.
+    private func awaitReady(_ node: inout RememberedNode, in directory: String) throws {
+        let deadline = Deadline(seconds: 60)
+        let log = node.logFile(in: directory)
+        while true {
+            if let line = try readyLine(node.readyFile(in: directory)) {
+                node.ports.kv = line.kv
+                node.ports.admin = line.admin
+                return
+            }
+            if node.process?.isRunning != true {
+                throw Refusal(
+                    "Node \(node.index) ended before it was ready. The end of its log:\n"
+                        + lastLines(of: log, count: 8),
+                    cure: "The whole log: cluster/logs \(node.index)"
+                )
+            }
+            if deadline.hasPassed {
+                throw Refusal(
+                    "Node \(node.index) is not ready after 60 seconds. The end of its log:\n"
+                        + lastLines(of: log, count: 8),
+                    cure: "It still runs; cluster/stop ends it."
+                )
+            }
+            pause(milliseconds: 5)
+        }
+    }
+
+    private struct ReadyLine: Decodable {
+        let event: String
+        let kv: Int
+        let admin: Int
+    }
+
+    private func readyLine(_ path: String) throws -> ReadyLine? {
+        guard let data = FileManager.default.contents(atPath: path),
+            let end = data.firstIndex(of: 10)
+        else { return nil }
+        guard let line = try? JSONDecoder().decode(ReadyLine.self, from: data[..<end]),
+            line.event == "ready"
+        else {
+            let text = String(decoding: data[..<end], as: UTF8.self)
+            throw Refusal("The server's first line is not what a divan-server prints: \(text)")
+        }
+        return line
+    }
+}
+
+/// The last lines of a log, each moved in a little.
+func lastLines(of path: String, count: Int) -> String {
+    let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+    let lines = text.split(separator: "\n").suffix(count)
+    return lines.isEmpty ? "    (empty)" : lines.map { "    " + $0 }.joined(separator: "\n")
+}

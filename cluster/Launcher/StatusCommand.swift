@@ -1,0 +1,104 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// `status`: what runs, for people and, as JSON, for programs.
+struct StatusCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Say what runs."
+    )
+
+    @Flag(help: "As JSON, for programs.")
+    var json = false
+
+    func run() throws {
+        let checkout = try Checkout()
+        let status = try ClusterStatus(cluster: ClusterMemory(checkout).load())
+        print(json ? try status.json : status.text)
+    }
+}
+
+/// The state of the remembered cluster, node by node.
+struct ClusterStatus: Encodable {
+    struct Node: Encodable {
+        let index: Int
+        let running: Bool
+        let pid: Int32?
+        let uptimeSeconds: Int?
+        let kv: Int
+        let admin: Int
+        let data: String
+        let log: String
+    }
+
+    struct Bucket: Encodable {
+        let name: String
+        let healthy: Bool
+        let quotaMegabytes: Int
+        let items: Int
+        let passwordless: Bool
+    }
+
+    let running: Bool
+    let directory: String?
+    let nodes: [Node]
+    /// Absent where no node runs that could say.
+    let buckets: [Bucket]?
+
+    init(cluster: RememberedCluster?) throws {
+        directory = cluster?.directory
+        running = cluster?.runningNodes.isEmpty == false
+        nodes =
+            cluster?.nodes.map { node in
+                let process = node.process.flatMap { $0.isRunning ? $0 : nil }
+                return Node(
+                    index: node.index,
+                    running: process != nil,
+                    pid: process?.pid,
+                    uptimeSeconds: process?.uptimeSeconds,
+                    kv: node.ports.kv,
+                    admin: node.ports.admin,
+                    data: node.dataDirectory(in: cluster?.directory ?? ""),
+                    log: node.logFile(in: cluster?.directory ?? "")
+                )
+            } ?? []
+        guard let node = cluster?.runningNodes.first else {
+            buckets = nil
+            return
+        }
+        let admin = AdminClient(port: node.ports.admin, credentials: Credentials())
+        buckets = try Provisioning(admin: admin, nodeCount: nodes.count).buckets().map { bucket in
+            Bucket(
+                name: bucket.name,
+                healthy: bucket.isHealthy,
+                quotaMegabytes: Int(bucket.quota.rawRAM >> 20),
+                items: bucket.basicStats?.itemCount ?? 0,
+                passwordless: bucket.passwordless ?? false
+            )
+        }
+    }
+
+    var json: String {
+        get throws {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+            return String(decoding: try encoder.encode(self), as: UTF8.self)
+        }
+    }
+
+    var text: String {
+        guard running else { return "No cluster runs. cluster/start starts one." }
+        var lines = nodes.map { node in
+            guard node.running else { return "node \(node.index)   down" }
+            let pid = node.pid.map { String($0) } ?? "-"
+            return "node \(node.index)   up \(node.uptimeSeconds ?? 0) s   "
+                + "http://127.0.0.1:\(node.admin)   couchbase://127.0.0.1:\(node.kv)   pid \(pid)"
+        }
+        lines += (buckets ?? []).map { bucket in
+            "bucket   \(bucket.name)   \(bucket.healthy ? "healthy" : "not healthy")   "
+                + "\(bucket.items) items   \(bucket.quotaMegabytes) MB"
+                + (bucket.passwordless ? "   no password needed" : "")
+        }
+        return lines.joined(separator: "\n")
+    }
+}

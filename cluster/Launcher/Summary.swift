@@ -1,0 +1,49 @@
+internal import Foundation
+
+/// What a person wants to know once the cluster runs: where it is, how to connect, how to stop it.
+struct Summary {
+    let outcome: Starter.Outcome
+    let credentials: Credentials
+    let seconds: Double
+
+    var text: String {
+        let count = outcome.cluster.nodes.count
+        let took = String(format: "%.2f s", seconds)
+        let verb = outcome.startedNodes == 0 ? "runs already" : "runs, after \(took)"
+        var lines = ["Divan \(verb): \(count) \(count == 1 ? "node" : "nodes")", ""]
+        for node in outcome.cluster.nodes {
+            let pid = node.process.map { String($0.pid) } ?? "-"
+            lines.append("  node \(node.index)     \(browse(node))   pid \(pid)")
+        }
+        lines += outcome.buckets.map(line)
+        if outcome.buckets.isEmpty {
+            lines.append("  no bucket yet: make one in the browser, or cluster/start --bucket NAME")
+        }
+        lines += ["", "  connect    \(connectionString)   \(login)"]
+        if let node = outcome.cluster.nodes.first { lines.append("  browse     \(browse(node))") }
+        lines.append("  stop       cluster/stop     (what it is doing: cluster/logs 0)")
+        return lines.joined(separator: "\n")
+    }
+
+    var connectionString: String {
+        let ports = outcome.cluster.nodes.map { "127.0.0.1:\($0.ports.kv)" }
+        return "couchbase://" + ports.joined(separator: ",")
+    }
+
+    private var login: String {
+        credentials.areDefault
+            ? "user \(credentials.user), password \(credentials.password)"
+            : "user \(credentials.user), password as in DIVAN_PASSWORD"
+    }
+
+    private func browse(_ node: RememberedNode) -> String {
+        "http://127.0.0.1:\(node.ports.admin)"
+    }
+
+    private func line(_ bucket: BucketStatus) -> String {
+        let replicas = bucket.replicaNumber == 1 ? "1 replica" : "\(bucket.replicaNumber) replicas"
+        var line = "  bucket     \(bucket.name), \(bucket.quota.rawRAM >> 20) MB, \(replicas)"
+        if bucket.passwordless == true { line += ", no password needed" }
+        return line
+    }
+}
