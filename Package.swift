@@ -21,9 +21,9 @@ let plan = """
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
-    facades    HTTPFrontend       Bytes Vocabulary Seams Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

@@ -1,5 +1,7 @@
+internal import Bytes
 internal import ClusterService
 internal import Foundation
+internal import JSON
 internal import Orchestration
 internal import Vocabulary
 
@@ -78,9 +80,10 @@ extension Routes {
         let id = String(decoding: row.key, as: UTF8.self)
         var members: [(String, JSONText)] = [("id", .string(id))]
         if withDocuments, let meta = row.meta, let value = row.value {
+            let isJSON = isJSON(value)
             let content: (String, JSONText) =
-                isJSON(value) ? ("json", .rendered(value)) : ("base64", base64(value))
-            members.append(("doc", .object([("meta", self.meta(id, meta, value)), content])))
+                isJSON ? ("json", .rendered(value)) : ("base64", base64(value))
+            members.append(("doc", .object([("meta", self.meta(id, meta, isJSON)), content])))
         }
         return .object(members)
     }
@@ -105,11 +108,11 @@ extension Routes {
         switch await call.service.dataPlane.read(key, inBucket: call.capture(0)) {
         case .found(let meta, let value):
             // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
+            let isJSON = isJSON(value)
+            let text = String(decoding: value, as: UTF8.self)
             let content: (String, JSONText) =
-                isJSON(value)
-                ? ("json", .string(String(decoding: value, as: UTF8.self)))
-                : ("base64", base64(value))
-            return .json(.object([("meta", self.meta(id, meta, value)), content, ("xattrs", [:])]))
+                isJSON ? ("json", .string(text)) : ("base64", base64(value))
+            return .json(.object([("meta", self.meta(id, meta, isJSON)), content]))
         case .notFound: return .empty(404)
         case .noBucket: return .notFound
         case .temporaryFailure: return retry("retry_needed", "The bucket is busy or warming up")
@@ -165,7 +168,7 @@ extension Routes {
         (1...Limits.keyBytesMax).contains(key.count)
     }
 
-    private static func meta(_ id: String, _ meta: DocumentMeta, _ value: [UInt8]) -> JSONText {
+    private static func meta(_ id: String, _ meta: DocumentMeta, _ isJSON: Bool) -> JSONText {
         let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
         let revision = "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"
         var members: [(String, JSONText)] = [
@@ -174,7 +177,7 @@ extension Routes {
             ("expiration", .number(meta.expiry)),
             ("flags", .number(meta.flags)),
         ]
-        if isJSON(value) { members.append(("type", "json")) }
+        if isJSON { members.append(("type", "json")) }
         return .object(members)
     }
 
@@ -183,17 +186,14 @@ extension Routes {
         return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
     }
 
-    private static func base64(_ value: [UInt8]) -> JSONText { .string(Base64.encode(value)) }
+    private static func base64(_ value: [UInt8]) -> JSONText {
+        let text = value.withUnsafeBytes { Base64.encode(ByteView($0)) }
+        return .string(String(decoding: text, as: UTF8.self))
+    }
 
     /// Whether a value may stand inside our JSON as it is.
     private static func isJSON(_ value: [UInt8]) -> Bool {
-        guard String(validating: value, as: UTF8.self) != nil else { return false }
-        do {
-            _ = try JSONSerialization.jsonObject(with: Data(value), options: .fragmentsAllowed)
-            return true
-        } catch {
-            return false
-        }
+        value.withUnsafeBytes { JSONValidator().isDocument(ByteView($0)) }
     }
 
     private static func badRequest(_ reason: String) -> Reply {

@@ -23,7 +23,7 @@ struct NodeJSON {
         var members: [(String, JSONText)] = [
             ("clusterMembership", "active"),
             ("recoveryType", "none"),
-            ("status", .string(call.service.nodeStatus.rawValue)),
+            ("status", .string(status(of: bucket).rawValue)),
             ("otpNode", .string(node.otpNode)),
             ("hostname", .string(hostname)),
             ("configuredHostname", .string(configuredHostname)),
@@ -47,6 +47,12 @@ struct NodeJSON {
         }
         if volatile { members += volatileMembers }
         return .object(members)
+    }
+
+    /// A node as such is as healthy as the worst of its buckets.
+    private func status(of bucket: BucketRecord?) -> NodeStatus {
+        guard let name = bucket?.settings.name else { return call.service.nodeStatus }
+        return call.service.status(ofBucket: name)
     }
 
     static func replication(_ rows: VBucketRows, _ settings: BucketSettings) -> Double {

@@ -2,9 +2,19 @@ internal import Orchestration
 
 /// The page, as files that are part of the program.
 extension Routes {
+    private static let script = "text/javascript; charset=utf-8"
+
     private static let assets: [String: (type: String, bytes: [UInt8])] = [
         "index.html": ("text/html; charset=utf-8", PackageResources.index_html),
         "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
+        "icon.svg": ("image/svg+xml", PackageResources.icon_svg),
+        "api.js": (script, PackageResources.api_js),
+        "app.js": (script, PackageResources.app_js),
+        "buckets.js": (script, PackageResources.buckets_js),
+        "documents.js": (script, PackageResources.documents_js),
+        "dom.js": (script, PackageResources.dom_js),
+        "log.js": (script, PackageResources.log_js),
+        "overview.js": (script, PackageResources.overview_js),
     ]
 
     static let console: [Route] = [

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Orchestration
 
 /// A request as the routes see it: no socket, no framework.
@@ -54,7 +55,7 @@ struct AdminRequest: Sendable {
         guard let header = headers["authorization"] else { return nil }
         let parts = header.split(separator: " ")
         guard parts.count == 2, parts[0].lowercased() == "basic",
-            let bytes = Base64.decode(parts[1])
+            let bytes = Array(parts[1].utf8).withUnsafeBytes({ Base64.decode(ByteView($0)) })
         else { return nil }
         let text = String(decoding: bytes, as: UTF8.self)
         guard let colon = text.firstIndex(of: ":") else { return nil }
