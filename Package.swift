@@ -22,7 +22,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 

@@ -125,9 +125,11 @@ package final class Node: Sendable {
         }
     }
 
+    /// Ends streams and administration, so that the admin interface can be stopped.
+    package func beginStop() { cluster.stop() }
+
     /// Persists everything and closes the files. Call it once no client is connected.
     package func stop() async {
-        cluster.stop()
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
         }
