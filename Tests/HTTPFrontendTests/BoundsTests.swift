@@ -21,17 +21,35 @@ import Testing
         }
     }
 
+    @Test func anotherSitesPageIsRefusedEvenWhileAnybodyMayDoAnything() async throws {
+        try await Site.with(provisioned: false) { site in
+            let form = "username=eve&password=secret"
+            let reply = try await site.ask(
+                "POST /clusterInit",
+                .none,
+                headers: ["Origin: http://evil.example"],
+                form: form
+            )
+            #expect(reply.status == 403)
+            #expect(!site.service.state.isProvisioned)
+            let own = ["Origin: http://127.0.0.1:\(site.server.port)"]
+            let same = try await site.ask("POST /clusterInit", .none, headers: own, form: form)
+            #expect(same.status == 200)
+        }
+    }
+
     @Test func aStrangersBodyIsNotEvenTakenIn() async throws {
         try await Site.with { site in
             let port = site.server.port
-            let status = try await apart {
+            let (status, isOver) = try await apart {
                 let client = try RawClient(port: port)
                 try client.send(
                     "POST /pools/default/buckets HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
                 )
-                return try client.response().status
+                return (try client.response().status, client.isClosed())
             }
             #expect(status == 401)
+            #expect(isOver)
         }
     }
 
