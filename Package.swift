@@ -152,6 +152,14 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    (
+        "HTTPFrontendTests",
+        [
+            "HTTPFrontend", "ClusterService", "Orchestration", "LinuxPlatform", "Seams",
+            "Vocabulary",
+            "Bytes",
+        ]
+    ),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
 ]
