@@ -22,6 +22,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 
@@ -37,7 +38,7 @@ let admits: [Substring: Set<Substring>] = [
     "facades": [
         "words", "codecs", "machines", "adapters", "platforms", "assembly", "facades", "packages",
     ],
-    "programs": ["words", "codecs", "platforms", "assembly", "facades", "packages"],
+    "programs": ["words", "codecs", "adapters", "platforms", "assembly", "facades", "packages"],
 ]
 
 /// The programs that live outside Sources, where an operator looks for them.
