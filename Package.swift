@@ -23,6 +23,8 @@ let plan = """
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 
@@ -39,7 +41,7 @@ let admits: [Substring: Set<Substring>] = [
         "words", "codecs", "machines", "adapters", "platforms", "services", "assembly", "facades",
         "packages",
     ],
-    "programs": ["words", "codecs", "platforms", "assembly", "facades", "packages"],
+    "programs": ["words", "codecs", "adapters", "platforms", "assembly", "facades", "packages"],
 ]
 
 /// The programs that live outside Sources, where an operator looks for them.
