@@ -150,7 +150,18 @@ let tests: [(name: String, uses: [String])] = [
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
+    ("DataServiceTests", ["TestWorld", "DataService", "Engine", "Bytes", "Vocabulary", "Seams"]),
 ]
+
+// A data service without sockets, for tests and for the fuzzer.
+targets.append(
+    .target(
+        name: "TestWorld",
+        dependencies: ["Bytes", "Vocabulary", "Seams", "Engine", "DataService", "LinuxPlatform"],
+        path: "Tests/TestWorld",
+        swiftSettings: settings
+    )
+)
 
 targets += tests.map { test in
     .testTarget(
