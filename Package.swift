@@ -62,12 +62,22 @@ let packages: [Substring: (url: String, from: Version)] = [
     "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 
-let settings: [SwiftSetting] = [
+var settings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
 ]
+
+/// Builds under a sanitizer (`address`, `thread`: Tests/sanitize) and for the fuzzer (`fuzz`:
+/// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
+/// threads; where a sanitizer watches memory, every block comes from malloc.
+let lane = Context.environment["DIVAN_LANE"]
+let laneTests: Set<String> = [
+    "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests", "DataServiceTests",
+    "LinuxPlatformTests",
+]
+if let lane, lane != "thread" { settings.append(.define("DIVAN_MALLOC")) }
 
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
@@ -76,6 +86,7 @@ var targets: [Target] = []
 
 for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
     let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
+    if lane != nil, ["assembly", "facades", "programs"].contains(floor) { continue }
     var dependencies: [Target.Dependency] = []
     for use in uses {
         let parts = use.split(separator: "/")
@@ -163,7 +174,22 @@ targets.append(
     )
 )
 
-targets += tests.map { test in
+if lane == "fuzz" {
+    targets.append(
+        .executableTarget(
+            name: "divan-fuzz",
+            dependencies: [
+                "TestWorld", "DataService", "Persistence", "Credentials", "JSON", "Wire", "Engine",
+                "Seams", "Vocabulary", "Bytes",
+            ],
+            path: "Fuzzing",
+            exclude: ["README.md", "run", "Seeds"],
+            swiftSettings: settings
+        )
+    )
+}
+
+targets += tests.filter { lane == nil || lane != "fuzz" && laneTests.contains($0.name) }.map { test in
     .testTarget(
         name: test.name,
         dependencies: test.uses.map { .target(name: $0) },

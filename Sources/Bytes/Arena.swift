@@ -56,9 +56,20 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         flag.deallocate()
     }
 
+    /// Blocks all come from the system, in builds where a sanitizer watches their ends.
+    private static var isPassedOver: Bool {
+        #if DIVAN_MALLOC
+            true
+        #else
+            false
+        #endif
+    }
+
     /// A block of at least `bytes`, with undefined content.
     package func allocate(_ bytes: Int) -> UnsafeMutableRawPointer {
-        guard bytes <= SizeClass.bytesMax else { return Memory.allocate(bytes) }
+        guard bytes <= SizeClass.bytesMax, !Arena.isPassedOver else {
+            return Memory.allocate(bytes)
+        }
         let index = SizeClass.index(of: bytes)
         lock.acquire()
         if roomy[index] == nil {
@@ -91,7 +102,7 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
 
     /// Frees a block of `bytes`, as asked for, to whichever arena it came from.
     package static func free(_ block: UnsafeMutableRawPointer, _ bytes: Int) {
-        guard bytes <= SizeClass.bytesMax else { return Memory.free(block) }
+        guard bytes <= SizeClass.bytesMax, !Arena.isPassedOver else { return Memory.free(block) }
         let front = UInt(bitPattern: block) & ~UInt(ChunkPool.chunkBytes - 1)
         guard let chunk = Chunk(bitPattern: front) else {
             preconditionFailure("a block lies in a chunk")
