@@ -21,6 +21,7 @@ let plan = """
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
@@ -35,7 +36,8 @@ let admits: [Substring: Set<Substring>] = [
     "services": ["words", "codecs", "machines", "adapters"],  // Never a platform.
     "assembly": ["words", "codecs", "machines", "adapters", "services"],
     "facades": [
-        "words", "codecs", "machines", "adapters", "platforms", "assembly", "facades", "packages",
+        "words", "codecs", "machines", "adapters", "platforms", "services", "assembly", "facades",
+        "packages",
     ],
     "programs": ["words", "codecs", "platforms", "assembly", "facades", "packages"],
 ]
@@ -57,8 +59,10 @@ let packages: [Substring: (url: String, from: Version)] = [
     "hummingbird": ("https://github.com/hummingbird-project/hummingbird", "2.28.1"),
     "swift-argument-parser": ("https://github.com/apple/swift-argument-parser", "1.8.2"),
     "swift-crypto": ("https://github.com/apple/swift-crypto", "4.5.2"),
+    "swift-http-types": ("https://github.com/apple/swift-http-types", "1.8.0"),
     "swift-log": ("https://github.com/apple/swift-log", "1.16.2"),
     "swift-nio": ("https://github.com/apple/swift-nio", "2.101.2"),
+    "swift-nio-extras": ("https://github.com/apple/swift-nio-extras", "1.35.2"),
     "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 

@@ -7,6 +7,8 @@ package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible 
         case damaged
         /// The disk did not take it, or did not give it back.
         case disk
+        /// The node is stopping and takes nothing new.
+        case stopping
     }
 
     package let code: Code

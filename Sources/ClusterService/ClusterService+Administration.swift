@@ -135,16 +135,20 @@ extension ClusterService {
     /// Random hexadecimal digits for sessions and tokens, two for each byte.
     package func token(bytes: Int) -> String { environment.entropy.hex(bytes) }
 
+    /// As healthy as the worst of its buckets.
     package var nodeStatus: NodeStatus {
-        var status = NodeStatus.healthy
-        for bucket in state.buckets {
-            switch dataPlane.status(ofBucket: bucket.settings.name) {
-            case .ready: continue
-            case .warmingUp: status = .warmup
-            case .failed, nil: return .unhealthy
-            }
+        let statuses = state.buckets.map { status(ofBucket: $0.settings.name) }
+        if statuses.contains(.unhealthy) { return .unhealthy }
+        return statuses.contains(.warmup) ? .warmup : .healthy
+    }
+
+    /// How this node serves one bucket.
+    package func status(ofBucket name: String) -> NodeStatus {
+        switch dataPlane.status(ofBucket: name) {
+        case .ready: .healthy
+        case .warmingUp: .warmup
+        case .failed, nil: .unhealthy
         }
-        return status
     }
 
     package var adminPort: UInt16 { state.node(number: thisNode)?.ports.admin ?? 0 }

@@ -33,6 +33,7 @@ package final class ClusterService: Sendable {
     struct Core {
         var state: ClusterState
         var isServing = false
+        var isStopped = false
         var startedNanoseconds: UInt64 = 0
         var watch = ChangeWatch()
     }
@@ -111,7 +112,12 @@ package final class ClusterService: Sendable {
     package func start(host: String, ports: NodePorts) async throws(ClusterError) {
         let known = state.node(number: thisNode)
         let uuid = known?.uuid ?? environment.entropy.hex(16)
-        let node = NodeRecord(number: thisNode, uuid: uuid, host: host, ports: ports)
+        let node = NodeRecord(
+            number: thisNode,
+            uuid: uuid,
+            host: Self.reachable(host),
+            ports: ports
+        )
         if node != known {
             _ = try await propose(.setNode(node))
         } else {
@@ -128,15 +134,26 @@ package final class ClusterService: Sendable {
         tell(.info, .node, "Node \(node.otpNode) serves.")
     }
 
-    /// Ends every stream and the control lane.
+    /// Who listens on every address is known by the one a client used, as on loopback.
+    private static func reachable(_ host: String) -> String {
+        switch host {
+        case "0.0.0.0": "127.0.0.1"
+        case "::": "::1"
+        default: host
+        }
+    }
+
+    /// Ends every stream and the control lane; once is enough, twice does no harm.
     ///
     /// The data plane is stopped by whoever made it.
     package func stop() {
-        let waiters = core.withLock { core in
+        let (waiters, isFirst) = core.withLock { core in
+            defer { core.isStopped = true }
             core.isServing = false
-            return core.watch.change()
+            return (core.watch.change(), !core.isStopped)
         }
         for waiter in waiters { waiter.resume() }
+        guard isFirst else { return }
         sampler.stop()
         lane.stop()
     }
@@ -153,6 +170,9 @@ package final class ClusterService: Sendable {
 
     /// Has a command applied, kept and carried out.
     package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
+        guard !core.withLock({ $0.isStopped }) else {
+            throw ClusterError(code: .stopping, description: "the node is stopping")
+        }
         let result: Result<Outcome, ClusterError> = await withCheckedContinuation { waiter in
             lane.post { waiter.resume(returning: self.commit(command)) }
         }

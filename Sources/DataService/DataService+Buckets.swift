@@ -239,6 +239,7 @@ extension DataService {
             )
         }
         do {
+            try bucket.disk?.saveHeat(of: bucket.engine)
             try bucket.disk?.store.closeCleanly()
         } catch {
             environment.trace.error("storage", error.description)

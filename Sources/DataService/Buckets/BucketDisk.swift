@@ -71,6 +71,7 @@ final class BucketDisk: Sendable {
     func stop() {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }
+        warmup.stop()
     }
 
     /// Compacts all lanes as far as that goes, in the background.
@@ -91,5 +92,19 @@ final class BucketDisk: Sendable {
             data += UInt64(Double(statistics.fileBytes) * (1 - statistics.fragmentation))
         }
         return (used, data)
+    }
+
+    /// Keeps which documents were in use, for the next warmup.
+    func saveHeat(of engine: Bucket) throws(StorageError) {
+        for lane in store.lanes {
+            var heat: [(vBucket: VBucketID, bytes: [UInt8])] = []
+            for vBucket in engine.all {
+                let (id, found) = vBucket.withCore { core in
+                    lane.owns(core.id) ? (core.id, core.heat()) : (core.id, nil)
+                }
+                if let found, !found.isEmpty { heat.append((id, found.bytes)) }
+            }
+            if !heat.isEmpty { try lane.saveHeat(heat) }
+        }
     }
 }

@@ -17,7 +17,7 @@ final class Warmup: Sendable {
         var wanted: [Int: [VBucketID]] = [:]
         var failure: String?
         var lanesLeft = 0
-        var loaded: UInt64 = 0
+        var isStopped = false
     }
 
     private let engine: Bucket
@@ -91,16 +91,37 @@ final class Warmup: Sendable {
     // MARK: On a reader lane
 
     private func step(_ lane: LaneStore, _ position: ScanPosition, _ worker: DataLanes.Worker) {
-        do {
+        guard !isStopped else { return }
+        do throws(StorageError) {
             let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
             for vBucket in Set(wanted).sorted() { try loadAlone(vBucket, lane, worker.context) }
             let next = try scan(lane, position, worker.context)
-            guard let next else { return endAll([lane.number]) }
+            guard let next else {
+                endAll([lane.number])
+                return startValues(lane, worker)
+            }
             worker.lane.post { [self] in step(lane, next, worker) }
         } catch {
             fail(lane, error)
         }
     }
+
+    /// Values come last, once every key of the lane is known.
+    private func startValues(_ lane: LaneStore, _ worker: DataLanes.Worker) {
+        let values = ValueWarmup(
+            engine: engine,
+            lane: lane,
+            worker: worker,
+            environment: environment,
+            isStopped: { [weak self] in self?.isStopped ?? true }
+        )
+        values.start()
+    }
+
+    /// The bucket goes: nothing more is loaded.
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    private var isStopped: Bool { state.withLock { $0.isStopped } }
 
     private func scan(
         _ lane: LaneStore,

@@ -1,0 +1,49 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+
+/// What has to be looked after now and then: tables to free, idle connections to close, documents
+/// whose time has come.
+///
+/// One timer for all buckets, on the nonIO lane: a hundred idle buckets wake nobody more than one.
+final class Housekeeper: Sendable {
+    private struct State {
+        var isStopped = false
+        var round: UInt64 = 0
+    }
+
+    private let service: DataService
+    private let state = Guarded(State())
+
+    private static let roundNanoseconds: UInt64 = 1_000_000_000
+    /// Rounds between looks for idle file connections.
+    private static let closeIdleRounds: UInt64 = 10
+
+    init(service: DataService) {
+        self.service = service
+    }
+
+    func start() { post() }
+
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    private func post() {
+        service.lanes.nonIO.lane.post(after: Housekeeper.roundNanoseconds) { [weak self] in
+            self?.work()
+        }
+    }
+
+    private func work() {
+        let round: UInt64? = state.withLock { state in
+            state.round += 1
+            return state.isStopped ? nil : state.round
+        }
+        guard let round else { return }
+        service.reclaimer.collect()
+        for bucket in service.buckets {
+            if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.store.closeIdle() }
+        }
+        post()
+    }
+}

@@ -1,0 +1,112 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// The last pass of warmup: values of one lane, those that were in use first, until memory is full
+/// to the low watermark.
+///
+/// Works in slices on a reader lane, between background fetches. It is a courtesy: whatever it
+/// leaves on disk is fetched when it is asked for.
+final class ValueWarmup: Sendable {
+    private enum Pass {
+        /// The documents of a class of heat.
+        case heat(Int)
+        /// All that is left.
+        case rest
+    }
+
+    private let engine: Bucket
+    private let lane: LaneStore
+    private let worker: DataLanes.Worker
+    private let environment: Environment
+    private let isStopped: @Sendable () -> Bool
+
+    private static let sliceBytes = 4 << 20
+
+    init(
+        engine: Bucket,
+        lane: LaneStore,
+        worker: DataLanes.Worker,
+        environment: Environment,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        self.engine = engine
+        self.lane = lane
+        self.worker = worker
+        self.environment = environment
+        self.isStopped = isStopped
+    }
+
+    func start() {
+        worker.lane.post { [self] in
+            let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
+                .filter { lane.owns($0) }
+            work(.heat(0), mine[...], after: .zero)
+        }
+    }
+
+    // MARK: On a reader lane
+
+    private func work(_ pass: Pass, _ vBuckets: ArraySlice<VBucketID>, after: Seqno) {
+        guard !isStopped(), engine.account.bytes < engine.account.lowWatermark else { return }
+        guard let id = vBuckets.first else { return }
+        do throws(StorageError) {
+            let next = try load(pass, id, after)
+            worker.lane.post { [self] in
+                if let next {
+                    work(pass, vBuckets, after: next)
+                } else {
+                    advance(pass, vBuckets.dropFirst())
+                }
+            }
+        } catch {
+            // The documents are asked for one by one then, and each gets its own answer.
+            environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
+        }
+    }
+
+    private func advance(_ pass: Pass, _ rest: ArraySlice<VBucketID>) {
+        if !rest.isEmpty { return work(pass, rest, after: .zero) }
+        let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
+            .filter { lane.owns($0) }
+        switch pass {
+        case .heat(let index) where index < 2: work(.heat(index + 1), mine[...], after: .zero)
+        case .heat: work(.rest, mine[...], after: .zero)
+        case .rest: break
+        }
+    }
+
+    /// Loads a slice of one vBucket; returns where to go on in it.
+    private func load(
+        _ pass: Pass,
+        _ id: VBucketID,
+        _ after: Seqno
+    ) throws(StorageError) -> Seqno? {
+        guard let vBucket = engine[id.number] else { return nil }
+        var wanted: Set<Seqno>?
+        if case .heat(let index) = pass {
+            guard let bytes = try lane.loadHeat(id),
+                let heat = bytes.withUnsafeBytes({ Heat(ByteView($0)) }),
+                !heat.classes[index].isEmpty
+            else { return nil }
+            wanted = Set(heat.classes[index])
+        }
+        let turn = worker.context.turn(environment.time.wallNanoseconds())
+        let last = vBucket.withCore { $0.persistedSeqno }
+        return try lane.scanDocuments(
+            id,
+            after: after,
+            through: last,
+            bytesMax: ValueWarmup.sliceBytes
+        ) { meta, key, value in
+            if wanted?.contains(meta.seqno) == false || meta.isDeleted { return true }
+            let hash = engine.hash(key)
+            vBucket.withCore { core in
+                _ = core.install(value, of: meta.seqno, key: key, hash: hash, turn)
+            }
+            return engine.account.bytes < engine.account.lowWatermark
+        }
+    }
+}

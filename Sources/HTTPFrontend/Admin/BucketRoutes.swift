@@ -1,0 +1,136 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// Buckets: shown, made, changed, flushed, deleted.
+extension Routes {
+    static let buckets: [Route] = [
+        Route(.get, "/pools/default/buckets", .discovery, needsCluster: true) { call in
+            .json(.array(call.visibleBuckets.map { BucketJSON(call, $0).json() }))
+        },
+        Route(.get, "/pools/default/buckets/*", .bucket("settings!read"), needsCluster: true) {
+            call in
+            call.bucket.map { .json(BucketJSON(call, $0).json()) } ?? .notFound
+        },
+        Route(
+            .post,
+            "/pools/default/buckets",
+            .administrator("cluster.buckets!create"),
+            needsCluster: true,
+            createBucket
+        ),
+        Route(
+            .post,
+            "/pools/default/buckets/*",
+            .administrator("cluster.bucket[.].settings!write"),
+            needsCluster: true,
+            changeBucket
+        ),
+        Route(
+            .delete,
+            "/pools/default/buckets/*",
+            .administrator("cluster.bucket[.]!delete"),
+            needsCluster: true
+        ) { call in
+            let outcome = await call.service.deleteBucket(call.capture(0))
+            if case .unknown = outcome {
+                return .text("The bucket to be deleted was not found.\r\n", status: 404)
+            }
+            return reply(outcome)
+        },
+        Route(
+            .post,
+            "/pools/default/buckets/*/controller/doFlush",
+            .administrator("cluster.bucket[.]!flush"),
+            needsCluster: true
+        ) { call in reply(call.service.flushBucket(call.capture(0))) },
+        Route(
+            .post,
+            "/pools/default/buckets/*/controller/compactBucket",
+            .administrator("cluster.bucket[.]!compact"),
+            needsCluster: true,
+            compact
+        ),
+        Route(
+            .post,
+            "/pools/default/buckets/*/controller/compactDatabases",
+            .administrator("cluster.bucket[.]!compact"),
+            needsCluster: true,
+            compact
+        ),
+        Route(
+            .get,
+            "/pools/default/buckets/*/nodes",
+            .administrator("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) { call in call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound },
+    ]
+
+    @Sendable private static func createBucket(_ call: Call) async -> Reply {
+        if call.isValidationOnly { return validation(call, of: nil) }
+        let outcome = await call.service.createBucket(call.request.form)
+        guard case .done = outcome else { return reply(outcome) }
+        var reply = Reply.empty(202)
+        let name = call.request.form["name"] ?? ""
+        reply.headers = [("Location", "/pools/default/buckets/\(ConfigurationJSON.path(name))")]
+        return reply
+    }
+
+    @Sendable private static func changeBucket(_ call: Call) async -> Reply {
+        if call.isValidationOnly { return validation(call, of: call.capture(0)) }
+        return reply(await call.service.changeBucket(call.capture(0), call.request.form))
+    }
+
+    @Sendable private static func compact(_ call: Call) async -> Reply {
+        guard let bucket = call.bucket else { return .notFound }
+        call.service.dataPlane.compact(bucket: bucket.settings.name)
+        return .done
+    }
+
+    private static func validation(_ call: Call, of name: String?) -> Reply {
+        guard
+            let (errors, summaries) = call.service.judgeBucket(call.request.form, changing: name)
+        else { return .notFound }
+        let more: [(String, JSONText)] = [("summaries", summaries.json)]
+        if !errors.isEmpty { return .refused(errors, and: more) }
+        return .json(.object([("errors", [:])] + more))
+    }
+
+    private static func reply(_ outcome: BucketOutcome) -> Reply {
+        switch outcome {
+        case .done: .done
+        case .refused(let errors, let summaries):
+            .refused(errors, and: [("summaries", summaries.json)])
+        case .tooMany(let most):
+            .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
+        case .unknown: .notFound
+        case .flushDisabled:
+            // Clients tell this case from others by these words.
+            .json(["_": "Flush is disabled for the bucket"], status: 400)
+        case .failed(let text): .failed(text)
+        }
+    }
+
+    private static func servers(of bucket: BucketRecord, _ call: Call) -> JSONText {
+        let path = "/pools/default/buckets/\(ConfigurationJSON.path(bucket.settings.name))/nodes"
+        let holders = bucket.servers.compactMap { call.state.node(number: $0) }
+        return [
+            "servers": .array(
+                holders.map { node in
+                    let name = NodeJSON(call, node).hostname
+                    let segment = URLCoding.encode(name.utf8)
+                    return [
+                        "hostname": .string(name),
+                        "uri": .string("\(path)/\(segment)"),
+                        "stats": ["uri": .string("\(path)/\(segment)/stats")],
+                    ]
+                }
+            )
+        ]
+    }
+}
+
+extension Call {
+    /// The sender wants to know what would happen, not that it happens.
+    fileprivate var isValidationOnly: Bool { request.query["just_validate"] == "1" }
+}

@@ -1,0 +1,58 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// The configurations that clients without the data port live by: where services and vBuckets are.
+extension Routes {
+    static let configurations: [Route] = [
+        Route(.get, "/pools/default/nodeServices", .discovery) { call in
+            .rendered(nodeServices(call))
+        },
+        Route(.get, "/pools/default/nodeServicesStreaming", .discovery) { call in
+            .stream(call) { nodeServices($0) }
+        },
+        Route(.get, "/pools/default/b/*", .bucket("settings!read"), needsCluster: true) { call in
+            call.bucket.map { .rendered(terse($0, call)) } ?? bucketNotFound
+        },
+        Route(.get, "/pools/default/bs/*", .bucket("settings!read"), needsCluster: true) { call in
+            call.bucket == nil ? bucketNotFound : stream(call, terse)
+        },
+        Route(
+            .get,
+            "/pools/default/bucketsStreaming/*",
+            .bucket("settings!read"),
+            needsCluster: true
+        ) { call in
+            stream(call) { bucket, call in BucketJSON(call, bucket).json(volatile: false).bytes }
+        },
+    ]
+
+    private static var bucketNotFound: Reply { .json("Bucket not found", status: 404) }
+
+    private static func nodeServices(_ call: Call) -> [UInt8] {
+        ConfigurationJSON.global(call.state, on: call.service.thisNode, host: call.naming)
+    }
+
+    private static func terse(_ bucket: BucketRecord, _ call: Call) -> [UInt8] {
+        ConfigurationJSON.bucket(
+            bucket,
+            of: call.state,
+            on: call.service.thisNode,
+            host: call.naming
+        )
+    }
+
+    /// Streams a bucket until it vanishes, another takes its name, or it may no longer be seen.
+    private static func stream(
+        _ call: Call,
+        _ render: @escaping @Sendable (BucketRecord, Call) -> [UInt8]
+    ) -> Reply {
+        guard let uuid = call.bucket?.settings.uuid else { return .notFound }
+        return .stream(call) { call in
+            guard let bucket = call.bucket, bucket.settings.uuid == uuid,
+                Authentication.isVisible(bucket.settings.name, to: call.identity, call.state)
+            else { return nil }
+            return render(bucket, call)
+        }
+    }
+}

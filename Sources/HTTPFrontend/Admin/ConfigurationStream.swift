@@ -1,0 +1,75 @@
+internal import ClusterService
+internal import Orchestration
+
+extension Reply {
+    /// Sends JSON again and again, whenever it changed, until there is none any more.
+    ///
+    /// - Parameters:
+    ///   - call: The request; `?heartbeat=SECONDS` also asks for bare separators.
+    ///   - render: The JSON of now; nil ends the stream.
+    /// - Returns: The reply, which lasts as long as both sides want.
+    static func stream(_ call: Call, _ render: @escaping @Sendable (Call) -> [UInt8]?) -> Reply {
+        let stream = ConfigurationStream(call: call, render: render)
+        return Reply(
+            status: 200,
+            contentType: "application/json; charset=utf-8",
+            body: .stream { send in try await stream.run(send) }
+        )
+    }
+}
+
+/// One client's stream of configurations, each followed by four newlines.
+///
+/// - At most ten a second: a rebalance changes a thousand vBuckets one by one.
+/// - Nothing queues up for a slow client: what is sent next is what is true then.
+private struct ConfigurationStream {
+    private static let separator = Array("\n\n\n\n".utf8)
+    /// What nobody tells us of, a bucket's warmup for one, is seen by looking this often.
+    private static let recheckNanoseconds: UInt64 = 5_000_000_000
+    private static let pause = Duration.milliseconds(100)
+
+    let call: Call
+    let render: @Sendable (Call) -> [UInt8]?
+
+    func run(_ send: Reply.Send) async throws {
+        let service = call.service
+        let heartbeat = call.request.query["heartbeat"].flatMap(FormParameters.number)
+            .map { min(max($0, 1), 3_600) * 1_000 }
+        var shown: [UInt8] = []
+        var sentMilliseconds: UInt64 = 0
+        while service.isServing, !Task.isCancelled {
+            let seen = service.changes
+            guard let json = render(call.refreshed) else { return }
+            let now = service.wallMilliseconds
+            if json != shown {
+                try await send(json + Self.separator)
+                shown = json
+                sentMilliseconds = now
+            } else if let heartbeat, now >= sentMilliseconds + heartbeat {
+                try await send(Self.separator)
+                sentMilliseconds = now
+            }
+            let patience = heartbeat.map { min($0 * 1_000_000, Self.recheckNanoseconds) }
+            let changes = await service.waitForChange(
+                after: seen,
+                nanoseconds: patience ?? Self.recheckNanoseconds
+            )
+            if changes != seen { try await Task.sleep(for: Self.pause) }
+        }
+    }
+}
+
+extension Call {
+    /// The same request, asked of the cluster as it is now.
+    fileprivate var refreshed: Call {
+        Call(
+            request: request,
+            state: service.state,
+            identity: identity,
+            captures: captures,
+            service: service,
+            sessions: sessions,
+            machine: machine
+        )
+    }
+}

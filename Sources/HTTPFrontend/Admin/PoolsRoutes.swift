@@ -1,0 +1,154 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// What every client asks first.
+extension Routes {
+    static let pools: [Route] = [
+        Route(.get, "/pools", .discovery) { .json(discovery($0)) },
+        Route(.get, "/pools/default", .discovery, needsCluster: true) {
+            .json(PoolJSON($0).json())
+        },
+        Route(.get, "/pools/nodes", .discovery, needsCluster: true) { .json(PoolJSON($0).json()) },
+        Route(.get, "/poolsStreaming/default", .discovery, needsCluster: true) { call in
+            .stream(call) { call in PoolJSON(call).json(volatile: false).bytes }
+        },
+        Route(
+            .get,
+            "/pools/default/terseClusterInfo",
+            .administrator("cluster.pools!read"),
+            needsCluster: true
+        ) { call in
+            .json([
+                "clusterUUID": .string(call.state.uuid ?? ""),
+                "orchestrator": .string(call.state.nodes.first?.otpNode ?? ""),
+                "isBalanced": true,
+                "clusterCompatVersion": "7.6",
+            ])
+        },
+        Route(.get, "/versions", .administrator("cluster.pools!read")) { _ in .json(versions) },
+        Route(.get, "/whoami", .discovery) { .json(whoami($0)) },
+        Route(.post, "/pools/default/checkPermissions", .discovery, checkPermissions),
+        Route(.get, "/pools/default/tasks", .administrator("cluster.tasks!read")) { tasks($0) },
+        Route(
+            .get,
+            "/pools/default/rebalanceProgress",
+            .administrator("cluster.tasks!read"),
+            needsCluster: true
+        ) { _ in .json(["status": "none"]) },
+    ]
+
+    private static func discovery(_ call: Call) -> JSONText {
+        let uuid = call.state.uuid
+        let isProvisioned = call.state.isProvisioned
+        let pool: JSONText = [
+            "name": "default",
+            "uri": .string("/pools/default?uuid=\(uuid ?? "")"),
+            "streamingUri": .string("/poolsStreaming/default?uuid=\(uuid ?? "")"),
+        ]
+        return [
+            "isAdminCreds": .bool(call.identity.isAdministrator),
+            "isROAdminCreds": false,
+            "isEnterprise": true,
+            "configProfile": "default",
+            "allowedServices": ["kv"],
+            "isDeveloperPreview": false,
+            "packageVariant": "divan",
+            // Clients tell a node without a cluster by these being arrays.
+            "pools": isProvisioned ? [pool] : [],
+            "settings": isProvisioned ? [:] : [],
+            "uuid": uuid.map(JSONText.string) ?? [],
+            "prod": "server",
+            "prodName": "Couchbase Server",
+            "implementationVersion": .string(Release.couchbaseVersion),
+            "componentsVersion": ["divan": .string(Release.version)],
+            "divanVersion": .string(Release.version),
+        ]
+    }
+
+    private static var versions: JSONText {
+        [
+            "implementationVersion": .string(Release.couchbaseVersion),
+            "componentsVersion": ["divan": .string(Release.version)],
+            "divanVersion": .string(Release.version),
+        ]
+    }
+
+    private static func whoami(_ call: Call) -> JSONText {
+        switch call.identity {
+        case .administrator(let name):
+            ["id": .string(name), "domain": "admin", "roles": [["role": "admin"]]]
+        case .unprovisioned:
+            ["id": "", "domain": "wrong_token", "roles": [["role": "admin"]]]
+        case .bucket(let name):
+            [
+                "id": .string(name), "domain": "bucket",
+                "roles": [["role": "bucket_full_access", "bucket_name": .string(name)]],
+            ]
+        case .anonymous:
+            ["id": "", "domain": "anonymous", "roles": []]
+        }
+    }
+
+    // MARK: Permissions
+
+    /// `cluster.bucket[b].data.docs!read,cluster!admin` -> each with whether it is granted.
+    @Sendable private static func checkPermissions(_ call: Call) async -> Reply {
+        let body = String(decoding: call.request.body, as: UTF8.self)
+        let permissions = body.split(separator: ",").map { $0.filter { !$0.isWhitespace } }
+        guard !permissions.isEmpty, permissions.allSatisfy(isWellFormed) else {
+            return .json("Malformed permissions.", status: 400)
+        }
+        var seen: Set<String> = []
+        return .json(
+            .object(
+                permissions.filter { seen.insert($0).inserted }
+                    .map { ($0, .bool(isGranted($0, to: call))) }
+            )
+        )
+    }
+
+    private static func isWellFormed(_ permission: String) -> Bool {
+        permission.wholeMatch(of: /cluster(\.[A-Za-z0-9_\-]+(\[[^\[\]]*\])?)*![a-z_]+/) != nil
+    }
+
+    /// A password-less bucket's documents are everybody's, nothing else is.
+    private static func isGranted(_ permission: String, to call: Call) -> Bool {
+        if call.identity.isAdministrator { return true }
+        guard let found = permission.firstMatch(of: /^cluster\.bucket\[([^\]]*)\]\.data[.!]/) else {
+            return false
+        }
+        return Authentication.isVisible(String(found.1), to: call.identity, call.state)
+    }
+
+    // MARK: Tasks
+
+    private static func tasks(_ call: Call) -> Reply {
+        var tasks: [JSONText] = [
+            [
+                "statusId": .string(call.state.uuid ?? ""),
+                "type": "rebalance",
+                "subtype": "rebalance",
+                "status": "notRunning",
+                "statusIsStale": false,
+                "masterRequestTimedOut": false,
+            ]
+        ]
+        for bucket in call.state.buckets {
+            let name = bucket.settings.name
+            guard case .warmingUp(let progress) = call.service.dataPlane.status(ofBucket: name)
+            else { continue }
+            tasks.append([
+                "type": "warming_up",
+                "recommendedRefreshPeriod": .double(2),
+                "status": "running",
+                "bucket": .string(name),
+                "node": .string(call.state.nodes.first?.otpNode ?? ""),
+                "progress": .double(100 * progress),
+            ])
+        }
+        // Only tasks that were started by a request have an identifier, and there are none yet.
+        if call.request.query["taskId"] != nil { return .notFound }
+        return .json(.array(tasks))
+    }
+}

@@ -1,0 +1,94 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// One thing a client may ask for: where, how, who, and what answers.
+struct Route: Sendable {
+    typealias Handler = @Sendable (Call) async -> Reply
+
+    enum Segment: Sendable {
+        case literal([UInt8])
+        /// Any one segment; the handler finds it among the captures.
+        case any
+        /// All the rest, at least one segment.
+        case rest
+    }
+
+    let method: AdminRequest.Method
+    let path: [Segment]
+    let access: Access
+    /// Answers 404 as long as there is no cluster.
+    let needsCluster: Bool
+    let handler: Handler
+
+    /// - Parameters:
+    ///   - method: What is asked for.
+    ///   - path: Segments between slashes; `*` stands for any one, a final `**` for all the rest.
+    ///   - access: Whom it serves.
+    ///   - needsCluster: Whether it means nothing before provisioning.
+    ///   - handler: What answers.
+    init(
+        _ method: AdminRequest.Method,
+        _ path: String,
+        _ access: Access,
+        needsCluster: Bool = false,
+        _ handler: @escaping Handler
+    ) {
+        self.method = method
+        self.path = path.split(separator: "/").map { segment in
+            switch segment {
+            case "*": .any
+            case "**": .rest
+            default: .literal(Array(segment.utf8))
+            }
+        }
+        self.access = access
+        self.needsCluster = needsCluster
+        self.handler = handler
+    }
+
+    /// What `*` and `**` stand for in these segments; nil where the path is another.
+    func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
+        var captures: [[UInt8]] = []
+        for (place, segment) in path.enumerated() {
+            guard place < segments.count else { return nil }
+            switch segment {
+            case .literal(let bytes):
+                guard segments[place] == bytes else { return nil }
+            case .any:
+                captures.append(segments[place])
+            case .rest:
+                captures.append(contentsOf: segments[place...])
+                return captures
+            }
+        }
+        return segments.count == path.count ? captures : nil
+    }
+}
+
+/// All that a handler needs to answer one request.
+struct Call: Sendable {
+    let request: AdminRequest
+    /// The cluster as it was when the request came.
+    let state: ClusterState
+    let identity: Identity
+    /// What `*` and `**` of the route's path stand for.
+    let captures: [[UInt8]]
+    let service: ClusterService
+    let sessions: Sessions
+    let machine: Machine
+
+    /// A capture as text; routes only ask for those their path has.
+    func capture(_ place: Int) -> String { String(decoding: captures[place], as: UTF8.self) }
+
+    /// The bucket that the first capture names, if it is there and may be seen.
+    var bucket: BucketRecord? { state.bucket(named: capture(0)) }
+
+    /// How configurations name nodes that only their own machine can reach.
+    var naming: HostNaming { .address(request.localAddress) }
+
+    /// The buckets whoever asks may see.
+    var visibleBuckets: [BucketRecord] {
+        state.buckets.filter { Authentication.isVisible($0.settings.name, to: identity, state) }
+    }
+}

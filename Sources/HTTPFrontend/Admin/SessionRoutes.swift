@@ -1,0 +1,45 @@
+internal import ClusterService
+internal import Orchestration
+
+/// Logging in to the page, and out.
+extension Routes {
+    /// Bytes of a session's token: too many to guess.
+    private static let tokenBytes = 16
+
+    static let session: [Route] = [
+        Route(.post, "/uilogin", .open) { call in
+            let form = call.request.form
+            guard let user = form["user"], let password = form["password"],
+                call.service.isAdministrator(user, password)
+            else {
+                return .json(["errors": ["_": "The name or the password is wrong"]], status: 400)
+            }
+            let token = call.service.token(bytes: tokenBytes)
+            call.sessions.begin(
+                token,
+                user: user,
+                nowMilliseconds: call.service.wallMilliseconds
+            )
+            return withCookie(token, call)
+        },
+        Route(.post, "/uilogout", .open) { call in
+            if let token = call.request.cookie(named: Authentication.cookieName(call.request)) {
+                call.sessions.end(token)
+            }
+            return withCookie("", call, attributes: "; Max-Age=0")
+        },
+    ]
+
+    /// Scripts cannot read it, and other sites' pages cannot have it sent.
+    private static func withCookie(
+        _ token: String,
+        _ call: Call,
+        attributes: String = ""
+    ) -> Reply {
+        let name = Authentication.cookieName(call.request)
+        var reply = Reply.done
+        let cookie = "\(name)=\(token); HttpOnly; SameSite=Strict; Path=/\(attributes)"
+        reply.headers.append(("Set-Cookie", cookie))
+        return reply
+    }
+}

@@ -1,0 +1,129 @@
+internal import ClusterService
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// How buckets did lately, and what happened.
+extension Routes {
+    static let statistics: [Route] = [
+        Route(
+            .get,
+            "/pools/default/buckets/*/stats",
+            .administrator("cluster.bucket[.].stats!read"),
+            needsCluster: true
+        ) { call in samples(call) },
+        Route(
+            .get,
+            "/pools/default/buckets/*/stats/*",
+            .administrator("cluster.bucket[.].stats!read"),
+            needsCluster: true,
+            oneStatistic
+        ),
+        Route(
+            .get,
+            "/pools/default/buckets/*/nodes/*/stats",
+            .administrator("cluster.bucket[.].stats!read"),
+            needsCluster: true
+        ) { call in
+            let name = call.capture(1)
+            let isHere = call.state.nodes.contains { NodeJSON(call, $0).hostname == name }
+            return isHere ? samples(call) : .notFound
+        },
+        Route(.get, "/metrics", .administrator("cluster.admin.internal.stats!read")) { call in
+            let text = Metrics(call).text
+            var reply = Reply.text(text, status: 200)
+            reply.contentType = "text/plain; version=0.0.4; charset=utf-8"
+            return reply
+        },
+        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(logs($0)) },
+    ]
+
+    private static func zoom(_ call: Call) -> StatisticsSampler.Zoom? {
+        guard let name = call.request.query["zoom"] else { return .minute }
+        return StatisticsSampler.Zoom(rawValue: name)
+    }
+
+    private static func samples(_ call: Call) -> Reply {
+        guard let bucket = call.bucket else { return .notFound }
+        guard let zoom = zoom(call) else { return unknownZoom }
+        let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
+        let stamps = series?.timestamps ?? []
+        // Who has the older samples only wants those that came since.
+        let seen = call.request.query["haveTStamp"].flatMap(FormParameters.number) ?? 0
+        let first = stamps.firstIndex { $0 > seen } ?? stamps.count
+        var samples: [(String, JSONText)] = [
+            ("timestamp", .array(stamps[first...].map { .number($0) }))
+        ]
+        for statistic in SampledStatistic.allCases {
+            let values = series?.values(of: statistic)[first...].map { JSONText.double(Double($0)) }
+            samples.append((statistic.name, .array(values ?? [])))
+        }
+        return .json([
+            "op": [
+                "samples": .object(samples),
+                "samplesCount": .number(stamps.count - first),
+                "isPersistent": .bool(bucket.settings.type == .persistent),
+                "lastTStamp": .number(stamps.last ?? 0),
+                "interval": .number(series?.intervalMilliseconds ?? 1_000),
+            ],
+            "hot_keys": [],
+        ])
+    }
+
+    @Sendable private static func oneStatistic(_ call: Call) async -> Reply {
+        guard let bucket = call.bucket,
+            let statistic = SampledStatistic.allCases.first(where: { $0.name == call.capture(1) })
+        else { return .notFound }
+        guard let zoom = zoom(call) else { return unknownZoom }
+        let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
+        let stamps = series?.timestamps ?? []
+        let numbers = series?.values(of: statistic) ?? []
+        let values = JSONText.array(numbers.map { .double(Double($0)) })
+        let nodes = call.state.nodes.map { (NodeJSON(call, $0).hostname, values) }
+        return .json([
+            "samplesCount": .number(stamps.count),
+            "isPersistent": .bool(bucket.settings.type == .persistent),
+            "lastTStamp": .number(stamps.last ?? 0),
+            "interval": .number(series?.intervalMilliseconds ?? 1_000),
+            "timestamp": .array(stamps.map { .number($0) }),
+            "nodeStats": .object(nodes),
+        ])
+    }
+
+    private static var unknownZoom: Reply {
+        let names = StatisticsSampler.Zoom.allCases.map(\.rawValue).joined(separator: ", ")
+        return .refused([FieldError("zoom", "zoom is one of \(names)")])
+    }
+
+    private static func logs(_ call: Call) -> JSONText {
+        let query = call.request.query
+        let since = query["sinceTime"].flatMap(FormParameters.number) ?? 0
+        let limit = query["limit"].flatMap(FormParameters.number) ?? 250
+        let node = call.state.node(number: call.service.thisNode)?.otpNode ?? ""
+        let entries = call.service.events.all().filter { $0.milliseconds >= since }
+        return [
+            "list": .array(
+                entries.suffix(Int(min(limit, 3_000))).map { entry in
+                    [
+                        "node": .string(node),
+                        "type": .string(type(of: entry)),
+                        "code": 0,
+                        "module": .string(entry.kind.rawValue),
+                        "tstamp": .number(entry.milliseconds),
+                        "shortText": "message",
+                        "text": .string(entry.text),
+                        "serverTime": .string(PoolJSON.time(entry.milliseconds)),
+                    ]
+                }
+            )
+        ]
+    }
+
+    private static func type(of entry: EventLog.Entry) -> String {
+        switch entry.severity {
+        case .debug, .info: "info"
+        case .warning: "warning"
+        case .error, .fault: "critical"
+        }
+    }
+}

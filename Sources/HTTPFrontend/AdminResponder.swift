@@ -1,0 +1,99 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+
+/// Turns the framework's requests into ours, and our replies into the framework's.
+struct AdminResponder: HTTPResponder {
+    struct Context: InitializableFromSource {
+        typealias Source = ApplicationRequestContextSource
+
+        let channel: any Channel
+
+        init(source: ApplicationRequestContextSource) {
+            channel = source.channel
+        }
+    }
+
+    /// On every answer, as tools and pages know it: nothing of this may be kept or framed.
+    private static let commonHeaders: [(String, String)] = [
+        ("Cache-Control", "no-cache,no-store,must-revalidate"),
+        ("Pragma", "no-cache"),
+        ("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("X-Permitted-Cross-Domain-Policies", "none"),
+        ("X-XSS-Protection", "1; mode=block"),
+    ]
+
+    let router: Router
+
+    func respond(to request: Request, context: Context) async throws -> Response {
+        var asked = AdminRequest(
+            method: request.method.rawValue,
+            target: request.head.path ?? "/",
+            headers: Self.headers(request),
+            localAddress: Self.address(context.channel.localAddress)
+        )
+        let admitted: Router.Admitted
+        switch router.admit(asked) {
+        case .refused(let reply): return response(reply, to: asked, request)
+        case .admitted(let found): admitted = found
+        }
+        var body = ByteBuffer()
+        for try await part in request.body {
+            guard body.readableBytes + part.readableBytes <= admitted.bodyBytesMax else {
+                let most = admitted.bodyBytesMax
+                var reply = Reply.text("The body has more than \(most) bytes.\r\n", status: 413)
+                // What is still on its way is not read; the connection ends with this.
+                reply.headers.append(("Connection", "close"))
+                return response(reply, to: asked, request)
+            }
+            body.writeImmutableBuffer(part)
+        }
+        asked.body = Array(body.readableBytesView)
+        return response(await router.answer(asked, admitted), to: asked, request)
+    }
+
+    private func response(_ reply: Reply, to asked: AdminRequest, _ request: Request) -> Response {
+        var headers = HTTPFields()
+        for (name, value) in Self.commonHeaders + reply.headers {
+            guard let name = HTTPField.Name(name) else { continue }
+            headers[name] = value
+        }
+        if let type = reply.contentType { headers[.contentType] = type }
+        return Response(
+            status: HTTPResponse.Status(code: reply.status),
+            headers: headers,
+            body: asked.method == .head ? ResponseBody() : body(of: reply, request)
+        )
+    }
+
+    private func body(of reply: Reply, _ request: Request) -> ResponseBody {
+        switch reply.body {
+        case .bytes(let bytes):
+            bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+        case .stream(let run):
+            // A client that goes away would otherwise be noticed only at the next change.
+            ResponseBody { writer in
+                try await request.body.consumeWithCancellationOnInboundClose { _ in
+                    try await run { try await writer.write(ByteBuffer(bytes: $0)) }
+                }
+                try await writer.finish(nil)
+            }
+        }
+    }
+
+    private static func headers(_ request: Request) -> [String: String] {
+        var headers: [String: String] = [:]
+        for field in request.headers { headers[field.name.canonicalName] = field.value }
+        // The framework keeps this one apart.
+        if let authority = request.head.authority { headers["host"] = authority }
+        return headers
+    }
+
+    private static func address(_ address: SocketAddress?) -> String {
+        let digits = address?.ipAddress ?? "127.0.0.1"
+        return digits.hasPrefix("::ffff:") ? String(digits.dropFirst(7)) : digits
+    }
+}

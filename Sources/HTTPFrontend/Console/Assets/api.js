@@ -1,0 +1,51 @@
+// What the page asks of its server. Every request carries the header without which the session's
+// cookie counts for nothing.
+
+export class Refused extends Error {
+  constructor(status, errors) {
+    super(Object.values(errors).join(" "));
+    this.status = status;
+    this.errors = errors;
+  }
+}
+
+export class LoggedOut extends Error {}
+
+export async function ask(method, path, form) {
+  const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
+  const options = { method, headers, credentials: "same-origin", cache: "no-store" };
+  if (form) options.body = new URLSearchParams(form);
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Refused(0, { _: "The server cannot be reached." });
+  }
+  const text = await response.text();
+  if (response.ok) return text ? JSON.parse(text) : null;
+  if (response.status === 401) throw new LoggedOut();
+  throw new Refused(response.status, errorsIn(text, response.status));
+}
+
+// The four shapes in which the server says what is wrong, as one.
+function errorsIn(text, status) {
+  let json;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { _: text.trim() || `The server answered ${status}.` };
+  }
+  if (typeof json === "string") return { _: json };
+  if (Array.isArray(json)) return { _: json.join(" ") };
+  if (json.errors) return json.errors;
+  if (json.reason) return { _: json.reason };
+  if (json.message) return { _: json.message };
+  return json;
+}
+
+export const get = path => ask("GET", path);
+export const post = (path, form = {}) => ask("POST", path, form);
+export const remove = path => ask("DELETE", path);
+
+export const bucketPath = name => `/pools/default/buckets/${encodeURIComponent(name)}`;
+export const documentPath = (bucket, id) => `${bucketPath(bucket)}/docs/${encodeURIComponent(id)}`;

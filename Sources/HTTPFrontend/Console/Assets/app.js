@@ -1,0 +1,179 @@
+// The page: who is here, which section is shown, and what is asked again every second.
+
+import { get, post, LoggedOut, Refused } from "/ui/api.js";
+import { h, fill, say, field, formError, showErrors } from "/ui/dom.js";
+import { overview } from "/ui/overview.js";
+import { buckets } from "/ui/buckets.js";
+import { documents } from "/ui/documents.js";
+import { log } from "/ui/log.js";
+
+const sections = { overview, buckets, documents, log };
+const main = document.getElementById("main");
+const page = { section: null, pool: null };
+
+document.getElementById("logout").addEventListener("click", async () => {
+  await post("/uilogout").catch(() => {});
+  location.hash = "";
+  showLogin();
+});
+addEventListener("hashchange", route);
+addEventListener("unhandledrejection", event => {
+  if (!(event.reason instanceof LoggedOut)) return;
+  event.preventDefault();
+  showLogin("Your session is over. Log in again.");
+});
+
+begin();
+setInterval(refresh, 1000);
+
+async function begin() {
+  try {
+    const pools = await get("/pools");
+    if (pools.pools.length === 0) return showSetup();
+    if (!pools.isAdminCreds) return showLogin();
+    const me = await get("/whoami");
+    enter(me.id);
+  } catch (error) {
+    if (error instanceof LoggedOut) return showLogin();
+    fill(main, h("section", { class: "card narrow" }, h("h1", {}, "Not now"),
+      h("p", { class: "error" }, error.message),
+      h("button", { type: "button", onclick: begin }, "Try again")));
+  }
+}
+
+function enter(user) {
+  say(document.getElementById("user-name"), user);
+  document.getElementById("top").hidden = false;
+  route();
+}
+
+function leave() {
+  page.section = null;
+  document.getElementById("top").hidden = true;
+  document.getElementById("alerts").replaceChildren();
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+}
+
+// MARK: Sections
+
+function route() {
+  if (document.getElementById("top").hidden) return;
+  const [, name, ...rest] = location.hash.split("/");
+  const make = sections[name];
+  if (!make) {
+    location.replace("#/overview");
+    return;
+  }
+  for (const link of document.querySelectorAll("#nav a")) {
+    if (link.id === `nav-${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  page.section = make(rest.map(decodeURIComponent));
+  fill(main, page.section.element);
+  main.scrollTo(0, 0);
+  refresh();
+}
+
+let asking = false;
+async function refresh() {
+  const section = page.section;
+  if (!section || asking || document.hidden) return;
+  asking = true;
+  try {
+    page.pool = await get("/pools/default");
+    showPool(page.pool);
+    if (page.section === section) await section.refresh?.(page.pool);
+    lost(false);
+  } catch (error) {
+    if (error instanceof LoggedOut) showLogin("Your session is over. Log in again.");
+    else if (error instanceof Refused && error.status === 0) lost(true);
+    else throw error;
+  } finally {
+    asking = false;
+  }
+}
+
+function showPool(pool) {
+  say(document.getElementById("cluster-name"), pool.clusterName);
+  const alerts = document.getElementById("alerts");
+  const texts = pool.alerts.map(alert => alert.msg);
+  if (alerts.dataset.shown === texts.join("\n")) return;
+  alerts.dataset.shown = texts.join("\n");
+  fill(alerts, texts.map(text => h("div", {}, text)));
+}
+
+function lost(isLost) {
+  const alerts = document.getElementById("alerts");
+  if (!isLost || alerts.dataset.shown === "lost") return;
+  alerts.dataset.shown = "lost";
+  fill(alerts, h("div", {}, "The server cannot be reached; what you see is what it said last."));
+}
+
+// MARK: Coming in
+
+function showLogin(text = "") {
+  leave();
+  const user = h("input", { autocomplete: "username", required: true, autofocus: true });
+  const password = h("input", { type: "password", autocomplete: "current-password" });
+  const form = h("form", { id: "login-form", class: "card narrow", novalidate: true },
+    h("h1", {}, "Welcome to Divan"),
+    h("p", { class: "muted" }, "Log in to look after your cluster."),
+    field({ id: "login-user", name: "user", label: "User name", control: user }),
+    field({ id: "login-password", name: "password", label: "Password", control: password }),
+    formError("login-error"),
+    h("div", { class: "buttons" },
+      h("button", { id: "login-submit", class: "primary", type: "submit" }, "Log in")));
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    try {
+      await post("/uilogin", { user: user.value, password: password.value });
+      enter(user.value);
+    } catch (error) {
+      showErrors(form, error.errors || { _: error.message });
+      password.select();
+    }
+  });
+  fill(main, form);
+  form.querySelector(".form-error").textContent = text;
+  user.focus();
+}
+
+async function showSetup() {
+  leave();
+  const node = await get("/nodes/self");
+  const name = h("input", { autocomplete: "off" });
+  const user = h("input", { autocomplete: "username", value: "Administrator" });
+  const password = h("input", { type: "password", autocomplete: "new-password" });
+  const again = h("input", { type: "password", autocomplete: "new-password" });
+  const quota = h("input", { type: "number", min: 256, value: node.memoryQuota });
+  const form = h("form", { id: "setup-form", class: "card narrow", novalidate: true },
+    h("h1", {}, "Set up your cluster"),
+    h("p", { class: "muted" }, "This node is new. Until it has an administrator, anybody may use it."),
+    field({ id: "setup-name", name: "clusterName", label: "Cluster name", control: name }),
+    field({ id: "setup-user", name: "username", label: "Administrator", control: user }),
+    field({ id: "setup-password", name: "password", label: "Password", control: password,
+      hint: "At least six characters" }),
+    field({ id: "setup-password-again", name: "again", label: "Password again", control: again }),
+    field({ id: "setup-quota", name: "memoryQuota", label: "Memory for documents, in MB",
+      control: quota, hint: "For all buckets together, on each node" }),
+    formError("setup-error"),
+    h("div", { class: "buttons" },
+      h("button", { id: "setup-submit", class: "primary", type: "submit" }, "Set up")));
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    if (password.value !== again.value) {
+      return showErrors(form, { again: "The two passwords differ." });
+    }
+    try {
+      await post("/clusterInit", { port: "SAME", services: "kv", clusterName: name.value,
+        username: user.value, password: password.value, memoryQuota: quota.value });
+      await post("/uilogin", { user: user.value, password: password.value });
+      enter(user.value);
+    } catch (error) {
+      if (error instanceof LoggedOut) return showLogin("Somebody else has set this cluster up.");
+      showErrors(form, error.errors || { _: error.message });
+    }
+  });
+  fill(main, form);
+  name.focus();
+}

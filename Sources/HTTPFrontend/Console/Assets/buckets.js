@@ -1,0 +1,209 @@
+// The buckets: how each is doing, made, changed, flushed, deleted.
+
+import { get, post, remove, bucketPath } from "/ui/api.js";
+import { h, say, fill, bar, spark, count, size, notice, field, formError, showErrors,
+  openDialog } from "/ui/dom.js";
+
+const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Does not serve" };
+
+export function buckets() {
+  const body = h("tbody", { id: "bucket-table" });
+  const empty = h("div", { class: "empty", hidden: true },
+    "There are no buckets yet. A bucket holds documents and has its own share of memory.");
+  const rows = new Map();
+  let pool;
+  const element = h("div", { id: "buckets" },
+    h("div", { class: "head" }, h("h1", {}, "Data Buckets"),
+      h("button", { id: "bucket-create-button", class: "primary", type: "button",
+        onclick: () => bucketDialog(null, pool, refreshSoon) }, "Create New Data Bucket")),
+    h("section", { class: "card scroll" }, h("table", {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Bucket"),
+        ["Documents", "Ops/s", "Last minute", "In memory", "Disk"].map(text =>
+          h("th", { scope: "col", class: "number" }, text)),
+        h("th", { scope: "col" }, "Memory"), h("th", {}, h("span", { class: "skip" }, "Actions")))),
+    body), empty));
+
+  return { element, refresh };
+
+  async function refreshSoon() { await refresh(pool); }
+
+  async function refresh(current) {
+    pool = current;
+    const list = await get("/pools/default/buckets?skipMap=true");
+    empty.hidden = list.length > 0;
+    const seen = new Set();
+    for (const bucket of list) {
+      seen.add(bucket.uuid);
+      if (!rows.has(bucket.uuid)) rows.set(bucket.uuid, bucketRow(refreshSoon, () => pool));
+      const row = rows.get(bucket.uuid);
+      if (!row.element.isConnected) body.append(row.element);
+      row.show(bucket);
+    }
+    for (const [uuid, row] of rows) {
+      if (seen.has(uuid)) continue;
+      row.element.remove();
+      rows.delete(uuid);
+    }
+  }
+}
+
+// The worst of its nodes is how a bucket is.
+function stateOf(bucket) {
+  const states = bucket.nodes.map(node => node.status);
+  return ["unhealthy", "warmup"].find(state => states.includes(state)) || "healthy";
+}
+
+function bucketRow(changed, pool) {
+  let bucket;
+  const history = [];
+  const dot = h("span", { class: "dot", role: "img" });
+  const [name, tags] = [h("span"), h("span")];
+  const [items, operations, resident, disk] = [0, 1, 2, 3].map(() => h("td", { class: "number" }));
+  const line = spark("Operations in the last minute");
+  const [memory, meter] = [h("div"), bar("Memory used")];
+  const browse = h("a", { class: "button small" }, "Documents");
+  const flush = h("button", { class: "small", type: "button", onclick: flushBucket }, "Flush");
+  const element = h("tr", {},
+    h("td", {}, h("div", { class: "named" }, dot, name, tags)), items, operations,
+    h("td", {}, line), resident, disk, h("td", {}, memory, meter),
+    h("td", { class: "actions" }, browse, " ", flush, " ",
+      h("button", { class: "small", type: "button",
+        onclick: () => bucketDialog(bucket, pool(), changed) }, "Edit"), " ",
+      h("button", { class: "small danger", type: "button", onclick: deleteBucket }, "Delete")));
+
+  return { element, show };
+
+  function show(current) {
+    bucket = current;
+    const stats = bucket.basicStats;
+    const state = stateOf(bucket);
+    element.dataset.bucket = bucket.name;
+    dot.className = `dot ${state}`;
+    dot.setAttribute("aria-label", titles[state]);
+    dot.title = titles[state];
+    say(name, bucket.name);
+    const marks = [bucket.bucketType === "ephemeral" && "ephemeral",
+      bucket.passwordless && "no password"].filter(Boolean);
+    if (tags.dataset.shown !== marks.join()) {
+      tags.dataset.shown = marks.join();
+      fill(tags, marks.map(mark => h("span", { class: "tag" }, mark)));
+    }
+    say(items, count(stats.itemCount));
+    say(operations, count(stats.opsPerSec));
+    history.push(stats.opsPerSec);
+    if (history.length > 60) history.shift();
+    line.show(history);
+    const absent = stats.itemCount ? stats.vbActiveNumNonResident / stats.itemCount : 0;
+    say(resident, `${Math.round(100 * (1 - absent))} %`);
+    say(disk, bucket.bucketType === "ephemeral" ? "none" : size(stats.diskUsed));
+    say(memory, `${size(stats.memUsed)} of ${size(bucket.quota.ram)}`);
+    meter.show(stats.memUsed / bucket.quota.ram);
+    browse.href = `#/documents/${encodeURIComponent(bucket.name)}`;
+    flush.hidden = !bucket.controllers.flush;
+  }
+
+  async function flushBucket() {
+    if (!confirm(`Delete all documents of the bucket ${bucket.name}?`)) return;
+    await attempt(() => post(bucket.controllers.flush), `${bucket.name} was flushed`);
+  }
+
+  async function deleteBucket() {
+    if (!confirm(`Delete the bucket ${bucket.name} and all its documents?`)) return;
+    await attempt(() => remove(bucketPath(bucket.name)), `${bucket.name} was deleted`);
+  }
+
+  async function attempt(act, done) {
+    try {
+      await act();
+      notice(done);
+    } catch (error) {
+      if (!error.errors) throw error;
+      notice(error.message);
+    }
+    await changed();
+  }
+}
+
+// MARK: Create and edit
+
+const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
+
+function bucketDialog(bucket, pool, changed) {
+  const isNew = !bucket;
+  const type = bucket?.bucketType || "membase";
+  const name = h("input", { autocomplete: "off", spellcheck: "false", maxlength: 200 });
+  const used = pool ? pool.storageTotals.ram.quotaUsedPerNode : 0;
+  const free = pool ? (pool.storageTotals.ram.quotaTotalPerNode - used) / 1048576 : 0;
+  const own = bucket ? bucket.quota.rawRAM / 1048576 : 0;
+  const quota = h("input", { type: "number", min: 100, step: 1,
+    value: isNew ? Math.max(100, Math.min(256, Math.floor(free))) : own });
+  const replicas = h("select", {}, [0, 1, 2, 3].map(number => option(String(number),
+    number === 0 ? "None" : String(number), String(bucket ? bucket.replicaNumber : 1))));
+  const flush = h("input", { type: "checkbox", checked: Boolean(bucket?.controllers.flush) });
+  const kind = h("select", {}, option("couchbase", "On disk and in memory", "couchbase"),
+    option("ephemeral", "In memory only", "couchbase"));
+  const eviction = h("select");
+  const vBuckets = h("select", {}, ["64", "128", "256", "1024"].map(text =>
+    option(text, text, "1024")));
+  const open = h("input", { type: "checkbox", checked: Boolean(bucket?.passwordless) });
+  const ttl = h("input", { type: "number", min: 0, value: bucket ? bucket.maxTTL : 0 });
+  if (isNew) kind.addEventListener("change", () => offer(kind.value));
+  offer(isNew ? "couchbase" : type);
+  if (!isNew) eviction.value = bucket.evictionPolicy;
+  if (!isNew && type === "ephemeral") eviction.disabled = true;
+
+  const form = h("form", { id: "bucket-form", novalidate: true },
+    h("h2", {}, isNew ? "Create New Data Bucket" : `Edit ${bucket.name}`),
+    isNew && field({ id: "bucket-name", name: "name", label: "Bucket name", control: name }),
+    h("div", { class: "two" },
+      field({ id: "bucket-quota", name: "ramQuota", label: "Memory quota in MB", control: quota,
+        hint: `On each node; ${count(Math.floor(free + own))} MB are free` }),
+      field({ id: "bucket-replicas", name: "replicaNumber", label: "Replicas", control: replicas,
+        hint: "Copies on other nodes" })),
+    field({ id: "bucket-flush", name: "flushEnabled", control: flush,
+      label: "Enable flush: all documents may be deleted at once" }),
+    h("details", {}, h("summary", {}, "Advanced settings"),
+      h("div", { class: "two" },
+        isNew && field({ id: "bucket-type", name: "bucketType", label: "Where documents live",
+          control: kind }),
+        field({ id: "bucket-eviction", name: "evictionPolicy", label: "When memory runs short",
+          control: eviction }),
+        isNew && field({ id: "bucket-vbuckets", name: "numVBuckets", label: "vBuckets",
+          control: vBuckets }),
+        field({ id: "bucket-ttl", name: "maxTTL", label: "Longest life in seconds", control: ttl,
+          hint: "0 for no limit" })),
+      field({ id: "bucket-passwordless", name: "passwordless", control: open,
+        label: "Anybody may use it without a password",
+        hint: "For clients of long ago, and for trying things out" })),
+    formError("bucket-error"),
+    h("div", { class: "buttons" },
+      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+      h("button", { id: "bucket-submit", class: "primary", type: "submit" },
+        isNew ? "Create" : "Save")));
+  const dialog = openDialog(h("dialog", { id: "bucket-dialog" }, form));
+  (isNew ? name : quota).focus();
+
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    const values = { ramQuota: quota.value, replicaNumber: replicas.value,
+      flushEnabled: flush.checked ? 1 : 0, evictionPolicy: eviction.value,
+      passwordless: open.checked ? 1 : 0, maxTTL: ttl.value };
+    if (isNew) Object.assign(values, { name: name.value, bucketType: kind.value,
+      numVBuckets: vBuckets.value });
+    try {
+      await post(isNew ? "/pools/default/buckets" : bucketPath(bucket.name), values);
+    } catch (error) {
+      if (!error.errors) throw error;
+      return showErrors(form, error.errors);
+    }
+    dialog.close();
+    notice(isNew ? `${name.value} was created` : `${bucket.name} was changed`);
+    await changed();
+  });
+
+  function offer(chosen) {
+    fill(eviction, ...(chosen === "ephemeral"
+      ? [option("noEviction", "Refuse writes"), option("nruEviction", "Delete what is used least")]
+      : [option("valueOnly", "Eject values, keep keys"), option("fullEviction", "Eject documents")]));
+  }
+}

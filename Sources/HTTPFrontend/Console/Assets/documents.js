@@ -1,0 +1,239 @@
+// Documents: in pages, by id, shown, written, deleted.
+
+import { get, post, remove, bucketPath, documentPath } from "/ui/api.js";
+import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
+
+const pageSize = 20;
+const previewSize = 200;
+
+export function documents([bucket]) {
+  const choice = h("select", { id: "documents-bucket", "aria-label": "Bucket",
+    onchange: () => { location.hash = `#/documents/${encodeURIComponent(choice.value)}`; } });
+  const search = h("input", { id: "document-search", name: "lookup", autocomplete: "off",
+    spellcheck: "false" });
+  const body = h("tbody", { id: "document-table" });
+  const empty = h("div", { class: "empty", hidden: true });
+  const [range, error] = [h("span", { class: "muted" }), h("p", { class: "error", role: "alert" })];
+  const before = h("button", { id: "documents-before", type: "button", onclick: back }, "Previous");
+  const after = h("button", { id: "documents-after", type: "button", onclick: on }, "Next");
+  const starts = [null];
+  let next = null;
+  let wanted = "";
+
+  const form = h("form", { class: "inline", onsubmit: lookUp },
+    h("label", { for: "document-search" }, "Look up"), search,
+    h("button", { id: "document-search-button", type: "submit" }, "Look up"),
+    h("button", { id: "document-search-clear", class: "quiet", type: "button",
+      onclick: clear }, "Show all"));
+  search.placeholder = "document id";
+  const tools = h("div", { class: "head" }, form,
+    h("button", { id: "document-create-button", class: "primary", type: "button",
+      onclick: () => edit(null) }, "Create Document"));
+  const list = h("section", { class: "card scroll" }, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Id"), h("th", { scope: "col" }, "Content"),
+      h("th", {}, h("span", { class: "skip" }, "Actions")))), body), empty);
+  const paging = h("div", { class: "buttons" }, range, before, after);
+  const element = h("div", { id: "documents" },
+    h("div", { class: "head" }, h("h1", {}, "Documents"),
+      h("div", { class: "inline" }, h("label", { for: "documents-bucket" }, "Bucket"), choice)),
+    tools, error, list, paging);
+  for (const part of [tools, list, paging]) part.hidden = true;
+
+  let names = null;
+  return { element, refresh };
+
+  async function refresh(pool) {
+    const current = pool.bucketNames.map(each => each.bucketName).sort();
+    if (names !== null && names.join("/") === current.join("/")) return;
+    names = current;
+    fill(choice, names.map(name => h("option", { value: name, selected: name === bucket }, name)));
+    if (names.length === 0) {
+      list.hidden = false;
+      showEmpty("There are no buckets yet, and so no documents.");
+      return;
+    }
+    if (!names.includes(bucket)) {
+      location.replace(`#/documents/${encodeURIComponent(names[0])}`);
+      return;
+    }
+    if (!list.hidden) return;
+    for (const part of [tools, list, paging]) part.hidden = false;
+    await load();
+  }
+
+  // MARK: The list
+
+  async function load() {
+    error.textContent = "";
+    try {
+      if (wanted) await loadOne(wanted);
+      else await loadPage();
+    } catch (problem) {
+      if (!problem.errors) throw problem;
+      error.textContent = problem.message;
+    }
+  }
+
+  async function loadPage() {
+    const from = starts[starts.length - 1];
+    // One more than is shown tells where the next page begins.
+    const query = new URLSearchParams({ include_docs: true, limit: pageSize + 1 });
+    if (from !== null) query.set("startkey", JSON.stringify(from));
+    const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
+    next = rows.length > pageSize ? rows[pageSize].id : null;
+    const shown = rows.slice(0, pageSize);
+    fill(body, shown.map(row => documentRow(row.id, contentOf(row.doc))));
+    const first = (starts.length - 1) * pageSize + 1;
+    range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
+    before.disabled = starts.length === 1;
+    after.disabled = next === null;
+    showEmpty(shown.length ? "" : "There are no documents here.");
+  }
+
+  async function loadOne(id) {
+    const found = await read(id);
+    fill(body, found ? documentRow(id, found.json ?? `${found.base64} (base 64)`) : []);
+    range.textContent = "";
+    before.disabled = after.disabled = true;
+    showEmpty(found ? "" : `There is no document with the id ${id}.`);
+  }
+
+  function showEmpty(text) {
+    empty.hidden = !text;
+    empty.textContent = text;
+  }
+
+  function contentOf(doc) {
+    if (!doc) return "";
+    return "json" in doc ? JSON.stringify(doc.json) : `${doc.base64} (base 64)`;
+  }
+
+  function documentRow(id, content) {
+    const open = event => { event.preventDefault(); edit(id); };
+    return h("tr", {},
+      h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, id)),
+      h("td", { class: "preview mono" }, content.slice(0, previewSize)),
+      h("td", { class: "actions" },
+        h("button", { class: "small", type: "button", onclick: open }, "Edit"), " ",
+        h("button", { class: "small danger", type: "button",
+          onclick: () => deleteDocument(id) }, "Delete")));
+  }
+
+  function on() { starts.push(next); load(); }
+  function back() { starts.pop(); load(); }
+  function clear() { wanted = search.value = ""; starts.length = 1; load(); }
+  function lookUp(event) {
+    event.preventDefault();
+    wanted = search.value;
+    load();
+  }
+
+  // MARK: One document
+
+  async function read(id) {
+    try {
+      return await get(documentPath(bucket, id));
+    } catch (problem) {
+      if (problem.status === 404) return null;
+      throw problem;
+    }
+  }
+
+  async function deleteDocument(id) {
+    if (!confirm(`Delete the document ${id}?`)) return false;
+    try {
+      await remove(documentPath(bucket, id));
+      notice(`${id} was deleted`);
+    } catch (problem) {
+      if (!problem.errors) throw problem;
+      notice(problem.status === 404 ? `${id} was gone already` : problem.message);
+    }
+    await load();
+    return true;
+  }
+
+  async function edit(id) {
+    let found = null;
+    if (id !== null) {
+      try {
+        found = await read(id);
+      } catch (problem) {
+        if (!problem.errors) throw problem;
+        return notice(problem.message);
+      }
+      if (!found) {
+        notice(`There is no document ${id} any more`);
+        return load();
+      }
+    }
+    documentDialog(id, found);
+  }
+
+  function documentDialog(id, found) {
+    const isNew = id === null;
+    const isBinary = found && !("json" in found);
+    const key = h("input", { autocomplete: "off", spellcheck: "false", value: id ?? "",
+      readonly: !isNew });
+    const content = h("textarea", { spellcheck: "false", readonly: isBinary });
+    content.value = isNew ? "{\n  \n}" : isBinary ? found.base64 : pretty(found.json);
+    const about = found && `Revision ${found.meta.rev.split("-")[0]}, flags ${found.meta.flags}, `
+      + (found.meta.expiration
+        ? `expires ${new Date(1000 * found.meta.expiration).toLocaleString()}` : "never expires");
+    const form = h("form", { id: "document-form", novalidate: true },
+      h("h2", {}, isNew ? "Create Document" : "Edit Document"),
+      field({ id: "document-id", name: "id", label: "Document ID", control: key }),
+      field({ id: "document-content", name: "value", control: content, hint: about,
+        label: isBinary ? "Content (binary, in base 64; it can only be looked at)" : "JSON content" }),
+      formError("document-error"),
+      h("div", { class: "buttons" },
+        !isNew && h("button", { class: "danger", type: "button", id: "document-delete",
+          onclick: async () => { if (await deleteDocument(id)) dialog.close(); } }, "Delete"),
+        h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+        !isBinary && h("button", { id: "document-save", class: "primary", type: "submit" }, "Save")));
+    const dialog = openDialog(h("dialog", { id: "document-dialog", class: "wide" }, form));
+    (isNew ? key : content).focus();
+    form.addEventListener("submit", async event => {
+      event.preventDefault();
+      if (isBinary) return;
+      const wrong = flaw(key.value, content.value);
+      if (wrong) return showErrors(form, wrong);
+      // Closed before it is sent, so that nobody types into what is on its way; it comes back with
+      // everything in it where the server refuses.
+      try {
+        if (isNew && await read(key.value)) {
+          return showErrors(form, { id: "There is a document with this id already." });
+        }
+        dialog.close();
+        const values = { value: content.value };
+        if (found) Object.assign(values, { flags: found.meta.flags, preserveTTL: true });
+        await post(documentPath(bucket, key.value), values);
+      } catch (problem) {
+        if (!problem.errors) throw problem;
+        openDialog(dialog);
+        return showErrors(form, problem.errors);
+      }
+      notice(`${key.value} was saved`);
+      await load();
+    });
+  }
+
+  function flaw(id, text) {
+    const bytes = new TextEncoder().encode(id).length;
+    if (bytes === 0) return { id: "A document needs an id." };
+    if (bytes > 250) return { id: `An id has at most 250 bytes; this one has ${bytes}.` };
+    try {
+      JSON.parse(text);
+    } catch (problem) {
+      return { value: `This is not valid JSON: ${problem.message}` };
+    }
+    return null;
+  }
+
+  // Indented where nothing is lost by it: numbers beyond a browser's would come out as others.
+  function pretty(text) {
+    const value = JSON.parse(text);
+    const squeezed = text.replace(/\s+/g, "");
+    return JSON.stringify(value).replace(/\s+/g, "") === squeezed
+      ? JSON.stringify(value, null, 2) : text;
+  }
+}

@@ -1,0 +1,75 @@
+// The cluster at a glance: what it holds, how busy it is, and how its nodes are.
+
+import { h, fill, say, bar, count, size, duration } from "/ui/dom.js";
+
+const words = { healthy: "Serves everything", warmup: "Reads buckets back from disk",
+  unhealthy: "A bucket does not serve" };
+
+export function overview() {
+  const memory = tile("Memory for buckets");
+  const disk = tile("Disk");
+  const operations = tile("Operations a second");
+  const items = tile("Documents");
+  const body = h("tbody", { id: "node-table" });
+  const rows = new Map();
+  const element = h("div", { id: "overview" },
+    h("div", { class: "head" }, h("h1", {}, "Overview")),
+    h("div", { class: "tiles" }, operations.element, items.element, memory.element, disk.element),
+    h("section", { class: "card scroll" }, h("table", {},
+      h("thead", {}, h("tr", {}, ["Node", "State", "Version", "CPU", "Memory", "Up for"]
+        .map(text => h("th", { scope: "col" }, text)))), body)));
+
+  return { element, refresh };
+
+  function refresh(pool) {
+    const { ram, hdd } = pool.storageTotals;
+    memory.show(size(ram.usedByData), `of ${size(ram.quotaUsed)} given to buckets, `
+      + `${size(ram.quotaTotal)} in all`, ram.usedByData / ram.quotaTotal);
+    disk.show(size(hdd.usedByData), `${size(hdd.free)} of ${size(hdd.total)} free`,
+      hdd.total ? 1 - hdd.free / hdd.total : 0);
+    const sum = name => pool.nodes.reduce((all, node) => all + node.interestingStats[name], 0);
+    operations.show(count(sum("ops")), `${count(sum("cmd_get"))} of them reads`);
+    items.show(count(sum("curr_items")), `in ${pool.bucketNames.length} buckets`);
+    for (const node of pool.nodes) {
+      if (!rows.has(node.otpNode)) rows.set(node.otpNode, makeRow(body));
+      rows.get(node.otpNode)(node);
+    }
+  }
+}
+
+function tile(title) {
+  const value = h("div", { class: "value" }, "–");
+  const more = h("div", { class: "hint" });
+  const meter = bar(title);
+  const element = h("div", { class: "card tile" }, h("div", { class: "muted" }, title), value, more);
+  return { element, show };
+
+  function show(text, detail, share) {
+    say(value, text);
+    say(more, detail);
+    if (share === undefined) return;
+    if (!meter.isConnected) element.append(meter);
+    meter.show(share);
+  }
+}
+
+function makeRow(body) {
+  const [dot, host] = [h("span", { class: "dot" }), h("span")];
+  const [state, version, cpu, memory, uptime] = [h("td"), h("td", { class: "muted" }), h("td"),
+    h("td"), h("td")];
+  const meter = bar("Memory of the machine");
+  const text = h("div");
+  fill(memory, text, meter);
+  body.append(h("tr", {}, h("td", {}, h("div", { class: "named" }, dot, host)), state, version,
+    cpu, memory, uptime));
+  return node => {
+    dot.className = `dot ${node.status}`;
+    say(host, node.hostname);
+    say(state, words[node.status] || node.status);
+    say(version, node.version);
+    say(cpu, `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${node.cpuCount} cores`);
+    say(text, `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}`);
+    meter.show(1 - node.memoryFree / node.memoryTotal);
+    say(uptime, duration(Number(node.uptime)));
+  };
+}

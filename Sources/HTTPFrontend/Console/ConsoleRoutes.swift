@@ -1,0 +1,40 @@
+internal import Orchestration
+
+/// The page, as files that are part of the program.
+extension Routes {
+    private static let script = "text/javascript; charset=utf-8"
+
+    private static let assets: [String: (type: String, bytes: [UInt8])] = [
+        "index.html": ("text/html; charset=utf-8", PackageResources.index_html),
+        "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
+        "icon.svg": ("image/svg+xml", PackageResources.icon_svg),
+        "api.js": (script, PackageResources.api_js),
+        "app.js": (script, PackageResources.app_js),
+        "buckets.js": (script, PackageResources.buckets_js),
+        "documents.js": (script, PackageResources.documents_js),
+        "dom.js": (script, PackageResources.dom_js),
+        "log.js": (script, PackageResources.log_js),
+        "overview.js": (script, PackageResources.overview_js),
+    ]
+
+    static let console: [Route] = [
+        Route(.get, "/", .open) { _ in moved },
+        Route(.get, "/ui", .open) { _ in moved },
+        Route(.get, "/ui/**", .open) { call in
+            let name = call.captures.map { String(decoding: $0, as: UTF8.self) }
+                .joined(separator: "/")
+            guard let asset = assets[name] else { return .notFound }
+            var reply = Reply(status: 200, contentType: asset.type, body: .bytes(asset.bytes))
+            // Nothing but our own files, and no script that was smuggled into one.
+            let policy = "default-src 'self'; frame-ancestors 'none'; form-action 'self'"
+            reply.headers.append(("Content-Security-Policy", policy))
+            return reply
+        },
+    ]
+
+    private static var moved: Reply {
+        var reply = Reply.empty(301)
+        reply.headers.append(("Location", "/ui/index.html"))
+        return reply
+    }
+}

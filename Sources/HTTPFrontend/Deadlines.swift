@@ -1,0 +1,69 @@
+internal import NIOCore
+internal import NIOHTTPTypes
+
+/// Closes a connection that takes too long over a request, however lively it drips.
+///
+/// An idle timeout starts anew with every byte, so a client that sends one a second would keep a
+/// connection for ever; these deadlines do not move.
+///
+/// - While an answer is under way there is no deadline: streams last as long as they like.
+final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// From the connection's begin to the end of the first request's headers.
+    private static let firstHead = TimeAmount.seconds(15)
+    /// From one answer to the end of the next request's headers: how long it may stay unused.
+    private static let nextHead = TimeAmount.seconds(75)
+    /// From a request's headers to the end of its body: 64 MiB at 0.5 MiB a second.
+    private static let body = TimeAmount.seconds(128)
+
+    private var deadline: Scheduled<Void>?
+    private var unanswered = 0
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        set(Self.firstHead, context)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        deadline?.cancel()
+        deadline = nil
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        deadline?.cancel()
+        deadline = nil
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head:
+            unanswered += 1
+            set(Self.body, context)
+        case .body:
+            break
+        case .end:
+            deadline?.cancel()
+            deadline = nil
+        }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .end = unwrapOutboundIn(data) {
+            unanswered -= 1
+            if unanswered == 0 { set(Self.nextHead, context) }
+        }
+        context.write(data, promise: promise)
+    }
+
+    private func set(_ amount: TimeAmount, _ context: ChannelHandlerContext) {
+        deadline?.cancel()
+        deadline = context.eventLoop.assumeIsolated().scheduleTask(in: amount) {
+            context.close(promise: nil)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+internal import Bytes
+internal import Foundation
+
+/// What the machine says of itself, from `/proc` and the container's limits.
+package final class Machine: Sendable {
+    struct Memory: Sendable {
+        /// What there is, or what the container may use of it.
+        var total: UInt64 = 0
+        var free: UInt64 = 0
+        var swapTotal: UInt64 = 0
+        var swapFree: UInt64 = 0
+    }
+
+    private struct CPUTime {
+        var busy: UInt64 = 0
+        var total: UInt64 = 0
+        var percent: Double = 0
+        var readAt: UInt64 = 0
+    }
+
+    let directory: String
+    private let last = Guarded(CPUTime())
+
+    package init(directory: String) {
+        self.directory = directory
+    }
+
+    /// Bytes of memory that we may use in all.
+    package static var memoryTotal: UInt64 { memory.total }
+
+    static var cpuCount: Int { ProcessInfo.processInfo.activeProcessorCount }
+
+    static var memory: Memory {
+        var memory = Memory()
+        for line in text("/proc/meminfo").split(separator: "\n") {
+            let parts = line.split(whereSeparator: { $0 == " " || $0 == ":" })
+            guard parts.count >= 2, let kilobytes = UInt64(parts[1]) else { continue }
+            switch parts[0] {
+            case "MemTotal": memory.total = kilobytes << 10
+            case "MemAvailable": memory.free = kilobytes << 10
+            case "SwapTotal": memory.swapTotal = kilobytes << 10
+            case "SwapFree": memory.swapFree = kilobytes << 10
+            default: continue
+            }
+        }
+        if let limit = number("/sys/fs/cgroup/memory.max"), limit < memory.total {
+            let used = number("/sys/fs/cgroup/memory.current") ?? 0
+            memory.total = limit
+            memory.free = min(memory.free, limit - min(limit, used))
+        }
+        return memory
+    }
+
+    /// Percent of all cores that were busy since the last time somebody asked, but not oftener
+    /// than twice a second; since the machine's start for the first.
+    func cpuPercent(nowMilliseconds now: UInt64) -> Double {
+        guard let (busy, total) = Self.cpuTime() else { return 0 }
+        return last.withLock { last in
+            guard now >= last.readAt + 500 else { return last.percent }
+            let share = Double(busy - min(busy, last.busy)) / Double(max(total - last.total, 1))
+            last = CPUTime(busy: busy, total: total, percent: 100 * share, readAt: now)
+            return last.percent
+        }
+    }
+
+    /// The architecture as configure scripts write it.
+    static var architecture: String {
+        var names = utsname()
+        guard uname(&names) == 0 else { return "unknown" }
+        return withUnsafeBytes(of: &names.machine) { bytes in
+            String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+
+    private static func cpuTime() -> (busy: UInt64, total: UInt64)? {
+        // cpu user nice system idle iowait irq softirq steal ...
+        guard let line = text("/proc/stat").split(separator: "\n").first else { return nil }
+        let ticks = line.split(separator: " ").dropFirst().compactMap { UInt64($0) }
+        guard ticks.count >= 8 else { return nil }
+        let total = ticks.prefix(8).reduce(0, +)
+        return (total - ticks[3] - ticks[4], total)
+    }
+
+    private static func number(_ path: String) -> UInt64? {
+        UInt64(text(path).trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
+    /// A file that may well not be there, on another kernel or outside a container.
+    private static func text(_ path: String) -> String {
+        guard let bytes = FileManager.default.contents(atPath: path) else { return "" }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

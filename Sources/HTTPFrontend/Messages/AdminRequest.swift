@@ -1,0 +1,73 @@
+internal import Bytes
+internal import Orchestration
+
+/// A request as the routes see it: no socket, no framework.
+struct AdminRequest: Sendable {
+    enum Method: String, Sendable {
+        case get = "GET"
+        case post = "POST"
+        case put = "PUT"
+        case delete = "DELETE"
+        case head = "HEAD"
+        case other = ""
+    }
+
+    let method: Method
+    /// Split on `/` before decoding, so that an encoded `/` may stand inside a segment; repeated
+    /// and trailing slashes count for nothing.
+    let segments: [[UInt8]]
+    let query: FormParameters
+    /// By lowercase name; the last one counts.
+    let headers: [String: String]
+    /// The address the request arrived on, in digits, without brackets.
+    let localAddress: String
+    var body: [UInt8] = []
+
+    init(
+        method: String,
+        target: String,
+        headers: [String: String],
+        localAddress: String
+    ) {
+        self.method = Method(rawValue: method) ?? .other
+        let parts = target.split(
+            separator: "?",
+            maxSplits: 1,
+            omittingEmptySubsequences: false
+        )
+        segments = (parts.first ?? "").split(separator: "/").map { URLCoding.decode($0) }
+        query = URLCoding.form(parts.count == 2 ? parts[1] : "")
+        self.headers = headers
+        self.localAddress = localAddress
+    }
+
+    /// The body read as a form, whatever type it says it has: tools of old say none.
+    var form: FormParameters { URLCoding.form(String(decoding: body, as: UTF8.self)) }
+
+    /// The media type without its parameters, lowercase; empty where none is given.
+    var contentType: String {
+        let type = headers["content-type"]?.split(separator: ";").first ?? ""
+        return type.filter { $0 != " " }.lowercased()
+    }
+
+    /// `Basic` credentials; nil where there are none, or none that can be read.
+    var basicCredentials: (user: String, password: String)? {
+        guard let header = headers["authorization"] else { return nil }
+        let parts = header.split(separator: " ")
+        guard parts.count == 2, parts[0].lowercased() == "basic",
+            let bytes = Array(parts[1].utf8).withUnsafeBytes({ Base64.decode(ByteView($0)) })
+        else { return nil }
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let colon = text.firstIndex(of: ":") else { return nil }
+        return (String(text[..<colon]), String(text[text.index(after: colon)...]))
+    }
+
+    func cookie(named name: String) -> String? {
+        for pair in (headers["cookie"] ?? "").split(separator: ";") {
+            let parts = pair.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2 else { continue }
+            if parts[0].drop(while: { $0 == " " }) == name { return String(parts[1]) }
+        }
+        return nil
+    }
+}
