@@ -81,7 +81,7 @@ let laneTests: Set<String> = [
     "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests", "DataServiceTests",
     "LinuxPlatformTests",
 ]
-if let lane, lane != "thread" { settings.append(.define("DIVAN_MALLOC")) }
+if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("DIVAN_MALLOC")) }
 
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
@@ -165,7 +165,10 @@ let tests: [(name: String, uses: [String])] = [
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
-    ("DataServiceTests", ["TestWorld", "DataService", "Engine", "Bytes", "Vocabulary", "Seams"]),
+    (
+        "DataServiceTests",
+        ["TestWorld", "DataService", "Engine", "Bytes", "Vocabulary", "Seams", "LinuxPlatform"]
+    ),
 ]
 
 // A data service without sockets, for tests and for the fuzzer.

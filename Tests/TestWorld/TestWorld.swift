@@ -18,6 +18,7 @@ package final class TestWorld {
     package let service: DataService
     package let directory: String
     private let isOwner: Bool
+    private let arena = Arena(pool: ChunkPool())
 
     /// - Parameters:
     ///   - directory: Where a world before this one left its files; nil for a directory that is
@@ -184,5 +185,25 @@ private struct NoNetwork: Network {
         failed: @escaping @Sendable (NetworkError) -> Void
     ) {
         failed(NetworkError(code: .other, description: "no network here"))
+    }
+}
+
+extension TestWorld {
+    /// Takes a document's value out of memory, as the item pager does; false where it may not go.
+    package func eject(_ key: String, from bucket: String) -> Bool {
+        guard let engine = service.bucket(named: bucket)?.engine else { return false }
+        let bytes = Array(key.utf8)
+        let number = VBucketID(ofKey: bytes, count: engine.count).number
+        let turn = Turn(
+            wallNanoseconds: time.wallNanoseconds(),
+            arena: arena,
+            scratch: ByteWriter()
+        )
+        return bytes.withUnsafeBytes { buffer in
+            let view = ByteView(buffer)
+            return engine[number]?.withCore {
+                $0.eject(view, hash: engine.hash(view), turn) > 0
+            } ?? false
+        }
     }
 }
