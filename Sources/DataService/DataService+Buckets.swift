@@ -55,9 +55,10 @@ extension DataService {
         _ settings: BucketSettings,
         from store: BucketStore
     ) throws(StorageError) {
-        let (records, unclean) = try store.records()
+        var (records, unclean) = try store.records()
         try store.markRunning()
         let engine = makeEngine(settings)
+        records += lost(engine, store)
         var changed: [VBucketID] = []
         for record in records {
             guard let vBucket = engine[record.id.number] else { continue }
@@ -86,6 +87,16 @@ extension DataService {
         disk.warmup.start()
     }
 
+    /// The vBuckets of files that cannot be used: they stay unloaded, and so are refused for now
+    /// instead of being served as if they were empty.
+    private func lost(_ engine: Bucket, _ store: BucketStore) -> [VBucketRecord] {
+        let closed = store.lanes.filter { $0.closedBy != nil }
+        guard !closed.isEmpty else { return [] }
+        return (0..<engine.count).map { VBucketID(UInt16($0)) }
+            .filter { id in closed.contains { $0.owns(id) } }
+            .map { VBucketRecord(id: $0, state: .active, failoverLog: FailoverLog(first: newUUID())) }
+    }
+
     // MARK: Emptying and removing
 
     /// Empties a bucket: another one takes its place at once, the old one goes in the background.
@@ -97,8 +108,9 @@ extension DataService {
         }
         let settings = old.settings
         if let disk = old.disk {
-            disk.stop()
+            // In this order: where the files cannot be put aside, the bucket goes on as it was.
             try disk.store.flush()
+            disk.stop()
             try serve(settings, from: disk.store)
             let store = disk.store
             lanes.nonIO.lane.post { [environment] in
