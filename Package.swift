@@ -205,7 +205,9 @@ if lane == "fuzz" {
     )
 }
 
-targets += tests.filter { lane == nil || lane != "fuzz" && laneTests.contains($0.name) }.map { test in
+let built = tests.filter { lane == nil || lane != "fuzz" && laneTests.contains($0.name) }
+
+targets += built.map { test in
     .testTarget(
         name: test.name,
         dependencies: test.uses.map { .target(name: $0) },

@@ -94,7 +94,13 @@ extension DataService {
         guard !closed.isEmpty else { return [] }
         return (0..<engine.count).map { VBucketID(UInt16($0)) }
             .filter { id in closed.contains { $0.owns(id) } }
-            .map { VBucketRecord(id: $0, state: .active, failoverLog: FailoverLog(first: newUUID())) }
+            .map { id in
+                VBucketRecord(
+                    id: id,
+                    state: .active,
+                    failoverLog: FailoverLog(first: newUUID())
+                )
+            }
     }
 
     // MARK: Emptying and removing

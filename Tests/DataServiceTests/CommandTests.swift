@@ -1,3 +1,6 @@
+import DataService
+import Engine
+import Seams
 import TestWorld
 import Testing
 import Vocabulary
@@ -231,7 +234,8 @@ import Vocabulary
         let loud: [([UInt8], UInt16)] = [
             (on(0x09, "b", extras: []), 0), (on(0x0d, "b", extras: []), 0),
             (on(0x12, "b", "1"), 2), (on(0x13, "none", "1"), 1), (on(0x14, "none", extras: []), 1),
-            (on(0x19, "none", "1", extras: []), 5), (Ask.counter(0x15, "n", delta: 1, expiry: .max), 1),
+            (on(0x19, "none", "1", extras: []), 5),
+            (Ask.counter(0x15, "n", delta: 1, expiry: .max), 1),
             (on(0x1e, "b", extras: big(UInt32(9))), 0),
         ]
         for (request, status) in loud { #expect(try self.status(request) == status) }

@@ -1,4 +1,6 @@
 import Bytes
+import DataService
+import Engine
 import Foundation
 import LinuxPlatform
 import Seams

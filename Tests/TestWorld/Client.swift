@@ -1,6 +1,6 @@
-package import Bytes
-package import DataService
-package import Seams
+internal import Bytes
+internal import DataService
+internal import Seams
 
 /// One connection without a socket: hands bytes to its handler as a reactor would, and holds it to
 /// what a handler has to keep.

@@ -2,7 +2,7 @@ package import Bytes
 package import DataService
 package import Engine
 internal import Foundation
-package import LinuxPlatform
+internal import LinuxPlatform
 package import Seams
 package import Vocabulary
 
@@ -113,14 +113,15 @@ package final class TestWorld {
     /// What the account of a bucket should say, counted item by item; call it at rest.
     package static func recount(_ bucket: Bucket) -> UInt64 {
         bucket.all.reduce(0) { sum, vBucket in
-            sum + vBucket.withCore { core in
-                var bytes = core.table.bytes + core.checkpoint.bytes
-                let rest = core.table.visit(from: 0, groupsMax: .max / 2) { item in
-                    bytes += SizeClass.footprint(of: item.blockBytes)
+            sum
+                + vBucket.withCore { core in
+                    var bytes = core.table.bytes + core.checkpoint.bytes
+                    let rest = core.table.visit(from: 0, groupsMax: .max / 2) { item in
+                        bytes += SizeClass.footprint(of: item.blockBytes)
+                    }
+                    precondition(rest == nil, "one visit was to see everything")
+                    return UInt64(bytes)
                 }
-                precondition(rest == nil, "one visit was to see everything")
-                return UInt64(bytes)
-            }
         }
     }
 

@@ -81,7 +81,9 @@ extension Connection {
             }
             let state: KeyState
             let cas: CAS
-            switch findKey(key, vBucket) {
+            let (found, wakesFlusher) = findKey(key, vBucket)
+            if wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
+            switch found {
             case .found(let itsState, let itsCAS): (state, cas) = (itsState, itsCAS)
             case .notMyVBucket:
                 answerNotMyVBucket(exchange)
@@ -113,21 +115,26 @@ extension Connection {
         case loading
     }
 
-    private func findKey(_ key: ByteView, _ vBucket: VBucket) -> KeyOutcome {
+    private func findKey(_ key: ByteView, _ vBucket: VBucket) -> (KeyOutcome, wakesFlusher: Bool) {
         let hash = service.hash(key)
         return vBucket.withCore { core in
-            switch core.getMeta(key, hash: hash, turn) {
-            case .found(let item, let cas):
-                if item.isDeleted {
-                    let isGone = item.seqno <= core.durableSeqno
-                    return .found(isGone ? .notFound : .logicallyDeleted, cas)
-                }
-                let isPersisted = item.seqno <= core.durableSeqno
-                return .found(isPersisted ? .persisted : .notPersisted, cas)
-            case .notMyVBucket: return .notMyVBucket
-            case .wouldBlock: return .loading
-            default: return .found(.notFound, .none)
+            let outcome = keyOutcome(core.getMeta(key, hash: hash, turn), core.durableSeqno)
+            return (outcome, core.takeOwedWake())
+        }
+    }
+
+    private func keyOutcome(_ outcome: ReadOutcome, _ durable: Seqno) -> KeyOutcome {
+        switch outcome {
+        case .found(let item, let cas):
+            if item.isDeleted {
+                let isGone = item.seqno <= durable
+                return .found(isGone ? .notFound : .logicallyDeleted, cas)
             }
+            let isPersisted = item.seqno <= durable
+            return .found(isPersisted ? .persisted : .notPersisted, cas)
+        case .notMyVBucket: return .notMyVBucket
+        case .wouldBlock: return .loading
+        default: return .found(.notFound, .none)
         }
     }
 }
