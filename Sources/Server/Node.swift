@@ -88,6 +88,7 @@ package final class Node: Sendable {
     /// Opens the buckets and listens for data clients.
     package func serve() throws(NodeError) -> Addresses {
         cluster.openBuckets()
+        data.startHousekeeping()
         do throws(NetworkError) {
             let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
             var memcached: SocketAddress?
