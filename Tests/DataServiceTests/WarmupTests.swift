@@ -122,6 +122,29 @@ import Vocabulary
         #expect(try entries(reopened()) == 2)
     }
 
+    /// After an unclean end every vBucket has its new history to write, and then the change too.
+    @Test func aChangeRightAfterAnUncleanEndIsWrittenOnce() throws {
+        for round in 0..<2 {
+            let world = try reopened()
+            world.lanes.release("reader")
+            world.settle()
+            let client = world.client(of: "guests")
+            let requests = (0..<300).flatMap { Ask.set("key\($0)", "round \(round)") }
+            #expect(client.ask(requests).allSatisfy { $0.status == 0 })
+            world.pass(milliseconds: 1_000)
+            #expect(client.ask(Ask.get("key5")).map(\.text) == ["round \(round)"])
+            #expect(world.trace.lines(atLeast: .error) == [])
+            let bucket = try #require(world.service.bucket(named: "guests"))
+            #expect(bucket.counters.total(.persistedChanges) == 300)
+            // It dies here: nobody stops it.
+        }
+        let world = try reopened()
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        let replies = client.ask((0..<300).flatMap { Ask.get("key\($0)") })
+        #expect(replies.allSatisfy { $0.text == "round 1" })
+    }
+
     @Test func documentsThatExpiredWhileReadArePersistedBeforeTheEnd() throws {
         let world = try reopened()
         world.lanes.release("reader")

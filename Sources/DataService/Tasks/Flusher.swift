@@ -149,7 +149,9 @@ final class Flusher: Sendable {
             return (state.dirty, state.dirtySince)
         }
         guard let (dirty, since) = work else { return finishWaiters() }
-        var rest = dirty[...]
+        // A vBucket that comes twice (a new history, and then a change) would be drained twice.
+        var seen: Set<VBucketID> = []
+        var rest = dirty.filter { seen.insert($0).inserted }[...]
         if !rest.isEmpty { compactor.beforeCommit() }
         while !rest.isEmpty {
             let (shares, taken) = fill(rest)
