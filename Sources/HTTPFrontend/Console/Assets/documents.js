@@ -126,8 +126,8 @@ export function documents([bucket]) {
           onclick: () => deleteDocument(id) }, "Delete")));
   }
 
-  function on() { starts.push(next); load(); }
-  function back() { starts.pop(); load(); }
+  function on() { after.disabled = true; starts.push(next); load(); }
+  function back() { before.disabled = true; starts.pop(); load(); }
   function clear() { wanted = search.value = ""; starts.length = 1; load(); }
   function lookUp(event) {
     event.preventDefault();
