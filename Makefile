@@ -4,10 +4,10 @@
 BUILD ?= swift build -c release
 PYTHON ?= python3
 VENV := .venv-tests
-FORMATTED := Package.swift $(wildcard Sources Tests cluster benchmarks)
+FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo stop test lint format benchmark clean
+.PHONY: help deps build demo stop test sanitize fuzz lint format benchmark clean
 
 help: ## What one can do here
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ $(VENV)/ready: Tests/Clients/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -r $<
 	@touch $@
+
+sanitize: ## Run the tests about memory and threads under their sanitizers
+	BUILD="$(BUILD)" Tests/sanitize address
+	BUILD="$(BUILD)" Tests/sanitize thread
+
+fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
+	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),60)
 
 lint: ## Check the format of all Swift sources
 	swift format lint --strict -r $(FORMATTED)

@@ -22,7 +22,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
@@ -73,12 +73,22 @@ let packages: [Substring: (url: String, from: Version)] = [
     "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 
-let settings: [SwiftSetting] = [
+var settings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
 ]
+
+/// Builds under a sanitizer (`address`, `thread`: Tests/sanitize) and for the fuzzer (`fuzz`:
+/// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
+/// threads; where a sanitizer watches memory, every block comes from malloc.
+let lane = Context.environment["DIVAN_LANE"]
+let laneTests: Set<String> = [
+    "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests", "DataServiceTests",
+    "LinuxPlatformTests",
+]
+if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
@@ -87,6 +97,7 @@ var targets: [Target] = []
 
 for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
     let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
+    if lane != nil, ["assembly", "facades", "programs"].contains(floor) { continue }
     var dependencies: [Target.Dependency] = []
     for use in uses {
         let parts = use.split(separator: "/")
@@ -159,11 +170,50 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    (
+        "HTTPFrontendTests",
+        [
+            "HTTPFrontend", "ClusterService", "Orchestration", "LinuxPlatform", "Seams",
+            "Vocabulary",
+            "Bytes",
+        ]
+    ),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
+    (
+        "DataServiceTests",
+        ["TestWorld", "DataService", "Engine", "Bytes", "Vocabulary", "Seams", "LinuxPlatform"]
+    ),
 ]
 
-targets += tests.map { test in
+// A data service without sockets, for tests and for the fuzzer.
+targets.append(
+    .target(
+        name: "TestWorld",
+        dependencies: ["Bytes", "Vocabulary", "Seams", "Engine", "DataService", "LinuxPlatform"],
+        path: "Tests/TestWorld",
+        swiftSettings: settings
+    )
+)
+
+if lane == "fuzz" {
+    targets.append(
+        .executableTarget(
+            name: "divan-fuzz",
+            dependencies: [
+                "TestWorld", "DataService", "Persistence", "Credentials", "JSON", "Wire", "Engine",
+                "Seams", "Vocabulary", "Bytes",
+            ],
+            path: "Fuzzing",
+            exclude: ["README.md", "run", "Seeds"],
+            swiftSettings: settings
+        )
+    )
+}
+
+let built = tests.filter { lane == nil || lane != "fuzz" && laneTests.contains($0.name) }
+
+targets += built.map { test in
     .testTarget(
         name: test.name,
         dependencies: test.uses.map { .target(name: $0) },

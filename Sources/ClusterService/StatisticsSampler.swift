@@ -98,10 +98,11 @@ package final class StatisticsSampler: Sendable {
 
     /// The newest second's value; 0 where none was taken yet.
     package func newest(_ statistic: SampledStatistic, ofBucket name: String) -> Double {
-        guard let value = series(ofBucket: name, .minute)?.samples.last?[statistic.rawValue] else {
-            return 0
+        core.withLock { core in
+            // The rings are in the order of their intervals, seconds first.
+            let sample = core.buckets[name]?.rings.first?.newest
+            return sample.map { Double($0[statistic.rawValue]) } ?? 0
         }
-        return Double(value)
     }
 
     private func tick(_ plane: any DataPlane, _ names: @escaping @Sendable () -> [String]) {

@@ -33,7 +33,8 @@ extension DataService {
                     settings,
                     engine: makeEngine(settings),
                     disk: nil,
-                    counterRows: contexts.count + 1
+                    counters: BucketCounters(rows: contexts.count + 1),
+                    service: self
                 )
             )
         }
@@ -55,9 +56,10 @@ extension DataService {
         _ settings: BucketSettings,
         from store: BucketStore
     ) throws(StorageError) {
-        let (records, unclean) = try store.records()
+        var (records, unclean) = try store.records()
         try store.markRunning()
         let engine = makeEngine(settings)
+        records += lost(engine, store)
         var changed: [VBucketID] = []
         for record in records {
             guard let vBucket = engine[record.id.number] else { continue }
@@ -81,9 +83,27 @@ extension DataService {
             environment.trace.error("storage", closed.description)
             alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
         }
-        enter(OpenBucket(settings, engine: engine, disk: disk, counters: counters))
+        enter(
+            OpenBucket(settings, engine: engine, disk: disk, counters: counters, service: self)
+        )
         for id in changed { disk.noteDirty(id) }
         disk.warmup.start()
+    }
+
+    /// The vBuckets of files that cannot be used: they stay unloaded, and so are refused for now
+    /// instead of being served as if they were empty.
+    private func lost(_ engine: Bucket, _ store: BucketStore) -> [VBucketRecord] {
+        let closed = store.lanes.filter { $0.closedBy != nil }
+        guard !closed.isEmpty else { return [] }
+        return (0..<engine.count).map { VBucketID(UInt16($0)) }
+            .filter { id in closed.contains { $0.owns(id) } }
+            .map { id in
+                VBucketRecord(
+                    id: id,
+                    state: .active,
+                    failoverLog: FailoverLog(first: newUUID())
+                )
+            }
     }
 
     // MARK: Emptying and removing
@@ -97,8 +117,9 @@ extension DataService {
         }
         let settings = old.settings
         if let disk = old.disk {
-            disk.stop()
+            // In this order: where the files cannot be put aside, the bucket goes on as it was.
             try disk.store.flush()
+            disk.stop()
             try serve(settings, from: disk.store)
             let store = disk.store
             lanes.nonIO.lane.post { [environment] in
@@ -114,7 +135,8 @@ extension DataService {
                     settings,
                     engine: makeEngine(settings),
                     disk: nil,
-                    counterRows: contexts.count + 1
+                    counters: BucketCounters(rows: contexts.count + 1),
+                    service: self
                 )
             )
         }
@@ -205,6 +227,7 @@ extension DataService {
     ///
     /// Call it once no client is connected; afterwards the lanes can be stopped.
     package func stop(_ done: @escaping @Sendable () -> Void) {
+        stopHousekeeping()
         let persistent = buckets.filter { $0.disk != nil }
         let flushers = persistent.flatMap { $0.disk?.flushers ?? [] }
         let left = Guarded(flushers.count)

@@ -91,6 +91,7 @@ extension DataService {
         switch action {
         case .read:
             return vBucket.withCore { core in
+                defer { if core.takeOwedWake() { bucket.disk?.noteDirty(VBucketID(number)) } }
                 switch core.get(key, hash: hash, turn) {
                 case .found(let item, let cas):
                     var meta = item.meta

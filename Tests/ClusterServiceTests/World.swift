@@ -142,6 +142,10 @@ final class HandLane: Lane {
 }
 
 struct NoNetwork: Network {
+    let quiescence = Quiescence(reactorCount: 1)
+
+    func lane(ofReactor index: Int) -> any Lane { HandLane() }
+
     func listen(
         on address: SocketAddress,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler

@@ -29,6 +29,8 @@ struct Command {
     let isMutation: Bool
     /// Works on one document of one vBucket.
     let isKeyed: Bool
+    /// Who the client is, which bucket it has, what it agreed to.
+    let changesSession: Bool
     let access: Access
     /// Bit n: extras of n bytes are allowed.
     let extras: UInt64
@@ -70,6 +72,7 @@ struct Command {
             isQuiet: opcode.isQuiet,
             isMutation: opcode.isMutation,
             isKeyed: document(loud) != nil,
+            changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
             access: shape.access,
             extras: shape.extras.reduce(0) { $0 | 1 << UInt64($1) },
             key: shape.key,

@@ -19,7 +19,7 @@ extension Connection {
         case .getLocked: getAndLock(exchange, completion)
         case .unlock: unlock(exchange, completion)
         case .getMeta: getMeta(exchange, completion)
-        case .observe: observe(exchange)
+        case .observe: observe(exchange, completion)
         case .observeSeqno: observeSeqno(exchange)
         case .stat: stat(exchange)
         case .flush: flush(exchange, completion)
@@ -83,6 +83,7 @@ extension Connection {
     func wait(
         _ exchange: Exchange,
         for wait: Wait,
+        of vBucket: VBucketID? = nil,
         _ completion: Completion?
     ) -> Execution {
         if case .failed(let status, let reason) = completion {
@@ -93,7 +94,7 @@ extension Connection {
         guard let disk = bucket.disk else {
             preconditionFailure("only a bucket with a disk has something to wait for")
         }
-        let number = vBucketNumber(exchange.frame, bucket.engine)
+        let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
         return self.wait(exchange) { done in
             switch wait {
             case .value(let seqno):

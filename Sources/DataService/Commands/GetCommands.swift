@@ -7,6 +7,7 @@ extension Connection {
     func get(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        var wakesFlusher = false
         let wait: Wait? = vBucket.withCore { core in
             switch core.get(exchange.frame.key, hash: exchange.hash, turn) {
             case .found(let item, let cas):
@@ -15,6 +16,8 @@ extension Connection {
                 return nil
             case .wouldBlock(let wait): return wait
             case .notFound:
+                // It may have become a tombstone just now.
+                wakesFlusher = core.takeOwedWake()
                 bucket.counters.count(.getMisses, row: context.row)
                 miss(exchange)
             case .notMyVBucket: answerNotMyVBucket(exchange)
@@ -23,6 +26,7 @@ extension Connection {
             }
             return nil
         }
+        if wakesFlusher { wakeFlusher(exchange, bucket) }
         if let wait { return self.wait(exchange, for: wait, completion) }
         bucket.counters.count(.gets, row: context.row)
         return .done
@@ -83,7 +87,9 @@ extension Connection {
         }
         let bucket = selectedBucket
         guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        var wakesFlusher = false
         let wait: Wait? = vBucket.withCore { core in
+            defer { wakesFlusher = core.takeOwedWake() }
             switch core.getMeta(exchange.frame.key, hash: exchange.hash, turn) {
             case .found(let item, let cas):
                 appendMeta(item.meta, cas, exchange, withDatatype: version == 2)
@@ -93,6 +99,7 @@ extension Connection {
             }
             return nil
         }
+        if wakesFlusher { wakeFlusher(exchange, bucket) }
         if let wait { return self.wait(exchange, for: wait, completion) }
         bucket.counters.count(.otherCommands, row: context.row)
         return .done

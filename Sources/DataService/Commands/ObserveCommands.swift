@@ -59,7 +59,7 @@ extension Connection {
     }
 
     /// OBSERVE: the same question about single keys, as older clients ask it.
-    func observe(_ exchange: Exchange) -> Execution {
+    func observe(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
         var reader = ByteReader(exchange.frame.value)
@@ -79,9 +79,17 @@ extension Connection {
                 answerNotMyVBucket(exchange)
                 return .done
             }
-            guard let (state, cas) = keyState(key, vBucket) else {
+            let state: KeyState
+            let cas: CAS
+            let (found, wakesFlusher) = findKey(key, vBucket)
+            if wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
+            switch found {
+            case .found(let itsState, let itsCAS): (state, cas) = (itsState, itsCAS)
+            case .notMyVBucket:
                 answerNotMyVBucket(exchange)
                 return .done
+            case .loading:
+                return wait(exchange, for: .warmup, of: VBucketID(number), completion)
             }
             if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
             result.append(bigEndian: number)
@@ -100,19 +108,33 @@ extension Connection {
         return .done
     }
 
-    private func keyState(_ key: ByteView, _ vBucket: VBucket) -> (KeyState, CAS)? {
+    private enum KeyOutcome {
+        case found(KeyState, CAS)
+        case notMyVBucket
+        /// Nobody knows yet: its vBucket is being loaded.
+        case loading
+    }
+
+    private func findKey(_ key: ByteView, _ vBucket: VBucket) -> (KeyOutcome, wakesFlusher: Bool) {
         let hash = service.hash(key)
         return vBucket.withCore { core in
-            switch core.getMeta(key, hash: hash, turn) {
-            case .found(let item, let cas):
-                if item.isDeleted {
-                    let isGone = item.seqno <= core.durableSeqno
-                    return (isGone ? .notFound : .logicallyDeleted, cas)
-                }
-                return (item.seqno <= core.durableSeqno ? .persisted : .notPersisted, cas)
-            case .notMyVBucket: return nil
-            default: return (.notFound, .none)
+            let outcome = keyOutcome(core.getMeta(key, hash: hash, turn), core.durableSeqno)
+            return (outcome, core.takeOwedWake())
+        }
+    }
+
+    private func keyOutcome(_ outcome: ReadOutcome, _ durable: Seqno) -> KeyOutcome {
+        switch outcome {
+        case .found(let item, let cas):
+            if item.isDeleted {
+                let isGone = item.seqno <= durable
+                return .found(isGone ? .notFound : .logicallyDeleted, cas)
             }
+            let isPersisted = item.seqno <= durable
+            return .found(isPersisted ? .persisted : .notPersisted, cas)
+        case .notMyVBucket: return .notMyVBucket
+        case .wouldBlock: return .loading
+        default: return .found(.notFound, .none)
         }
     }
 }

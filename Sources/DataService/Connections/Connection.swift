@@ -25,6 +25,8 @@ package final class Connection: ConnectionHandler {
     }
 
     private static let parkedMax = 128
+    /// Bytes of parked requests: beyond it the connection waits for them in order.
+    private static let parkedBytesMax = 1 << 20
 
     let port: any ConnectionPort
     let service: DataService
@@ -53,6 +55,11 @@ package final class Connection: ConnectionHandler {
     private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
     private var discarding = 0
     private var parked: [Parked] = []
+    private var parkedBytes = 0
+    /// A parked request gets another attempt: it is not at the front of the input.
+    private var isResuming = false
+    /// What became of parked requests that nobody has looked at yet.
+    private var letters: ArraySlice<Mailbox.Letter> = []
     private var lastTicket: UInt64 = 0
     /// The ticket of the request at the front of the input, while it waits.
     private var blockedTicket: UInt64?
@@ -83,6 +90,7 @@ package final class Connection: ConnectionHandler {
         service.connectionCount.add(-1)
         bucket = nil
         parked = []
+        letters = []
     }
 
     var turn: Turn { context.turn(wallNanoseconds) }
@@ -91,20 +99,31 @@ package final class Connection: ConnectionHandler {
 
     package func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
+        guard letters.isEmpty, blockedTicket == nil else { return settle(input) }
         return process(input)
     }
 
     package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
-        for (ticket, completion) in mailbox.takeAll() {
-            if ticket == blockedTicket {
+        letters += mailbox.takeAll()
+        return settle(input)
+    }
+
+    /// Goes on with what waited, as far as the replies fit, then with the input.
+    private func settle(_ input: ByteView) -> ReceiveProgress {
+        while let letter = letters.popFirst() {
+            if letter.ticket == blockedTicket {
                 blockedTicket = nil
-                resumption = completion
-            } else if let index = parked.firstIndex(where: { $0.ticket == ticket }) {
+                resumption = letter.completion
+            } else if let index = parked.firstIndex(where: { $0.ticket == letter.ticket }) {
                 let request = parked.remove(at: index)
-                guard resume(request, with: completion) else {
+                parkedBytes -= request.frame.count
+                guard resume(request, with: letter.completion) else {
                     return ReceiveProgress(consumed: 0, next: .close)
                 }
+            }
+            if output.count >= Limits.repliesBytesMax {
+                return ReceiveProgress(consumed: 0, next: .drain)
             }
         }
         guard blockedTicket == nil else { return ReceiveProgress(consumed: 0, next: .pause) }
@@ -123,6 +142,8 @@ package final class Connection: ConnectionHandler {
     func findBucketAgain() {
         let name = bucket?.name ?? service.plainBucketName
         bucket = name.flatMap { service.bucket(named: $0) }
+        // It may have come back with a password.
+        if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
     }
 
     // MARK: Frames
@@ -254,8 +275,9 @@ package final class Connection: ConnectionHandler {
             case .malformed: return refuse(frame, .invalid)
             }
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
-            if framing.isBarrier, !parked.isEmpty { return .blocked }
         }
+        // What is parked was asked by whoever the client was then, of the bucket it had then.
+        if !parked.isEmpty, framing.isBarrier || command.changesSession { return .blocked }
         guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
             return refuse(frame, .accessDenied)
         }
@@ -299,11 +321,10 @@ package final class Connection: ConnectionHandler {
     ) -> Execution {
         lastTicket += 1
         let ticket = lastTicket
-        let isParked =
-            isUnordered && !exchange.framing.isBarrier
-            && parked.count < Connection.parkedMax
+        let isParked = isResuming || mayPark(exchange)
         if isParked {
             parked.append(Parked(ticket: ticket, frame: exchange.frame.whole.bytes))
+            parkedBytes += exchange.frame.byteCount
         } else {
             blockedTicket = ticket
         }
@@ -311,9 +332,18 @@ package final class Connection: ConnectionHandler {
         return isParked ? .done : .blocked
     }
 
+    /// Whether others may overtake a request: single documents only, and not without bounds.
+    private func mayPark(_ exchange: Exchange) -> Bool {
+        isUnordered && exchange.command.isKeyed && !exchange.framing.isBarrier
+            && parked.count < Connection.parkedMax
+            && parkedBytes + exchange.frame.byteCount <= Connection.parkedBytesMax
+    }
+
     /// Another attempt at a parked request; false where the connection has to close.
     private func resume(_ request: Parked, with completion: Completion) -> Bool {
-        request.frame.withUnsafeBytes { buffer in
+        isResuming = true
+        defer { isResuming = false }
+        return request.frame.withUnsafeBytes { buffer in
             guard case .frame(let frame) = decoder.next(in: ByteView(buffer)) else {
                 preconditionFailure("a parked frame is whole")
             }

@@ -21,7 +21,13 @@ struct Parked {
 
 /// Where other lanes leave what became of parked requests.
 final class Mailbox: Sendable {
-    private let letters = Guarded<[(ticket: UInt64, completion: Completion)]>([])
+    /// What became of the request with a ticket.
+    struct Letter: Sendable {
+        let ticket: UInt64
+        let completion: Completion
+    }
+
+    private let letters = Guarded<[Letter]>([])
     private let port: any ConnectionPort
 
     init(port: any ConnectionPort) {
@@ -29,11 +35,11 @@ final class Mailbox: Sendable {
     }
 
     func put(_ completion: Completion, ticket: UInt64) {
-        letters.withLock { $0.append((ticket, completion)) }
+        letters.withLock { $0.append(Letter(ticket: ticket, completion: completion)) }
         port.wake()
     }
 
-    func takeAll() -> [(ticket: UInt64, completion: Completion)] {
+    func takeAll() -> [Letter] {
         letters.withLock { list in
             defer { list = [] }
             return list

@@ -24,14 +24,15 @@ final class BackgroundFetcher: Sendable {
     }
 
     private let engine: Bucket
-    private let store: BucketStore
+    /// Those of the bucket's own generation: after a flush the store has others.
+    private let files: [LaneStore]
     private let lanes: DataLanes
     private let environment: Environment
     private let waiting = Guarded<[Version: [@Sendable (Completion) -> Void]]>([:])
 
     init(engine: Bucket, store: BucketStore, lanes: DataLanes, environment: Environment) {
         self.engine = engine
-        self.store = store
+        files = store.lanes
         self.lanes = lanes
         self.environment = environment
     }
@@ -55,10 +56,13 @@ final class BackgroundFetcher: Sendable {
     private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
-        do {
-            let lane = store.lane(of: request.vBucket)
+        do throws(StorageError) {
+            let lane = files[Int(request.vBucket.number) % files.count]
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
             return install(request, outcome, value.view, context)
+        } catch  where error.code == .gone {
+            // Whoever asks again finds the bucket that took its place, or none.
+            return .failed(.temporaryFailure, error.description)
         } catch {
             environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
             return .failed(.internalError, error.description)

@@ -25,6 +25,8 @@ final class Flusher: Sendable {
         /// Somebody came to wait during a run: the next one follows at once.
         var isHurried = false
         var isStopped = false
+        /// Of the timer that counts: a run makes older ones void.
+        var timer: UInt64 = 0
         var waiters: [@Sendable () -> Void] = []
     }
 
@@ -76,16 +78,28 @@ final class Flusher: Sendable {
     /// A vBucket that had nothing to flush has something now.
     func noteDirty(_ vBucket: VBucketID) {
         let now = environment.time.monotonicNanoseconds()
-        let delay: UInt64? = state.withLock { state in
+        let timer: UInt64? = state.withLock { state in
             if state.dirty.isEmpty { state.dirtySince = now }
             state.dirty.append(vBucket)
             guard !state.isScheduled, !state.isStopped else { return nil }
-            state.isScheduled = true
-            state.isDelayed = true
-            return UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000
+            return Flusher.setTimer(&state)
         }
-        guard let delay else { return }
-        worker.lane.post(after: delay) { [self] in run() }
+        guard let timer else { return }
+        post(after: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000, timer)
+    }
+
+    private static func setTimer(_ state: inout State) -> UInt64 {
+        state.isScheduled = true
+        state.isDelayed = true
+        state.timer += 1
+        return state.timer
+    }
+
+    /// Runs later, unless another run comes first: that one sees to the rest itself.
+    private func post(after delay: UInt64, _ timer: UInt64) {
+        worker.lane.post(after: delay) { [self] in
+            if state.withLock({ $0.timer == timer }) { run() }
+        }
     }
 
     /// Somebody waits for persistence: commit what is there.
@@ -126,22 +140,25 @@ final class Flusher: Sendable {
     // MARK: On the writer lane
 
     private func run() {
-        let dirty: [VBucketID]? = state.withLock { state in
+        let work: (dirty: [VBucketID], since: UInt64)? = state.withLock { state in
             guard !state.isStopped else { return nil }
             state.isScheduled = true
             state.isDelayed = false
+            state.timer += 1
             defer { state.dirty = [] }
-            return state.dirty
+            return (state.dirty, state.dirtySince)
         }
-        guard let dirty else { return finishWaiters() }
-        var rest = dirty[...]
+        guard let (dirty, since) = work else { return finishWaiters() }
+        // A vBucket that comes twice (a new history, and then a change) would be drained twice.
+        var seen: Set<VBucketID> = []
+        var rest = dirty.filter { seen.insert($0).inserted }[...]
         if !rest.isEmpty { compactor.beforeCommit() }
         while !rest.isEmpty {
             let (shares, taken) = fill(rest)
             rest = rest.dropFirst(taken)
             guard commit(shares) else {
                 let left = shares.map { share in share.vBucket.withCore { $0.id } } + rest
-                return retry(left)
+                return retry(left, since)
             }
         }
         finishWaiters()
@@ -244,13 +261,15 @@ final class Flusher: Sendable {
         }
     }
 
-    private func retry(_ vBuckets: [VBucketID]) {
-        state.withLock { state in
+    private func retry(_ vBuckets: [VBucketID], _ since: UInt64) {
+        let timer = state.withLock { state in
             state.dirty = vBuckets + state.dirty
-            state.isScheduled = true
-            state.isDelayed = true
+            state.dirtySince = since
+            return Flusher.setTimer(&state)
         }
-        worker.lane.post(after: Flusher.retryNanoseconds) { [self] in run() }
+        post(after: Flusher.retryNanoseconds, timer)
+        // A node that stops does not wait for a disk that may never take anything again.
+        finishWaiters()
     }
 
     private func finishWaiters() {
@@ -263,19 +282,19 @@ final class Flusher: Sendable {
 
     private func scheduleNext() {
         let now = environment.time.monotonicNanoseconds()
-        let delay: UInt64? = state.withLock { state in
-            state.isScheduled = !state.dirty.isEmpty && !state.isStopped
-            state.isDelayed = state.isScheduled
-            guard state.isScheduled else {
-                state.isHurried = false
+        let next: (delay: UInt64, timer: UInt64)? = state.withLock { state in
+            defer { state.isHurried = false }
+            guard !state.dirty.isEmpty, !state.isStopped else {
+                state.isScheduled = false
+                state.isDelayed = false
                 return nil
             }
-            defer { state.isHurried = false }
-            if state.isHurried { return 0 }
+            let timer = Flusher.setTimer(&state)
+            if state.isHurried { return (0, timer) }
             let due = state.dirtySince + UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000
-            return due > now ? due - now : 0
+            return (due > now ? due - now : 0, timer)
         }
-        if let delay { worker.lane.post(after: delay) { [self] in run() } }
+        if let next { post(after: next.delay, next.timer) }
     }
 }
 

@@ -15,7 +15,8 @@ final class Warmup: Sendable {
         var missing: [VBucketID: [@Sendable (Completion) -> Void]] = [:]
         /// Asked for, by lane.
         var wanted: [Int: [VBucketID]] = [:]
-        var failure: String?
+        /// Why, of the lanes that cannot be read.
+        var failures: [Int: String] = [:]
         var lanesLeft = 0
         var isStopped = false
     }
@@ -48,24 +49,29 @@ final class Warmup: Sendable {
         total = records.count
         state.withLock { state in
             for record in records { state.missing[record.id] = [] }
+            for lane in store.lanes {
+                if let reason = lane.closedBy { state.failures[lane.number] = reason.description }
+            }
         }
     }
 
-    /// 0 to 1; nil once every vBucket is loaded.
+    /// 0 to 1; nil once every vBucket is loaded, but for those that cannot be.
     var progress: Double? {
-        let left = state.withLock { $0.missing.count }
+        let left = state.withLock { state in
+            state.missing.keys.count { state.failures[laneNumber($0)] == nil }
+        }
         return left == 0 ? nil : 1 - Double(left) / Double(max(total, 1))
     }
 
-    var failure: String? { state.withLock { $0.failure } }
+    var failure: String? { state.withLock { $0.failures.values.first } }
 
     /// Calls `done` once the vBucket is loaded, or cannot be.
     func whenLoaded(_ vBucket: VBucketID, _ done: @escaping @Sendable (Completion) -> Void) {
         let verdict: Completion? = state.withLock { state in
-            if let failure = state.failure, state.missing[vBucket] != nil {
+            guard state.missing[vBucket] != nil else { return .ready }
+            if let failure = state.failures[laneNumber(vBucket)] {
                 return .failed(.temporaryFailure, failure)
             }
-            guard state.missing[vBucket] != nil else { return .ready }
             state.missing[vBucket]?.append(done)
             state.wanted[laneNumber(vBucket), default: []].append(vBucket)
             return nil
@@ -79,7 +85,7 @@ final class Warmup: Sendable {
 
     /// Begins to read all lanes.
     func start() {
-        let busy = store.lanes.filter(\.exists)
+        let busy = store.lanes.filter { $0.exists && $0.closedBy == nil }
         state.withLock { $0.lanesLeft = busy.count }
         for lane in busy {
             let worker = lanes.reader(ofLane: lane.number)
@@ -118,8 +124,21 @@ final class Warmup: Sendable {
         values.start()
     }
 
-    /// The bucket goes: nothing more is loaded.
-    func stop() { state.withLock { $0.isStopped = true } }
+    /// The bucket goes: nothing more is loaded, and who waits for it asks for the next one.
+    func stop() {
+        let waiters = state.withLock { state in
+            state.isStopped = true
+            for lane in 0..<store.settings.lanes {
+                state.failures[lane] = "The bucket was flushed or deleted"
+            }
+            let waiters = state.missing.values.flatMap(\.self)
+            for id in state.missing.keys { state.missing[id] = [] }
+            return waiters
+        }
+        for waiter in waiters {
+            waiter(.failed(.temporaryFailure, "The bucket was flushed or deleted."))
+        }
+    }
 
     private var isStopped: Bool { state.withLock { $0.isStopped } }
 
@@ -192,19 +211,23 @@ final class Warmup: Sendable {
 
     private func endAll(_ lanes: Set<Int>) {
         let left = state.withLock { state in
-            state.missing.keys.filter { lanes.contains(laneNumber($0)) }.sorted()
+            state.missing.keys.filter { id in
+                lanes.contains(laneNumber(id)) && state.failures[laneNumber(id)] == nil
+            }.sorted()
         }
         for id in left { end(id) }
     }
 
     private func fail(_ lane: LaneStore, _ error: StorageError) {
+        // Flushed or deleted meanwhile: nothing is wrong, and `stop` tells those who wait.
+        guard error.code != .gone else { return }
         environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
         alerts.raise(
             "warmup/\(engine.name)/\(lane.number)",
             "A part of bucket \(engine.name) cannot be read: \(error.description)."
         )
         let waiters = state.withLock { state in
-            state.failure = error.description
+            state.failures[lane.number] = error.description
             var waiters: [@Sendable (Completion) -> Void] = []
             for id in state.missing.keys.sorted() where laneNumber(id) == lane.number {
                 waiters += state.missing[id] ?? []

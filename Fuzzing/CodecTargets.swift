@@ -1,0 +1,115 @@
+import Bytes
+import Credentials
+import JSON
+import Persistence
+
+/// A lane's blocks: whatever the disk gives back, reading ends with documents or without.
+final class BlockTarget {
+    nonisolated(unsafe) static let shared = BlockTarget()
+    private let probe = BlockProbe()
+    private let packed = ByteWriter()
+
+    /// The first byte chooses the part, and whether the rest is what its compressed text says.
+    func run(_ view: ByteView) {
+        guard view.count > 1 else { return }
+        let rest = view.dropFirst(1)
+        switch view[0] & 3 {
+        case 0: probe.readOutline(rest)
+        case 1: probe.readMeta(rest)
+        case 2:
+            // The fuzzer cannot compress, so we do it.
+            packed.removeAll()
+            LEB128.append(UInt64(rest.count), to: packed)
+            _ = LZ4.compress(rest, to: packed)
+            probe.readMeta(packed.view)
+        default: probe.readBody(rest)
+        }
+    }
+}
+
+/// JSON: the two validators agree, and what is read is written and read again.
+final class JSONTarget {
+    nonisolated(unsafe) static let shared = JSONTarget()
+    private let validator = JSONValidator()
+    private let padded = ByteWriter()
+    private let blanks = [UInt8](repeating: 0x20, count: 256 << 10)
+
+    func run(_ view: ByteView) {
+        let isDocument = validator.isDocument(view)
+        // Beyond 256 KiB it is the other validator that answers; blanks change nothing.
+        padded.removeAll()
+        padded.append(view)
+        blanks.withUnsafeBytes { padded.append(ByteView($0)) }
+        precondition(validator.isDocument(padded.view) == isDocument, "the validators disagree")
+        guard let value = JSONValue.parse(view) else { return }
+        precondition(isDocument, "what can be read is a document")
+        let text = JSONWriter.text { write(value, to: &$0) }
+        let again = text.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        precondition(again == value, "what was written reads the same")
+    }
+
+    private func write(_ value: JSONValue, to json: inout JSONWriter) {
+        switch value {
+        case .null: json.null()
+        case .bool(let claim): json.value(claim)
+        case .integer(let number): json.value(number)
+        case .unsigned(let number): json.value(number)
+        case .real(let number): json.value(number)
+        case .string(let text): json.value(text)
+        case .array(let elements):
+            json.array { json in for element in elements { write(element, to: &json) } }
+        case .object(let members):
+            json.object { json in
+                for member in members {
+                    json.name(member.name)
+                    write(member.value, to: &json)
+                }
+            }
+        }
+    }
+}
+
+/// Login messages: nobody gets in by chance, nothing crashes.
+final class SCRAMTarget {
+    nonisolated(unsafe) static let shared = SCRAMTarget()
+    private let stored: StoredCredentials
+
+    private init() {
+        stored = Array("a password nobody guesses".utf8).withUnsafeBytes { buffer in
+            StoredCredentials.derive(password: ByteView(buffer)) { _ in
+                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
+            }
+        }
+    }
+
+    /// The first byte chooses the mechanism, the second how long the first message is.
+    func run(_ view: ByteView) {
+        guard view.count > 2 else { return }
+        let mechanism = SCRAMMechanism.allCases[Int(view[0]) % SCRAMMechanism.allCases.count]
+        let rest = view.dropFirst(2)
+        let firstCount = min(Int(view[1]), rest.count)
+        let challenge = SCRAMServer.start(
+            mechanism,
+            clientFirst: rest.slice(0, firstCount),
+            serverNonce: Array("0123456789abcdef0123".utf8),
+            secret: [1, 2, 3]
+        ) { $0 == "user" ? stored : nil }
+        if case .answer(let server, let text) = challenge {
+            precondition(text.allSatisfy { $0 != 0 } || rest.bytes.contains(0))
+            if case .authenticated = server.finish(clientFinal: rest.dropFirst(firstCount)) {
+                preconditionFailure("somebody came in without the password")
+            }
+        }
+        _ = SCRAMMechanism(name: rest)
+        _ = PasswordLogin(plain: rest)
+        _ = PasswordLogin(basic: rest)
+        if let credentials = StoredCredentials(text: rest.text) {
+            precondition(StoredCredentials(text: credentials.text) == credentials)
+        }
+        if let bytes = Base64.decode(rest) {
+            let text = bytes.withUnsafeBytes { Base64.encode(ByteView($0)) }
+            let again = text.withUnsafeBytes { Base64.decode(ByteView($0)) }
+            precondition(again == bytes, "Base64 forgets")
+        }
+    }
+}

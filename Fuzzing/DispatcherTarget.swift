@@ -1,0 +1,129 @@
+import Bytes
+import DataService
+import Engine
+import Seams
+import TestWorld
+import Vocabulary
+
+/// A whole data service behind one connection, fed the fuzzer's bytes as a stream.
+///
+/// The input is three bytes and a stream. The first byte chooses who the client is and how the
+/// stream is made, the second where it is cut, the third what else happens at the cuts: values
+/// leave memory, lanes are late, buckets are flushed or deleted.
+///
+/// - Every answer was asked for, once; every loud request that came whole has its answer.
+/// - Answers are whole and bounded, nobody is left waiting, memory is counted to the byte.
+final class DispatcherTarget {
+    nonisolated(unsafe) static let shared = DispatcherTarget()
+
+    /// One world for all inputs: making one takes longer than most inputs; flushes empty it.
+    private let world = TestWorld(plainBucket: "memory")
+    private var random = SeededRandom(seed: 0)
+    /// What clients put where values go; see `RequestMaker`.
+    private let maker = RequestMaker()
+
+    private init() {
+        do {
+            try world.service.open(TestWorld.settings("disk", .persistent))
+            try world.service.open(TestWorld.settings("memory", quota: 2 << 20))
+        } catch {
+            preconditionFailure("the world could not be made: \(error)")
+        }
+    }
+
+    func run(_ input: ByteView) {
+        guard input.count > 3 else { return }
+        let mode = input[0]
+        random = SeededRandom(seed: UInt64(input[1]))
+        var events = SeededRandom(seed: UInt64(input[2]))
+        let bucketName = mode & 1 == 0 ? "memory" : "disk"
+        let raw = input.dropFirst(3)
+        let stream = mode & 0x40 == 0 ? raw.bytes : maker.stream(from: raw)
+        let isPlain = mode & 0x08 != 0
+        let client = Client(world, isPlain: isPlain)
+        if mode & 0x02 == 0, !isPlain { logIn(client, bucketName, isUnordered: mode & 0x04 != 0) }
+        var rest = stream[...]
+        while !rest.isEmpty, !client.isClosed {
+            let most = mode & 0x10 == 0 ? 4_096 : 64
+            let count = min(rest.count, Int.random(in: 1...most, using: &random))
+            client.send(Array(rest.prefix(count)))
+            rest = rest.dropFirst(count)
+            if mode & 0x20 != 0 { disturb(bucketName, client, &events) }
+        }
+        finish(client, stream)
+    }
+
+    private func logIn(_ client: Client, _ bucket: String, isUnordered: Bool) {
+        let features: [UInt16] = [0x04, 0x07, 0x0b, 0x10, 0x14] + (isUnordered ? [0x0e] : [])
+        let plain: [UInt8] = [0] + Array(bucket.utf8) + [0]
+        let replies = client.ask(
+            frame(0x1f, value: features.flatMap { big($0) })
+                + frame(0x21, key: Array("PLAIN".utf8), value: plain)
+        )
+        precondition(replies.map(\.status) == [0, 0], "the guest was refused")
+    }
+
+    /// Something that happens beside the connection.
+    private func disturb(_ name: String, _ client: Client, _ events: inout SeededRandom) {
+        switch Int.random(in: 0..<16, using: &events) {
+        case 0...2: client.settle()
+        case 3...4: world.lanes.hold("reader")
+        case 5: world.lanes.release("reader")
+        case 6...7: world.pass(milliseconds: 300)
+        case 8...11:
+            for key in RequestMaker.keys { _ = world.eject(key, from: name) }
+        case 12: world.lanes.hold("writer")
+        case 13: world.lanes.release("writer")
+        case 14: attempt { try world.service.flush(name) }
+        default:
+            if Int.random(in: 0..<8, using: &events) == 0 { remake(name) }
+        }
+    }
+
+    private func remake(_ name: String) {
+        let type: BucketType = name == "disk" ? .persistent : .ephemeral
+        attempt {
+            try world.service.delete(name)
+            try world.service.open(TestWorld.settings(name, type, quota: 2 << 20))
+        }
+    }
+
+    private func attempt(_ body: () throws -> Void) {
+        do { try body() } catch { preconditionFailure("\(error)") }
+    }
+
+    // MARK: What has to hold
+
+    private func finish(_ client: Client, _ stream: [UInt8]) {
+        world.lanes.release("reader")
+        world.lanes.release("writer")
+        client.settle()
+        let replies = client.replies()
+        let asked = AskedRequests(stream)
+        asked.check(replies, isClosed: client.isClosed)
+        precondition(client.largestOutput <= 2 << 20, "answers are bounded")
+        precondition(!client.isPaused || client.isClosed, "somebody waits for ever")
+        client.hangUp()
+        world.pass(milliseconds: 2_000)
+        for bucket in world.service.buckets {
+            let engine = bucket.engine
+            let counted = TestWorld.recount(engine)
+            precondition(
+                engine.account.bytes == counted,
+                "\(bucket.name): \(engine.account.bytes) in the account, \(counted) counted"
+            )
+            precondition(bucket.totals.unpersisted == 0, "\(bucket.name) is not persisted")
+            if bucket.totals.items + bucket.totals.tombstones > 0 {
+                attempt { try world.service.flush(bucket.name) }
+                world.settle()
+                precondition(
+                    engine.account.bytes == TestWorld.recount(engine),
+                    "what a flush left is counted"
+                )
+            }
+        }
+        let errors = world.trace.lines(atLeast: .error)
+        precondition(errors.isEmpty, "\(errors)")
+        precondition(world.service.alerts.current.isEmpty, "nothing is wrong")
+    }
+}

@@ -1,0 +1,67 @@
+import Bytes
+import Vocabulary
+import Wire
+
+/// Frame decoder, framing extras, HELLO's list, error maps: any bytes give an outcome.
+enum FrameTarget {
+    static func run(_ view: ByteView) {
+        let small = FrameDecoder(frameBytesMax: 512, valueBytesMax: 128)
+        for decoder in [FrameDecoder(), FrameDecoder(frameBytesMax: 64 << 10), small] {
+            walk(view, decoder)
+        }
+        checkFraming(view)
+        checkFeatures(view)
+        if view.count >= 2 {
+            let asked = view.bigEndian(at: 0, as: UInt16.self)
+            precondition((ErrorMap.json(versionAsked: asked) == nil) == (asked == 0))
+        }
+    }
+
+    private static func walk(_ view: ByteView, _ decoder: FrameDecoder) {
+        var rest = view
+        while true {
+            switch decoder.next(in: rest) {
+            case .frame(let frame):
+                let parts = [frame.framing, frame.extras, frame.key, frame.value]
+                let sum = parts.reduce(FrameHeader.byteCount) { $0 + $1.count }
+                precondition(sum == frame.byteCount && frame.byteCount <= rest.count)
+                for part in parts where !part.isEmpty { _ = part[part.count - 1] &+ part[0] }
+                if frame.header.framingCount > 0 { _ = FramingExtras.parse(frame.framing) }
+                rest = rest.dropFirst(frame.byteCount)
+            case .incomplete(let needed):
+                precondition(needed > rest.count, "what is whole is not incomplete")
+                return
+            case .valueTooBig(let header):
+                guard header.frameCount <= rest.count else { return }
+                rest = rest.dropFirst(header.frameCount)
+            case .nonsense: return
+            }
+        }
+    }
+
+    private static func checkFraming(_ view: ByteView) {
+        guard case .parsed(let extras) = FramingExtras.parse(view) else { return }
+        let writer = ByteWriter()
+        extras.append(to: writer)
+        guard case .parsed(let again) = FramingExtras.parse(writer.view) else {
+            preconditionFailure("what was understood can be said again")
+        }
+        precondition(
+            again.isBarrier == extras.isBarrier && again.durability == extras.durability
+                && again.streamID == extras.streamID
+                && again.preservesExpiry == extras.preservesExpiry
+                && again.impersonated?.bytes == extras.impersonated?.bytes
+        )
+    }
+
+    private static func checkFeatures(_ view: ByteView) {
+        guard let requested = FeatureSet(view) else {
+            return precondition(view.count % 2 == 1)
+        }
+        let all = FeatureSet(Feature.allCases)
+        guard let agreed = FeatureSet.agreed(requested: requested, offered: all) else { return }
+        let writer = ByteWriter()
+        agreed.append(to: writer)
+        precondition(FeatureSet(writer.view) == agreed && agreed.bits & ~requested.bits == 0)
+    }
+}

@@ -1,0 +1,233 @@
+import Bytes
+import DataService
+import Engine
+import Foundation
+import LinuxPlatform
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// The real disk, but full while a test says so: new small files are refused, and every lane needs
+/// one before its first commit.
+private final class FillingDisk: Disk {
+    private let disk = LinuxDisk()
+    private let full = Guarded(false)
+
+    var isFull: Bool {
+        get { full.withLock { $0 } }
+        set { full.withLock { $0 = newValue } }
+    }
+
+    private func check(_ path: String) throws(DiskError) {
+        guard isFull else { return }
+        throw DiskError(code: .full, path: path, description: "no room for \(path)")
+    }
+
+    var vfsName: String? { disk.vfsName }
+
+    func createDirectory(_ path: String) throws(DiskError) {
+        try check(path)
+        try disk.createDirectory(path)
+    }
+
+    func list(_ path: String) throws(DiskError) -> [String] { try disk.list(path) }
+
+    func read(_ path: String) throws(DiskError) -> [UInt8]? { try disk.read(path) }
+
+    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
+        try check(path)
+        try disk.replace(path, with: bytes)
+    }
+
+    func rename(_ path: String, to newPath: String) throws(DiskError) {
+        try check(path)
+        try disk.rename(path, to: newPath)
+    }
+
+    func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
+
+    func claim(_ path: String) throws(DiskError) -> Bool { try disk.claim(path) }
+
+    func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
+
+    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
+        try disk.space(path)
+    }
+}
+
+/// From memory to real files and back, on good days and bad ones.
+@Suite struct DiskTests {
+    private func unpersisted(_ world: TestWorld) -> UInt64? {
+        world.service.bucket(named: "guests")?.totals.unpersisted
+    }
+
+    private func observeSeqno(_ key: String) -> [UInt8] {
+        let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
+        return frame(0x91, value: big(UInt64(0)), vBucket: number)
+    }
+
+    @Test func aCommitBegins250MillisecondsAfterTheOldestChange() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value"))
+        world.pass(milliseconds: 200)
+        _ = client.ask(Ask.set("key", "newer"))
+        #expect(unpersisted(world) == 2)
+        world.pass(milliseconds: 49)
+        #expect(unpersisted(world) == 2)
+        world.pass(milliseconds: 1)
+        #expect(unpersisted(world) == 0)
+    }
+
+    @Test func whoAsksAboutAChangeHasItCommittedAtOnce() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value"))
+        let first = client.ask(observeSeqno("key")).first?.value ?? []
+        let second = client.ask(observeSeqno("key")).first?.value ?? []
+        #expect(first.suffix(16) == (big(UInt64(0)) + big(UInt64(1)))[...])
+        #expect(second.suffix(16) == (big(UInt64(1)) + big(UInt64(1)))[...])
+    }
+
+    @Test func hurriedCommitsLeaveNoTimersBehind() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        for round in 0..<200 {
+            // Half of the changes come while a commit is posted: there is always one more to make.
+            client.send(Ask.set("key", "value \(round)") + observeSeqno("key"))
+            client.send(Ask.set("other", "value \(round)"))
+            world.settle()
+        }
+        // One timer a lane for changes and one for compaction; void ones run out in 250 ms.
+        world.pass(milliseconds: 300)
+        _ = client.ask(Ask.set("key", "value"))
+        #expect(world.lanes.pending("writer") <= 8)
+    }
+
+    @Test func aFullDiskIsReportedAndTriedAgainUntilThereIsRoom() throws {
+        let disk = FillingDisk()
+        let world = TestWorld(disk: disk)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        disk.isFull = true
+        _ = client.ask(Ask.set("key", "value"))
+        world.pass(milliseconds: 5_000)
+        #expect(unpersisted(world) == 1)
+        #expect(world.service.alerts.current.map(\.message).contains { $0.contains("no room") })
+        #expect(client.ask(Ask.get("key")).map(\.text) == ["value"])
+        let age = world.service.bucket(named: "guests")?.oldestUnpersistedAge ?? 0
+        #expect(age >= 4_900_000_000)
+        disk.isFull = false
+        world.pass(milliseconds: 1_000)
+        #expect(unpersisted(world) == 0)
+        #expect(world.service.alerts.current.isEmpty)
+    }
+
+    @Test func aNodeStopsOnAFullDiskTooAndSaysWhatIsMissing() throws {
+        let disk = FillingDisk()
+        let world = TestWorld(disk: disk)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        _ = world.client(of: "guests").ask(Ask.set("key", "value"))
+        disk.isFull = true
+        #expect(world.stop())
+        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("could not be written") })
+    }
+
+    @Test func aFlushThatFailsLeavesTheBucketAsItWas() throws {
+        let disk = FillingDisk()
+        let world = TestWorld(disk: disk)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value"))
+        disk.isFull = true
+        #expect(throws: (any Error).self) { try world.service.flush("guests") }
+        disk.isFull = false
+        #expect(client.ask(Ask.get("key")).map(\.text) == ["value"])
+        world.pass(milliseconds: 2_000)
+        #expect(unpersisted(world) == 0)
+    }
+
+    @Test func aFlushedBucketStaysEmptyWhenItIsOpenedAgain() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        let world = TestWorld(directory: directory)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("old", "value"))
+        world.pass(milliseconds: 500)
+        try world.service.flush("guests")
+        #expect(client.ask(Ask.get("old")).map(\.status) == [1])
+        _ = client.ask(Ask.set("new", "value"))
+        #expect(world.stop())
+        let next = TestWorld(directory: directory)
+        try next.service.open(TestWorld.settings("guests", .persistent))
+        next.settle()
+        let reader = next.client(of: "guests")
+        #expect(reader.ask(Ask.get("old") + Ask.get("new")).map(\.status) == [1, 0])
+    }
+
+    @Test func aDamagedFileCostsItsOwnVBucketsOnly() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        let before = TestWorld(directory: directory)
+        try before.service.open(TestWorld.settings("guests", .persistent))
+        let writer = before.client(of: "guests")
+        _ = writer.ask((0..<100).flatMap { Ask.set("key\($0)", "value") })
+        #expect(before.stop())
+        let lane = directory + "/buckets/guests/generation-1/lane-01.sqlite"
+        let file = try #require(FileHandle(forUpdatingAtPath: lane))
+        try file.write(contentsOf: [UInt8](repeating: 0x5a, count: 8_192))
+        try file.close()
+
+        let world = TestWorld(directory: directory)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        world.settle()
+        #expect(world.service.alerts.current.contains { $0.message.contains("put aside") })
+        let client = world.client(of: "guests")
+        for number in 0..<100 {
+            let key = "key\(number)"
+            let isLost = VBucketID(ofKey: Array(key.utf8), count: 64).number % 4 == 1
+            let reading = client.ask(Ask.get(key)).map(\.status)
+            let writing = client.ask(Ask.set(key, "newer")).map(\.status)
+            #expect(reading == [isLost ? 0x86 : 0], "\(key)")
+            #expect(writing == [isLost ? 0x86 : 0], "\(key)")
+        }
+        #expect(world.service.bucket(named: "guests")?.warmupProgress == nil)
+        world.pass(milliseconds: 1_000)
+        #expect(unpersisted(world) == 0)
+        #expect(world.stop())
+    }
+
+    @Test func theAccountAgreesWithACountWhateverHappened() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let engine = try #require(world.service.bucket(named: "guests")).engine
+        let client = world.client(of: "guests")
+        var random = SeededRandom(seed: 5)
+        for _ in 0..<3_000 {
+            let key = "key\(Int.random(in: 0..<200, using: &random))"
+            let value = String(repeating: "x", count: Int.random(in: 0..<400, using: &random))
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0...3: _ = client.ask(Ask.set(key, value))
+            case 4...5: _ = client.ask(Ask.get(key))
+            case 6: _ = client.ask(Ask.on(0x04, key))
+            case 7: _ = client.ask(Ask.on(0x0e, key, Array("more".utf8)))
+            case 8: _ = client.ask(Ask.on(0x1c, key, extras: big(UInt32(100))))
+            case 9: _ = client.ask(Ask.on(0x94, key, extras: big(UInt32(1))))
+            case 10: _ = world.eject(key, from: "guests")
+            default: world.pass(milliseconds: 40)
+            }
+        }
+        #expect(engine.account.bytes == TestWorld.recount(engine))
+        world.pass(milliseconds: 1_000)
+        #expect(engine.account.bytes == TestWorld.recount(engine))
+        #expect(unpersisted(world) == 0)
+        try world.service.flush("guests")
+        world.settle()
+        #expect(engine.account.bytes == TestWorld.recount(engine))
+    }
+}

@@ -1,0 +1,92 @@
+import TestWorld
+import Vocabulary
+
+/// Requests by name; every test says in numbers only what it is about.
+enum Ask {
+    static func get(_ key: String, opaque: UInt32 = 0) -> [UInt8] { on(0x00, key, opaque: opaque) }
+
+    static func set(
+        _ key: String,
+        _ value: String,
+        expiry: UInt32 = 0,
+        cas: UInt64 = 0,
+        opaque: UInt32 = 0
+    ) -> [UInt8] {
+        on(0x01, key, Array(value.utf8), extras: big(UInt32(7)) + big(expiry), opaque, cas)
+    }
+
+    static func counter(
+        _ opcode: UInt8,
+        _ key: String,
+        delta: UInt64,
+        initial: UInt64 = 0,
+        expiry: UInt32 = 0
+    ) -> [UInt8] {
+        on(opcode, key, extras: big(delta) + big(initial) + big(expiry))
+    }
+
+    /// Any request on a document, sent to the vBucket of its key.
+    static func on(
+        _ opcode: UInt8,
+        _ key: String,
+        _ value: [UInt8] = [],
+        extras: [UInt8] = [],
+        _ opaque: UInt32 = 0,
+        _ cas: UInt64 = 0,
+        datatype: UInt8 = 0,
+        framing: [UInt8]? = nil
+    ) -> [UInt8] {
+        frame(
+            opcode,
+            key: Array(key.utf8),
+            value: value,
+            extras: extras,
+            vBucket: VBucketID(ofKey: Array(key.utf8), count: 64).number,
+            opaque: opaque,
+            cas: cas,
+            datatype: datatype,
+            framing: framing
+        )
+    }
+
+    static func on(_ opcode: UInt8, _ key: String, opaque: UInt32) -> [UInt8] {
+        on(opcode, key, [], extras: [], opaque)
+    }
+
+    static func hello(_ features: [UInt16]) -> [UInt8] {
+        frame(0x1f, key: Array("{\"a\":\"tests\"}".utf8), value: features.flatMap { big($0) })
+    }
+
+    /// PLAIN with the bucket's name and no password, as clients of long ago send it.
+    static func guest(of bucket: String) -> [UInt8] {
+        let value: [UInt8] = [0] + Array(bucket.utf8) + [0]
+        return frame(0x21, key: Array("PLAIN".utf8), value: value)
+    }
+}
+
+/// Feature codes of HELLO.
+enum Features {
+    static let mutationSeqno: UInt16 = 0x04
+    static let extendedErrors: UInt16 = 0x07
+    static let json: UInt16 = 0x0b
+    static let unordered: UInt16 = 0x0e
+    static let tracing: UInt16 = 0x0f
+    static let alternativeRequest: UInt16 = 0x10
+    static let preserveTTL: UInt16 = 0x14
+    static let usual = [mutationSeqno, extendedErrors, json, alternativeRequest, preserveTTL]
+}
+
+extension TestWorld {
+    /// A client with the usual features, logged in as the guest of `bucket`.
+    func client(
+        of bucket: String,
+        features: [UInt16] = Features.usual,
+        reactor: Int = 0
+    ) -> Client {
+        let client = Client(self, reactor: reactor)
+        client.send(Ask.hello(features) + Ask.guest(of: bucket))
+        let statuses = client.replies().map(\.status)
+        precondition(statuses == [0, 0], "the guest was refused: \(statuses)")
+        return client
+    }
+}

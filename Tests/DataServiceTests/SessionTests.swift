@@ -1,0 +1,167 @@
+import DataService
+import Engine
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Who may do what, and what connections are told about themselves and the cluster.
+@Suite struct SessionTests {
+    let world = TestWorld()
+
+    init() throws {
+        try world.service.open(TestWorld.settings("guests"))
+        var closed = TestWorld.settings("closed")
+        closed.passwordless = false
+        try world.service.open(closed)
+    }
+
+    private func plain(_ user: String, _ password: String) -> [UInt8] {
+        frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
+    }
+
+    @Test func strangersMayOnlyIntroduceThemselves() {
+        let client = Client(world)
+        let allowed = [
+            frame(0x0a), frame(0x0b), frame(0x20), Ask.hello([]), frame(0xfe, value: [0, 1]),
+        ]
+        for request in allowed { #expect(client.ask(request).map(\.status) == [0]) }
+        let refused = [
+            Ask.get("k"), Ask.set("k", "v"), frame(0x10), frame(0xb5),
+            frame(0x89, key: Array("guests".utf8)), frame(0x91, value: big(UInt64(0))),
+        ]
+        for request in refused { #expect(client.ask(request).map(\.status) == [0x24]) }
+    }
+
+    @Test func whoHasLoggedInNeedsABucketForDocuments() {
+        let text = world.service.credentialText(password: "secret")
+        world.service.setCredentials(user: "Administrator", text: text)
+        let client = Client(world)
+        #expect(client.ask(plain("Administrator", "wrong")).map(\.status) == [0x20])
+        #expect(client.ask(plain("nobody", "secret")).map(\.status) == [0x20])
+        #expect(client.ask(plain("Administrator", "")).map(\.status) == [0x20])
+        #expect(client.ask(plain("Administrator", "secret")).map(\.status) == [0])
+        #expect(client.ask(Ask.get("k")).map(\.status) == [8])
+        #expect(client.ask(frame(0x89, key: Array("nothing".utf8))).map(\.status) == [0x24])
+        #expect(client.ask(frame(0x89, key: Array("closed".utf8))).map(\.status) == [0])
+        #expect(client.ask(Ask.get("k")).map(\.status) == [1])
+    }
+
+    @Test func nothingOvertakesALogin() {
+        let text = world.service.credentialText(password: "secret")
+        world.service.setCredentials(user: "Administrator", text: text)
+        let client = Client(world)
+        client.send(
+            Ask.hello([Features.unordered]) + plain("Administrator", "secret")
+                + frame(0x89, key: Array("closed".utf8)) + Ask.get("k")
+        )
+        client.settle()
+        #expect(client.replies().map(\.status) == [0, 0, 0, 1])
+    }
+
+    @Test func guestsStayInTheirBucket() {
+        let client = world.client(of: "guests")
+        #expect(client.ask(frame(0x89, key: Array("closed".utf8))).map(\.status) == [0x24])
+        #expect(client.ask(Ask.set("k", "v")).map(\.status) == [0])
+        #expect(Client(world).ask(Ask.guest(of: "closed")).map(\.status) == [0x20])
+    }
+
+    @Test func aGuestLosesABucketThatComesBackWithAPassword() throws {
+        let client = world.client(of: "guests")
+        try world.service.delete("guests")
+        var settings = TestWorld.settings("guests")
+        settings.passwordless = false
+        try world.service.open(settings)
+        #expect(client.ask(Ask.get("k")).map(\.status) == [8])
+        #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])
+    }
+
+    @Test func noLoginIsNeededForAPasswordlessDefault() throws {
+        let client = Client(world)
+        #expect(client.ask(Ask.get("k")).map(\.status) == [0x24])
+        try world.service.open(TestWorld.settings("default"))
+        #expect(client.ask(Ask.get("k")).map(\.status) == [1])
+        #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])
+    }
+
+    @Test func featuresAreAgreedOnAnew() {
+        let client = Client(world)
+        #expect(client.ask(Ask.hello([0x0b, 0x0a, 0x7777, 0x04])).first?.value == [0, 4, 0, 0x0b])
+        #expect(client.ask(Ask.hello([])).first?.value == [])
+        #expect(client.ask(frame(0x1f, value: [0, 1, 2])).map(\.status) == [4])
+    }
+
+    @Test func repliesTellHowLongTheyTook() {
+        let client = world.client(of: "guests", features: [Features.tracing])
+        let reply = client.ask(Ask.get("k")).first
+        #expect(reply?.magic == 0x18)
+        #expect(reply?.framing.first == 0x02)
+        #expect(reply?.status == 1)
+    }
+
+    @Test func errorMapsAreNoNewerThanAskedFor() {
+        let client = Client(world)
+        for (asked, status) in [(UInt16(0), UInt16(4)), (1, 0), (2, 0), (9, 0)] {
+            let reply = client.ask(frame(0xfe, value: big(asked))).first
+            #expect(reply?.status == status)
+            if asked == 1 { #expect(reply?.text.contains("\"version\":1,") == true) }
+        }
+        #expect(client.ask(frame(0xfe, value: [1])).map(\.status) == [4])
+    }
+
+    @Test func configurationsGoToWhoDoesNotHaveThem() {
+        let client = world.client(of: "guests")
+        #expect(client.ask(frame(0xb5)).map(\.status) == [1])
+        let json = Array("{}".utf8)
+        world.service.publish(.init(epoch: 2, revision: 7, json: json), ofBucket: "guests")
+        func known(_ epoch: Int64, _ revision: Int64) -> [UInt8] {
+            frame(0xb5, extras: big(epoch) + big(revision))
+        }
+        #expect(client.ask(frame(0xb5)).map(\.value) == [json])
+        #expect(client.ask(known(2, 6)).map(\.value) == [json])
+        #expect(client.ask(known(1, 9)).map(\.value) == [json])
+        #expect(client.ask(known(2, 7)).map(\.value) == [[]])
+        #expect(client.ask(known(3, 0)).map(\.value) == [[]])
+        #expect(client.ask(known(-1, -1)).map(\.value) == [json])
+    }
+
+    @Test func scramMessagesOutOfOrderAreInvalid() {
+        let client = Client(world)
+        let key = Array("SCRAM-SHA512".utf8)
+        #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
+        #expect(client.ask(frame(0x21, key: key, value: [1])).map(\.status) == [4])
+        #expect(client.ask(frame(0x21, key: [0x58], value: [1])).map(\.status) == [0x20])
+        let first = frame(0x21, key: key, value: Array("n,,n=user,r=abc".utf8))
+        #expect(client.ask(first).map(\.status) == [0x21])
+        #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
+        #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
+    }
+
+    @Test func statsEndWithAnEmptyOne() {
+        let client = world.client(of: "guests")
+        for group in ["", "memory", "vbucket", "vbucket-seqno", "vbucket-details"] {
+            let lines = client.ask(frame(0x10, key: Array(group.utf8), opaque: 4))
+            #expect(lines.count > 1)
+            #expect(lines.allSatisfy { $0.opaque == 4 && $0.status == 0 })
+            #expect(lines.last?.key == [] && lines.last?.value == [])
+            #expect(lines.dropLast().allSatisfy { !$0.key.isEmpty })
+        }
+        #expect(client.ask(frame(0x10, key: Array("x".utf8))).map(\.status) == [1])
+    }
+
+    @Test func plainConnectionsFindTheirBucketWhenItComes() throws {
+        let world = TestWorld(plainBucket: "later")
+        let client = Client(world, isPlain: true)
+        #expect(client.ask(Ask.get("k")).map(\.status) == [8])
+        try world.service.open(TestWorld.settings("later"))
+        #expect(client.ask(frame(0x01, key: [0x6b], extras: big(UInt64(0)))).map(\.status) == [0])
+        #expect(client.ask(frame(0x0c, key: [0x6b], vBucket: 999)).map(\.status) == [0])
+        #expect(client.ask(frame(0x0c, key: [0x78])).map(\.key) == [[0x78]])
+        #expect(client.ask(frame(0x08)).map(\.status) == [0])
+        #expect(client.ask(frame(0x00, key: [0x6b])).map(\.status) == [1])
+        #expect(client.ask(frame(0x18)).isEmpty)
+        #expect(client.ask(frame(0x08, extras: big(UInt32(5)))).map(\.status) == [0x83])
+        try world.service.delete("later")
+        #expect(client.ask(frame(0x00, key: [0x6b])).map(\.status) == [8])
+    }
+}

@@ -1,0 +1,158 @@
+import DataService
+import Engine
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// A bucket that is being loaded from its files serves who asks for what, without losing anything.
+@Suite final class WarmupTests {
+    let directory = TestWorld.freshDirectory()
+
+    /// A world that wrote 300 documents and stopped, or died.
+    init() throws {
+        try leave(afterStopping: true)
+    }
+
+    deinit { TestWorld.remove(directory) }
+
+    private func leave(afterStopping: Bool) throws {
+        let world = TestWorld(directory: directory)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        let replies = client.ask(
+            (0..<300).flatMap { Ask.set("key\($0)", "value \($0)", opaque: 1) }
+        )
+        try #require(replies.allSatisfy { $0.status == 0 })
+        world.pass(milliseconds: 500)
+        if afterStopping { #expect(world.stop()) }
+    }
+
+    private func reopened() throws -> TestWorld {
+        let world = TestWorld(directory: directory)
+        world.lanes.hold("reader")
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        return world
+    }
+
+    @Test func everyDocumentComesBack() throws {
+        let world = try reopened()
+        let client = world.client(of: "guests")
+        client.send((0..<300).flatMap { Ask.get("key\($0)", opaque: UInt32($0)) })
+        #expect(client.replies().isEmpty)
+        world.lanes.release("reader")
+        client.settle()
+        #expect(client.replies().map(\.text) == (0..<300).map { "value \($0)" })
+    }
+
+    @Test func writesWaitAndThenApply() throws {
+        let world = try reopened()
+        let client = world.client(of: "guests")
+        let key = Array("key1".utf8)
+        let pair =
+            big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(key.count)) + key
+        client.send(
+            Ask.on(0x02, "key1", Array("added".utf8), extras: [0, 0, 0, 0, 0, 0, 0, 0], 1)
+                + Ask.on(0x0e, "key1", Array("!".utf8), extras: [], 2) + frame(0x92, value: pair, opaque: 3)
+                + Ask.get("key1", opaque: 4)
+        )
+        #expect(client.replies().isEmpty)
+        world.lanes.release("reader")
+        client.settle()
+        let replies = client.replies()
+        #expect(replies.map(\.opaque) == [1, 2, 3, 4])
+        #expect(replies.map(\.status) == [2, 0, 0, 0])
+        #expect(replies.last?.text == "value 1!")
+        // The append is not on disk yet.
+        let state = replies.first { $0.opaque == 3 }?.value.dropFirst(4 + key.count).first
+        #expect(state == 0)
+    }
+
+    @Test func anObserverDuringWarmupIsNotToldThatNothingIsThere() throws {
+        let world = try reopened()
+        let client = world.client(of: "guests")
+        let key = Array("key7".utf8)
+        let pair =
+            big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(key.count)) + key
+        client.send(frame(0x92, value: pair))
+        #expect(client.replies().isEmpty)
+        world.lanes.release("reader")
+        client.settle()
+        #expect(client.replies().first?.value.dropFirst(4 + key.count).first == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func whoWaitsIsAnsweredWhenTheBucketGoes(isFlush: Bool) throws {
+        let world = try reopened()
+        let client = world.client(of: "guests")
+        client.send(Ask.get("key1", opaque: 1))
+        #expect(client.isPaused)
+        if isFlush {
+            try world.service.flush("guests")
+        } else {
+            try world.service.delete("guests")
+        }
+        world.lanes.release("reader")
+        client.settle()
+        #expect(client.replies().map { [UInt32($0.status), $0.opaque] } == [[isFlush ? 1 : 8, 1]])
+        #expect(world.trace.lines(atLeast: .error) == [])
+        #expect(world.service.alerts.current.isEmpty)
+    }
+
+    @Test func onlyAnUncleanEndBeginsANewHistory() throws {
+        func entries(_ world: TestWorld) throws -> Int {
+            let client = world.client(of: "guests")
+            let lines = client.ask(frame(0x10, key: Array("vbucket-details".utf8)))
+            let counts = lines.filter {
+                String(decoding: $0.key, as: UTF8.self).hasSuffix(":num_failover_entries")
+            }
+            return counts.compactMap { Int($0.text) }.max() ?? 0
+        }
+        let clean = try reopened()
+        clean.lanes.release("reader")
+        clean.settle()
+        #expect(try entries(clean) == 1)
+        // It dies here: nobody stops it.
+        let unclean = try reopened()
+        unclean.lanes.release("reader")
+        unclean.settle()
+        #expect(try entries(unclean) == 2)
+        unclean.pass(milliseconds: 500)
+        #expect(unclean.stop())
+        #expect(try entries(reopened()) == 2)
+    }
+
+    /// After an unclean end every vBucket has its new history to write, and then the change too.
+    @Test func aChangeRightAfterAnUncleanEndIsWrittenOnce() throws {
+        for round in 0..<2 {
+            let world = try reopened()
+            world.lanes.release("reader")
+            world.settle()
+            let client = world.client(of: "guests")
+            let requests = (0..<300).flatMap { Ask.set("key\($0)", "round \(round)") }
+            #expect(client.ask(requests).allSatisfy { $0.status == 0 })
+            world.pass(milliseconds: 1_000)
+            #expect(client.ask(Ask.get("key5")).map(\.text) == ["round \(round)"])
+            #expect(world.trace.lines(atLeast: .error) == [])
+            let bucket = try #require(world.service.bucket(named: "guests"))
+            #expect(bucket.counters.total(.persistedChanges) == 300)
+            // It dies here: nobody stops it.
+        }
+        let world = try reopened()
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        let replies = client.ask((0..<300).flatMap { Ask.get("key\($0)") })
+        #expect(replies.allSatisfy { $0.text == "round 1" })
+    }
+
+    @Test func documentsThatExpiredWhileReadArePersistedBeforeTheEnd() throws {
+        let world = try reopened()
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        #expect(client.ask(Ask.set("short", "life", expiry: 1)).map(\.status) == [0])
+        world.pass(milliseconds: 2_000)
+        #expect(client.ask(Ask.get("short")).map(\.status) == [1])
+        #expect(world.stop())
+        #expect(world.trace.lines(atLeast: .error) == [])
+    }
+}
