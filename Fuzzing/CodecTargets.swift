@@ -5,7 +5,6 @@ import Persistence
 
 /// A lane's blocks: whatever the disk gives back, reading ends with documents or without.
 final class BlockTarget {
-    nonisolated(unsafe) static let shared = BlockTarget()
     private let probe = BlockProbe()
     private let packed = ByteWriter()
 
@@ -29,7 +28,6 @@ final class BlockTarget {
 
 /// JSON: the two validators agree, and what is read is written and read again.
 final class JSONTarget {
-    nonisolated(unsafe) static let shared = JSONTarget()
     private let validator = JSONValidator()
     private let padded = ByteWriter()
     private let blanks = [UInt8](repeating: 0x20, count: 256 << 10)
@@ -71,10 +69,9 @@ final class JSONTarget {
 
 /// Login messages: nobody gets in by chance, nothing crashes.
 final class SCRAMTarget {
-    nonisolated(unsafe) static let shared = SCRAMTarget()
     private let stored: StoredCredentials
 
-    private init() {
+    init() {
         stored = Array("a password nobody guesses".utf8).withUnsafeBytes { buffer in
             StoredCredentials.derive(password: ByteView(buffer)) { _ in
                 [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)

@@ -14,15 +14,13 @@ import Vocabulary
 /// - Every answer was asked for, once; every loud request that came whole has its answer.
 /// - Answers are whole and bounded, nobody is left waiting, memory is counted to the byte.
 final class DispatcherTarget {
-    nonisolated(unsafe) static let shared = DispatcherTarget()
-
     /// One world for all inputs: making one takes longer than most inputs; flushes empty it.
     private let world = TestWorld(plainBucket: "memory")
     private var random = SeededRandom(seed: 0)
     /// What clients put where values go; see `RequestMaker`.
     private let maker = RequestMaker()
 
-    private init() {
+    init() {
         do {
             try world.service.open(TestWorld.settings("disk", .persistent))
             try world.service.open(TestWorld.settings("memory", quota: 2 << 20))
