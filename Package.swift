@@ -22,7 +22,9 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Orchestration
     assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Seams LinuxPlatform Server swift-argument-parser/ArgumentParser
+    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
+    measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 
@@ -39,11 +41,16 @@ let admits: [Substring: Set<Substring>] = [
         "words", "codecs", "machines", "adapters", "platforms", "services", "assembly", "facades",
         "packages",
     ],
-    "programs": ["words", "codecs", "platforms", "assembly", "facades", "packages"],
+    // Programs that measure what is inside, so they may look at everything.
+    "measures": ["words", "shims", "codecs", "machines", "adapters", "platforms", "services"],
+    "programs": ["words", "codecs", "adapters", "platforms", "assembly", "facades", "packages"],
 ]
 
 /// The programs that live outside Sources, where an operator looks for them.
-let homes = ["divan-cluster": "cluster/Launcher", "divan-bench": "benchmarks/Driver"]
+let homes = [
+    "divan-cluster": "cluster/Launcher", "divan-bench": "benchmarks/Driver",
+    "divan-micro": "benchmarks/micro/Cases",
+]
 
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
@@ -81,7 +88,7 @@ let laneTests: Set<String> = [
     "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests", "DataServiceTests",
     "LinuxPlatformTests",
 ]
-if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("DIVAN_MALLOC")) }
+if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
@@ -114,7 +121,7 @@ for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
 
     let path = homes[String(module)] ?? "Sources/\(module)"
     let name = String(module)
-    let isProgram = floor == "programs"
+    let isProgram = floor == "programs" || floor == "measures"
     let resources: [Resource] = module == "HTTPFrontend" ? [.embedInCode("Console/Assets")] : []
     targets.append(
         isProgram
@@ -163,6 +170,14 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
     ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    (
+        "HTTPFrontendTests",
+        [
+            "HTTPFrontend", "ClusterService", "Orchestration", "LinuxPlatform", "Seams",
+            "Vocabulary",
+            "Bytes",
+        ]
+    ),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
     (

@@ -9,6 +9,7 @@
 ///   use keeps its arena alive, so a block can be freed whenever its user likes.
 /// - The lock is held for a few stores, never while the pool or the system is asked for something.
 /// - Blocks over `SizeClass.bytesMax` come from the system; sizes are known to whoever frees.
+/// - With `-D SYSTEM_ALLOCATOR` all do, so that AddressSanitizer sees every use after a free.
 package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock guards all state
     private typealias Chunk = UnsafeMutablePointer<ChunkHeader>
 
@@ -27,6 +28,12 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
     }
 
     private static let headerBytes = 64
+
+    #if SYSTEM_ALLOCATOR
+        private static let bytesMax = -1
+    #else
+        private static let bytesMax = SizeClass.bytesMax
+    #endif
 
     private let pool: ChunkPool
     private let lock: SpinLock
@@ -56,19 +63,10 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         flag.deallocate()
     }
 
-    /// Blocks all come from the system, in builds where a sanitizer watches their ends.
-    private static var isPassedOver: Bool {
-        #if DIVAN_MALLOC
-            true
-        #else
-            false
-        #endif
-    }
-
     /// A block of at least `bytes`, with undefined content.
     package func allocate(_ bytes: Int) -> UnsafeMutableRawPointer {
-        guard bytes <= SizeClass.bytesMax, !Arena.isPassedOver else {
-            return Memory.allocate(bytes)
+        guard bytes <= Arena.bytesMax else {
+            return Memory.allocate(max(bytes, SizeClass.footprint(of: bytes)))
         }
         let index = SizeClass.index(of: bytes)
         lock.acquire()
@@ -102,13 +100,16 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
 
     /// Frees a block of `bytes`, as asked for, to whichever arena it came from.
     package static func free(_ block: UnsafeMutableRawPointer, _ bytes: Int) {
-        guard bytes <= SizeClass.bytesMax, !Arena.isPassedOver else { return Memory.free(block) }
+        guard bytes <= Arena.bytesMax else { return Memory.free(block) }
         let front = UInt(bitPattern: block) & ~UInt(ChunkPool.chunkBytes - 1)
-        guard let chunk = Chunk(bitPattern: front) else {
+        guard let chunk = UnsafeMutableRawPointer(bitPattern: front) else {
             preconditionFailure("a block lies in a chunk")
         }
-        let owner = chunk.pointee.owner
-        let wasLast = owner._withUnsafeGuaranteedRef { $0.take(back: block, into: chunk, bytes) }
+        // The first word alone: the others may be changing under the lock.
+        let owner = chunk.load(as: Unmanaged<Arena>.self)
+        let wasLast = owner._withUnsafeGuaranteedRef {
+            $0.take(back: block, into: chunk.assumingMemoryBound(to: ChunkHeader.self), bytes)
+        }
         if wasLast { owner.release() }
     }
 

@@ -12,13 +12,22 @@ package enum Memory {
         return address
     }
 
-    @usableFromInline
+    /// Short runs, which keys are, go word by word: for them a call costs more than the work.
+    @inlinable
     package static func areEqual(
         _ one: UnsafeRawPointer,
         _ other: UnsafeRawPointer,
         _ count: Int
     ) -> Bool {
-        memcmp(one, other, count) == 0
+        guard count >= 8, count <= 40 else { return compare(one, other, count) == 0 }
+        var offset = 0
+        while offset < count - 8 {
+            let word = one.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            if word != other.loadUnaligned(fromByteOffset: offset, as: UInt64.self) { return false }
+            offset += 8
+        }
+        return one.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)
+            == other.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)
     }
 
     @usableFromInline
@@ -103,5 +112,16 @@ extension Memory {
         }
         memset(address, 0, count)
         return address
+    }
+}
+
+extension Memory {
+    /// Asks for pages of 2 MiB; where the system has none to give, nothing changes.
+    package static func preferHugePages(_ address: UnsafeMutableRawPointer, _ count: Int) {
+        madvise(address, count, MADV_HUGEPAGE)
+    }
+
+    package static func avoidHugePages(_ address: UnsafeMutableRawPointer, _ count: Int) {
+        madvise(address, count, MADV_NOHUGEPAGE)
     }
 }

@@ -48,6 +48,8 @@ struct SampleRing {
         if runs[0].count == 0 { runs.removeFirst() }
     }
 
+    var newest: SIMD32<Float>? { runs.last?.sample }
+
     /// Oldest first.
     var samples: [SIMD32<Float>] {
         runs.flatMap { Array(repeating: $0.sample, count: $0.count) }

@@ -33,7 +33,8 @@ extension DataService {
                     settings,
                     engine: makeEngine(settings),
                     disk: nil,
-                    counterRows: contexts.count + 1
+                    counters: BucketCounters(rows: contexts.count + 1),
+                    service: self
                 )
             )
         }
@@ -82,7 +83,9 @@ extension DataService {
             environment.trace.error("storage", closed.description)
             alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
         }
-        enter(OpenBucket(settings, engine: engine, disk: disk, counters: counters))
+        enter(
+            OpenBucket(settings, engine: engine, disk: disk, counters: counters, service: self)
+        )
         for id in changed { disk.noteDirty(id) }
         disk.warmup.start()
     }
@@ -132,7 +135,8 @@ extension DataService {
                     settings,
                     engine: makeEngine(settings),
                     disk: nil,
-                    counterRows: contexts.count + 1
+                    counters: BucketCounters(rows: contexts.count + 1),
+                    service: self
                 )
             )
         }
@@ -223,6 +227,7 @@ extension DataService {
     ///
     /// Call it once no client is connected; afterwards the lanes can be stopped.
     package func stop(_ done: @escaping @Sendable () -> Void) {
+        stopHousekeeping()
         let persistent = buckets.filter { $0.disk != nil }
         let flushers = persistent.flatMap { $0.disk?.flushers ?? [] }
         let left = Guarded(flushers.count)

@@ -51,6 +51,7 @@ package final class DataService: Sendable {
     let scramSecret: [UInt8]
     package let passwords: PasswordVerifier
     private let registry = Guarded(Registry())
+    private let housekeeper = Guarded<Housekeeper?>(nil)
 
     package init(
         environment: Environment,
@@ -152,6 +153,15 @@ package final class DataService: Sendable {
             Connection(port: port, service: self, isPlain: true)
         }
     }
+
+    /// Begins to look after the buckets, once a second, until `stop`.
+    package func startHousekeeping() {
+        let keeper = Housekeeper(service: self)
+        housekeeper.withLock { $0 = keeper }
+        keeper.start()
+    }
+
+    func stopHousekeeping() { housekeeper.withLock { $0 }?.stop() }
 
     package var connections: UInt64 { connectionCount.load() }
 }

@@ -57,7 +57,9 @@ package final class AdminServer: Sendable {
             do {
                 try await application.run()
             } catch {
-                begin.yield(.failure(AdminServerError(error, host: host, port: port)))
+                let failure = AdminServerError(error, host: host, port: port)
+                if !Task.isCancelled { logger.error("\(failure)") }
+                begin.yield(.failure(failure))
             }
             begin.finish()
         }

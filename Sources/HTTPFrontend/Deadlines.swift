@@ -7,6 +7,7 @@ internal import NIOHTTPTypes
 /// connection for ever; these deadlines do not move.
 ///
 /// - While an answer is under way there is no deadline: streams last as long as they like.
+/// - Whoever was refused before sending all of a body does not get to send the rest.
 final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -19,9 +20,14 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private static let nextHead = TimeAmount.seconds(75)
     /// From a request's headers to the end of its body: 64 MiB at 0.5 MiB a second.
     private static let body = TimeAmount.seconds(128)
+    /// From an answer that came before the end of its request: time to read it, no more.
+    ///
+    /// Closing at once could destroy the answer on its way.
+    private static let farewell = TimeAmount.seconds(2)
 
     private var deadline: Scheduled<Void>?
     private var unanswered = 0
+    private var isReading = false
 
     func handlerAdded(context: ChannelHandlerContext) {
         set(Self.firstHead, context)
@@ -42,10 +48,12 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head:
             unanswered += 1
+            isReading = true
             set(Self.body, context)
         case .body:
             break
         case .end:
+            isReading = false
             deadline?.cancel()
             deadline = nil
         }
@@ -55,7 +63,7 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .end = unwrapOutboundIn(data) {
             unanswered -= 1
-            if unanswered == 0 { set(Self.nextHead, context) }
+            if unanswered == 0 { set(isReading ? Self.farewell : Self.nextHead, context) }
         }
         context.write(data, promise: promise)
     }

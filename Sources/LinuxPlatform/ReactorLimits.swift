@@ -4,7 +4,7 @@ package struct ReactorLimits: Sendable {
     ///
     /// Large enough for a deep pipeline in one read, small enough to stay in the processor's
     /// second-level cache with the replies.
-    package var receiveBytes = 128 << 10
+    package var receiveBytes = 256 << 10
     /// Bytes that a connection may hold unconsumed: the largest frame, its header, and some.
     package var inputBytesMax = (30 << 20) + 4_096
     /// Bytes that the shared reply buffer keeps between uses; one huge reply must not pin memory.

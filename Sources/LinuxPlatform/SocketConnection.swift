@@ -299,12 +299,18 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         guard let count = put(waiting.view.dropFirst(backlogSent)) else { return }
         backlogSent += count
         if backlogSent == waiting.count {
-            backlog = nil
-            backlogSent = 0
+            dropBacklog()
             deadline = nil
         } else if count > 0 {
             watch(for: loop.limits.slowReaderNanoseconds)
         }
+    }
+
+    private func dropBacklog() {
+        // Handlers tend to remember the writer they were given: its memory must not stay for that.
+        backlog?.removeAll(keepingAtMost: 16)
+        backlog = nil
+        backlogSent = 0
     }
 
     /// Sends once; how much the kernel took, or nil where the connection ended.
@@ -345,7 +351,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         guard phase != .gone else { return }
         phase = .gone
         input.clear()
-        backlog = nil
+        dropBacklog()
         deadline = nil
         loop.load.subtract(1, ordering: .relaxed)
         loop.unwatch(descriptor, slot: slot)

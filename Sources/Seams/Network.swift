@@ -11,10 +11,9 @@ package protocol Network: Sendable {
     /// The lane on which a reactor runs other people's work between its connections: for timers and
     /// for state that belongs to one reactor. Only the platform stops it.
     func lane(ofReactor index: Int) -> any Lane
-    /// Claims `address` and serves it on all reactors.
+    /// Claims `address` and spreads its connections evenly over all reactors.
     ///
-    /// The port is claimed without sharing first, so that port 0 gets one number for all reactors
-    /// and a second server is told that the port is taken.
+    /// The port is ours alone, so that a second server is told that it is taken.
     ///
     /// - Parameters:
     ///   - address: Where to listen; port 0 takes any free one.

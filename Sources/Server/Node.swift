@@ -88,6 +88,7 @@ package final class Node: Sendable {
     /// Opens the buckets and listens for data clients.
     package func serve() throws(NodeError) -> Addresses {
         cluster.openBuckets()
+        data.startHousekeeping()
         do throws(NetworkError) {
             let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
             var memcached: SocketAddress?
@@ -125,9 +126,11 @@ package final class Node: Sendable {
         }
     }
 
+    /// Ends streams and administration, so that the admin interface can be stopped.
+    package func beginStop() { cluster.stop() }
+
     /// Persists everything and closes the files. Call it once no client is connected.
     package func stop() async {
-        cluster.stop()
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
         }

@@ -1,24 +1,31 @@
 import Foundation
+import Seams
 import Server
 
 /// The line on standard output that tells whoever started us that we serve.
 enum Ready {
-    static func print(
-        _ addresses: Node.Addresses,
-        adminPort: UInt16,
-        startedNanoseconds: UInt64
-    ) {
-        let elapsed =
-            ProcessStart.nowNanoseconds
-            - min(
-                startedNanoseconds,
-                ProcessStart.nowNanoseconds
-            )
-        let memcached = addresses.memcached.map { "\"memcached\":\($0.port)," } ?? ""
-        let line =
-            "{\"event\":\"ready\",\"kv\":\(addresses.kv.port),\"admin\":\(adminPort),"
-            + "\(memcached)\"ms\":\(elapsed / 1_000_000)}\n"
-        FileHandle.standardOutput.write(Data(line.utf8))
+    private struct Line: Encodable {
+        var event = "ready"
+        let kv: UInt16
+        let admin: UInt16
+        let memcached: UInt16?
+        let ms: UInt64
+    }
+
+    static func write(_ addresses: Node.Addresses, adminPort: UInt16, startedNanoseconds: UInt64) {
+        let now = ProcessStart.nowNanoseconds
+        let line = Line(
+            kv: addresses.kv.port,
+            admin: adminPort,
+            memcached: addresses.memcached?.port,
+            ms: (now - min(startedNanoseconds, now)) / 1_000_000
+        )
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        guard let json = try? encoder.encode(line) else {
+            preconditionFailure("numbers and a word can be encoded")
+        }
+        FileHandle.standardOutput.write(json + Data("\n".utf8))
     }
 }
 
@@ -30,8 +37,8 @@ enum ProcessStart {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Field 22 of `/proc/self/stat`: clock ticks since boot.
-    static var monotonicNanoseconds: UInt64 {
+    /// Since boot, by field 22 of `/proc/self/stat`, which counts clock ticks.
+    static var nanoseconds: UInt64 {
         guard let stat = try? String(contentsOfFile: "/proc/self/stat", encoding: .utf8),
             let end = stat.lastIndex(of: ")")
         else { return nowNanoseconds }

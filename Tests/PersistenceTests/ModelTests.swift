@@ -178,7 +178,7 @@ struct Model {
 
 @Suite struct ModelTests {
     /// Any mix of what may happen to a lane leaves exactly the model's documents to be found.
-    @Test(arguments: 1...120 as ClosedRange<UInt64>)
+    @Test(arguments: 1...80 as ClosedRange<UInt64>)
     func whatIsStoredEqualsTheModel(seed: UInt64) throws {
         var model = try Model(seed: seed)
         for _ in 0..<40 { try model.step() }

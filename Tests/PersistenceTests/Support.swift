@@ -57,7 +57,7 @@ struct FileDisk: Disk {
         guard FileManager.default.fileExists(atPath: path) else { return 0 }
         return try attempt(path) {
             let attributes = try FileManager.default.attributesOfItem(atPath: path)
-            return (attributes[.size] as? UInt64) ?? 0
+            return (attributes[.size] as? NSNumber)?.uint64Value ?? 0
         }
     }
 

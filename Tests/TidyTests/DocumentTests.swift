@@ -6,7 +6,7 @@ import Testing
     let house: House
 
     init() throws {
-        house = try House()
+        house = try House.shared.get()
     }
 
     @Test func everyModuleSaysInAReadmeWhatItIsFor() throws {
@@ -14,7 +14,10 @@ import Testing
             let path = module.folder + "/README.md"
             let readme = try #require(house.text(path), "\(path) is missing")
             #expect(readme.lines.count <= 60, "\(path) is longer than a screen")
-            #expect(readme.text.contains("**Why"), "\(path) does not defend its shape")
+            // A program only reads its arguments and starts; there is nothing to defend.
+            let isProgram = module.floor == "programs"
+            let defends = isProgram || readme.text.contains("**Why")
+            #expect(defends, "\(path) does not say why its obvious refactoring is wrong")
         }
     }
 

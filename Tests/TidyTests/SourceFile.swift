@@ -1,8 +1,9 @@
 /// One text of the repository, and what the tidy tests see in it.
-struct SourceFile {
+struct SourceFile: Sendable {
     let path: String
     let text: String
     let lines: [Substring]
+    let code: [String]
 
     struct Function {
         let line: Int
@@ -14,29 +15,49 @@ struct SourceFile {
         self.path = path
         self.text = text
         lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        code = path.hasSuffix(".swift") ? SourceFile.code(of: lines) : lines.map(String.init)
     }
 
     var isSwift: Bool { path.hasSuffix(".swift") }
 
     /// The lines with their comments and the content of their strings taken out.
-    var code: [String] {
-        var isInString = false
+    ///
+    /// Byte by byte, because a regular expression on every line of the house takes many seconds.
+    private static func code(of lines: [Substring]) -> [String] {
+        var isInText = false
         return lines.map { line in
             if line.contains("\"\"\"") {
-                isInString.toggle()
-                return isInString ? String(line.prefix { $0 != "\"" }) : ""
+                isInText.toggle()
+                return isInText ? String(line.prefix { $0 != "\"" }) : ""
             }
-            if isInString { return "" }
-            let bare = line.replacing(/\\./, with: "").replacing(/"[^"]*"/, with: "\"\"")
-            return String(bare.replacing(/\/\/.*/, with: ""))
+            if isInText { return "" }
+            var code: [UInt8] = []
+            var isInString = false
+            var bytes = line.utf8.makeIterator()
+            var before: UInt8 = 0
+            while let byte = bytes.next() {
+                if isInString {
+                    if byte == UInt8(ascii: "\\") { _ = bytes.next() }
+                    if byte == UInt8(ascii: "\"") { isInString = false }
+                    continue
+                }
+                if byte == UInt8(ascii: "/"), before == byte {
+                    code.removeLast()
+                    break
+                }
+                if byte == UInt8(ascii: "\"") { isInString = true }
+                code.append(byte)
+                before = byte
+            }
+            return String(decoding: code, as: UTF8.self)
         }
     }
 
     /// The functions and initialisers that have a body, with their lengths in lines.
     var functions: [Function] {
-        let code = code
         var found: [Function] = []
-        for (start, line) in code.enumerated() {
+        for (start, line) in code.enumerated() where line.contains("func ") || line.contains("init")
+        {
             guard let match = line.firstMatch(of: /\b(func +[^ (<]+|init[?]?(?=[<(]))/),
                 !line.contains("self.init"), !line.contains(".init("),
                 let end = SourceFile.endOfBody(code, from: start, line[match.range.lowerBound...])
@@ -82,7 +103,14 @@ struct SourceFile {
     /// The names that the file declares: types, functions, properties, cases.
     var declaredNames: [(line: Int, kind: String, name: String)] {
         code.enumerated().flatMap { index, line in
-            line.matches(
+            let words = [
+                "struct ", "class ", "enum ", "actor ", "protocol ", "typealias ", "func ",
+                "var ", "let ", "case ",
+            ]
+            guard words.contains(where: { line.contains($0) }) else {
+                return [(line: Int, kind: String, name: String)]()
+            }
+            return line.matches(
                 of: /\b(struct|class|enum|actor|protocol|typealias|func|var|let|case) +(\w+)/
             )
             .map { (index + 1, String($0.1), String($0.2)) }

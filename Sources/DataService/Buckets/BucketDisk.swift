@@ -68,6 +68,11 @@ final class BucketDisk: Sendable {
     /// Somebody waits until this vBucket is persisted.
     func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow() }
 
+    /// Memory is short and waits for the disk.
+    func flushAll() {
+        for flusher in flushers { flusher.flushNow() }
+    }
+
     func stop() {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }

@@ -11,28 +11,28 @@ package final class OpenBucket: Sendable {
     package let counters: BucketCounters
     /// Nil for an ephemeral bucket.
     let disk: BucketDisk?
+    let pager: ItemPager
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
 
-    convenience init(
+    init(
         _ settings: BucketSettings,
         engine: Bucket,
         disk: BucketDisk?,
-        counterRows: Int
+        counters: BucketCounters,
+        service: DataService
     ) {
-        self.init(
-            settings,
-            engine: engine,
-            disk: disk,
-            counters: BucketCounters(rows: counterRows)
-        )
-    }
-
-    init(_ settings: BucketSettings, engine: Bucket, disk: BucketDisk?, counters: BucketCounters) {
         self.engine = engine
         self.disk = disk
-        settingsBox = Guarded(settings)
         self.counters = counters
+        settingsBox = Guarded(settings)
+        pager = ItemPager(
+            engine: engine,
+            counters: counters,
+            service: service,
+            hurryFlushers: { disk?.flushAll() },
+            noteDirty: { disk?.noteDirty($0) }
+        )
         let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
         word.initialize(repeating: 0, count: 2)
         retired = SharedWord(at: word)
@@ -49,7 +49,10 @@ package final class OpenBucket: Sendable {
     @inline(__always)
     package var isRetired: Bool { retired.load() != 0 }
 
-    func retire() { retired.store(1) }
+    func retire() {
+        retired.store(1)
+        pager.stop()
+    }
 
     /// Takes over what can be changed of a bucket in service.
     package func change(_ settings: BucketSettings) {

@@ -118,6 +118,7 @@ extension Connection {
         switch outcome {
         case .stored(let stored):
             if stored.wakesFlusher { wakeFlusher(exchange, bucket) }
+            if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             if !exchange.command.isQuiet { answerStored(exchange, stored) }
         case .notFound: answer(.keyNotFound, to: exchange.replyTo)
         case .exists: answer(.keyExists, to: exchange.replyTo)
@@ -127,6 +128,7 @@ extension Connection {
         case .notANumber: answer(.deltaBadValue, to: exchange.replyTo)
         case .tooLarge: answer(.tooBig, to: exchange.replyTo)
         case .temporaryFailure:
+            bucket.pager.wake()
             bucket.counters.count(.temporaryFailures, row: context.row)
             answer(
                 .temporaryFailure,

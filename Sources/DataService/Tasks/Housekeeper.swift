@@ -14,14 +14,18 @@ final class Housekeeper: Sendable {
     }
 
     private let service: DataService
+    private let expiry: ExpiryPager
     private let state = Guarded(State())
 
     private static let roundNanoseconds: UInt64 = 1_000_000_000
     /// Rounds between looks for idle file connections.
     private static let closeIdleRounds: UInt64 = 10
+    /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
+    private static let expiryRounds: UInt64 = 600
 
     init(service: DataService) {
         self.service = service
+        expiry = ExpiryPager(service: service)
     }
 
     func start() { post() }
@@ -42,7 +46,9 @@ final class Housekeeper: Sendable {
         guard let round else { return }
         service.reclaimer.collect()
         for bucket in service.buckets {
+            if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.store.closeIdle() }
+            if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
         }
         post()
     }

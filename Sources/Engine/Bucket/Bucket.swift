@@ -4,6 +4,7 @@ package import Vocabulary
 /// What one node knows about one bucket: its memory account and its vBuckets.
 ///
 /// Reactors look vBuckets up by number without a lock; the array never changes after `init`.
+@usableFromInline
 package final class Bucket: Sendable {
     package let name: String
     package let uuid: String
@@ -11,7 +12,7 @@ package final class Bucket: Sendable {
     package let evictionPolicy: EvictionPolicy
     package let account: MemoryAccount
     package let hash: KeyHash
-    private let vBuckets: [VBucket]
+    @usableFromInline let vBuckets: [VBucket]
     private let roots: SharedWord
 
     /// - Parameters:
@@ -69,7 +70,7 @@ package final class Bucket: Sendable {
     package var count: Int { vBuckets.count }
 
     /// The vBucket with a number that a client sent; nil where the bucket has fewer.
-    @inline(__always)
+    @inlinable @inline(__always)
     package subscript(number: UInt16) -> VBucket? {
         Int(number) < vBuckets.count ? vBuckets[Int(number)] : nil
     }

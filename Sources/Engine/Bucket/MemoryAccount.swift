@@ -7,6 +7,7 @@ package final class MemoryAccount: Sendable {
     private let used: SharedWord
     private let quotaWord: SharedWord
     private let ceilingWord: SharedWord
+    private let highWord: SharedWord
 
     package init(quota: UInt64) {
         let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
@@ -14,6 +15,7 @@ package final class MemoryAccount: Sendable {
         used = SharedWord(at: words)
         quotaWord = SharedWord(at: words + 1)
         ceilingWord = SharedWord(at: words + 2)
+        highWord = SharedWord(at: words + 3)
         self.quota = quota
     }
 
@@ -25,6 +27,7 @@ package final class MemoryAccount: Sendable {
         set {
             quotaWord.store(newValue)
             ceilingWord.store(newValue / 100 * 93)
+            highWord.store(highWatermark)
         }
     }
 
@@ -39,6 +42,10 @@ package final class MemoryAccount: Sendable {
 
     /// Pagers wake above this.
     package var highWatermark: UInt64 { quota / 100 * 85 }
+
+    /// A pager has work to do.
+    @inline(__always)
+    package var isAboveHighWatermark: Bool { used.load() > highWord.load() }
 
     /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
     @inline(__always)

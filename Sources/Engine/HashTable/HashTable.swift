@@ -63,6 +63,7 @@ package struct HashTable: ~Copyable {
         return nil
     }
 
+    @inline(__always)
     private func segment(of hash: UInt64) -> (Segment, UInt64)? {
         HashTable.segment(root.load(), hash)
     }
@@ -95,8 +96,7 @@ package struct HashTable: ~Copyable {
             let slot = Slot(SharedWord(at: group + place).load())
             guard slot.matches(tag) else { continue }
             let address = UnsafeRawPointer(slot.item.address)
-            prefetch(address)
-            prefetch(address + 64)
+            for line in 0..<slot.lines { prefetch(address + line * 64) }
             return address
         }
         return nil
@@ -107,9 +107,7 @@ package struct HashTable: ~Copyable {
     /// Puts another version in the place of one that was found.
     package func replace(_ place: Place, with item: Item) {
         let word = place.segment.group(place.group) + place.place
-        SharedWord(at: word).store(
-            word.pointee & ~0xffff_ffff_ffff | UInt64(UInt(bitPattern: item.address))
-        )
+        SharedWord(at: word).store(Slot(word.pointee).leading(to: item).word)
     }
 
     /// Adds a document whose key is not in the table.
@@ -294,7 +292,7 @@ package struct HashTable: ~Copyable {
         while let (segment, position) = segment(of: next) {
             let depth = directoryEntry(next).map { $0.0.depth(at: $0.1) } ?? 0
             let first = segment.home(position)
-            let end = min(first + left, segment.groups)
+            let end = first + min(left, segment.groups - first)
             var index = first
             // What is at home here may lie behind: all of it has to be seen now, as the next call,
             // after growth perhaps, begins beyond its hash. Seeing some twice is allowed.

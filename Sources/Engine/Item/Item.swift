@@ -1,5 +1,5 @@
-package import Bytes
-package import Vocabulary
+public import Bytes
+public import Vocabulary
 
 /// One version of a document in memory: a raw block, and the one accessor that knows its layout.
 ///
@@ -23,51 +23,53 @@ package import Vocabulary
 ///
 /// - An item is dereferenced only under its vBucket's lock.
 /// - The value length stays when the value is ejected.
+@usableFromInline
 package struct Item {
-    package let address: UnsafeMutableRawPointer
+    @usableFromInline package let address: UnsafeMutableRawPointer
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package init(_ address: UnsafeMutableRawPointer) {
         self.address = address
     }
 
     /// The 16 bits that say what this version is and which optional fields it has.
+    @usableFromInline
     package struct State: OptionSet {
-        package let rawValue: UInt16
+        @usableFromInline package let rawValue: UInt16
 
-        @inline(__always)
+        @inlinable @inline(__always)
         package init(rawValue: UInt16) {
             self.rawValue = rawValue
         }
 
-        package static let deleted = State(rawValue: 1 << 0)
-        package static let valueEjected = State(rawValue: 1 << 1)
-        package static let locked = State(rawValue: 1 << 4)
-        package static let expired = State(rawValue: 1 << 6)
-        static let hasRevision16 = State(rawValue: 1 << 11)
-        static let hasRevision64 = State(rawValue: 1 << 12)
-        static let hasFlags = State(rawValue: 1 << 13)
-        static let hasExpiry = State(rawValue: 1 << 14)
-        static let datatypeShift: UInt16 = 8
-        static let datatypeMask: UInt16 = 7 << 8
+        @inlinable package static var deleted: State { State(rawValue: 1 << 0) }
+        @inlinable package static var valueEjected: State { State(rawValue: 1 << 1) }
+        @inlinable package static var locked: State { State(rawValue: 1 << 4) }
+        @inlinable package static var expired: State { State(rawValue: 1 << 6) }
+        @inlinable static var hasRevision16: State { State(rawValue: 1 << 11) }
+        @inlinable static var hasRevision64: State { State(rawValue: 1 << 12) }
+        @inlinable static var hasFlags: State { State(rawValue: 1 << 13) }
+        @inlinable static var hasExpiry: State { State(rawValue: 1 << 14) }
+        @inlinable static var datatypeShift: UInt16 { 8 }
+        @inlinable static var datatypeMask: UInt16 { 7 << 8 }
     }
 
-    private static let fixedBytes = 20
-    private static let wideMark: UInt16 = 0xffff
-    private static let seqnoMask: UInt64 = (1 << 48) - 1
+    @inlinable static var fixedBytes: Int { 20 }
+    @inlinable static var wideMark: UInt16 { 0xffff }
+    @inlinable static var seqnoMask: UInt64 { (1 << 48) - 1 }
 
     // MARK: Fields
 
-    package var cas: CAS {
+    @inlinable package var cas: CAS {
         @inline(__always) get { CAS(address.loadUnaligned(as: UInt64.self)) }
         nonmutating set { address.storeBytes(of: newValue.value, as: UInt64.self) }
     }
 
-    package var seqno: Seqno {
+    @inlinable package var seqno: Seqno {
         @inline(__always) get { Seqno(order & Item.seqnoMask) }
     }
 
-    package var state: State {
+    @inlinable package var state: State {
         @inline(__always) get {
             State(rawValue: address.loadUnaligned(fromByteOffset: 14, as: UInt16.self))
         }
@@ -76,25 +78,25 @@ package struct Item {
         }
     }
 
-    package var frequency: UInt8 {
+    @inlinable package var frequency: UInt8 {
         @inline(__always) get { address.load(fromByteOffset: 17, as: UInt8.self) }
         nonmutating set { address.storeBytes(of: newValue, toByteOffset: 17, as: UInt8.self) }
     }
 
-    @inline(__always)
-    private var order: UInt64 { address.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
+    @inlinable @inline(__always)
+    var order: UInt64 { address.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
 
-    package var isDeleted: Bool { state.contains(.deleted) }
+    @inlinable package var isDeleted: Bool { state.contains(.deleted) }
 
-    package var isEjected: Bool { state.contains(.valueEjected) }
+    @inlinable package var isEjected: Bool { state.contains(.valueEjected) }
 
-    package var datatype: Datatype {
+    @inlinable package var datatype: Datatype {
         Datatype(
             rawValue: UInt8((state.rawValue & State.datatypeMask) >> State.datatypeShift)
         )
     }
 
-    package var revision: UInt64 {
+    @inlinable package var revision: UInt64 {
         if state.contains(.hasRevision16) {
             return UInt64(address.loadUnaligned(fromByteOffset: Item.fixedBytes, as: UInt16.self))
         }
@@ -102,36 +104,36 @@ package struct Item {
         return address.loadUnaligned(fromByteOffset: Item.fixedBytes, as: UInt64.self)
     }
 
-    package var flags: UInt32 {
+    @inlinable package var flags: UInt32 {
         guard state.contains(.hasFlags) else { return 0 }
         return address.loadUnaligned(fromByteOffset: flagsOffset, as: UInt32.self)
     }
 
-    package var expiry: UInt32 {
+    @inlinable package var expiry: UInt32 {
         guard state.contains(.hasExpiry) else { return 0 }
         let offset = flagsOffset + (state.contains(.hasFlags) ? 4 : 0)
         return address.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
     }
 
     /// The length of the value, whether it is here or ejected.
-    package var valueCount: Int {
+    @inlinable package var valueCount: Int {
         let short = address.loadUnaligned(fromByteOffset: 18, as: UInt16.self)
         guard short == Item.wideMark else { return Int(short) }
         let offset = Item.fixedBytes + revisionBytes
         return Int(address.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }
 
-    package var keyCount: Int { Int(address.load(fromByteOffset: 16, as: UInt8.self)) }
+    @inlinable package var keyCount: Int { Int(address.load(fromByteOffset: 16, as: UInt8.self)) }
 
-    package var key: ByteView { ByteView(start: address + headerBytes, count: keyCount) }
+    @inlinable package var key: ByteView { ByteView(start: address + headerBytes, count: keyCount) }
 
     /// The value; of an ejected one nothing.
-    package var value: ByteView {
+    @inlinable package var value: ByteView {
         isEjected
             ? .empty : ByteView(start: address + headerBytes + keyCount, count: valueCount)
     }
 
-    package var meta: DocumentMeta {
+    @inlinable package var meta: DocumentMeta {
         DocumentMeta(
             seqno: seqno,
             cas: cas,
@@ -147,21 +149,21 @@ package struct Item {
     // MARK: Sizes
 
     /// What the block was allocated with.
-    package var blockBytes: Int {
+    @inlinable package var blockBytes: Int {
         headerBytes + keyCount + (isEjected ? 0 : valueCount)
     }
 
-    private var revisionBytes: Int {
+    @inlinable var revisionBytes: Int {
         state.contains(.hasRevision16) ? 2 : state.contains(.hasRevision64) ? 8 : 0
     }
 
-    private var isWide: Bool {
+    @inlinable var isWide: Bool {
         address.loadUnaligned(fromByteOffset: 18, as: UInt16.self) == Item.wideMark
     }
 
-    private var flagsOffset: Int { Item.fixedBytes + revisionBytes + (isWide ? 4 : 0) }
+    @inlinable var flagsOffset: Int { Item.fixedBytes + revisionBytes + (isWide ? 4 : 0) }
 
-    private var headerBytes: Int {
+    @inlinable var headerBytes: Int {
         flagsOffset + (state.contains(.hasFlags) ? 4 : 0) + (state.contains(.hasExpiry) ? 4 : 0)
     }
 

@@ -1,39 +1,37 @@
-package import Bytes
+public import Bytes
 
 /// One vBucket: the lock, and the only door through it.
 ///
 /// The body given to `withCore` runs to completion: no I/O, no waiting, and never another vBucket.
 /// There is exactly one lock on the data path, so there is no lock order to remember. A handle of
-/// one pointer; the memory behind it belongs to the `Bucket` and lives as long.
+/// three words; the memory behind it belongs to the `Bucket` and lives as long.
+@usableFromInline
 package struct VBucket: @unchecked Sendable {  // tidy:allow the core is reached under its lock only
-    private struct Guarded: ~Copyable {
-        let lock: Lock
-        var core: VBucketCore
-    }
-
-    private let pointer: UnsafeMutablePointer<Guarded>
+    // Apart, so that taking the lock is no access to what it guards.
+    @usableFromInline let lock = Lock()
+    @usableFromInline let core: UnsafeMutablePointer<VBucketCore>
     /// Where this vBucket's table begins, for prefetching.
-    package let root: SharedWord
+    @usableFromInline package let root: SharedWord
 
     init(_ core: consuming VBucketCore, root: SharedWord) {
-        pointer = .allocate(capacity: 1)
-        pointer.initialize(to: Guarded(lock: Lock(), core: core))
+        self.core = .allocate(capacity: 1)
+        self.core.initialize(to: core)
         self.root = root
     }
 
     /// Frees everything; nobody may come any more.
     func destroy() {
-        pointer.pointee.lock.destroy()
-        pointer.deinitialize(count: 1)
-        pointer.deallocate()
+        lock.destroy()
+        core.deinitialize(count: 1)
+        core.deallocate()
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func withCore<Result, Failure: Error>(
         _ body: (inout VBucketCore) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        pointer.pointee.lock.acquire()
-        defer { pointer.pointee.lock.release() }
-        return try body(&pointer.pointee.core)
+        lock.acquire()
+        defer { lock.release() }
+        return try body(&core.pointee)
     }
 }

@@ -38,7 +38,7 @@ extension VBucketCore {
         _ request: borrowing ArithmeticRequest,
         _ turn: borrowing Turn
     ) -> MutationOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(request.key, hash: request.hash)
         let old = live(place, turn)

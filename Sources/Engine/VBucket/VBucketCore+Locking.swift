@@ -20,7 +20,7 @@ extension VBucketCore {
         seconds: UInt32,
         _ turn: borrowing Turn
     ) -> ReadOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
         if isLocked(item, turn) { return .locked }
@@ -39,7 +39,7 @@ extension VBucketCore {
         cas: CAS,
         _ turn: borrowing Turn
     ) -> MutationOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
         guard isLocked(item, turn) else { return .notLocked }
@@ -67,7 +67,7 @@ extension VBucketCore {
         func only(_ outcome: ReadOutcome) -> Touched {
             Touched(outcome: outcome, wakesFlusher: false)
         }
-        guard state == .active else { return only(.notMyVBucket) }
+        guard case .active = state else { return only(.notMyVBucket) }
         guard isLoaded else { return only(.wouldBlock(.warmup)) }
         let place = table.find(key, hash: hash)
         guard let old = live(place, turn) else { return only(.notFound) }

@@ -50,7 +50,7 @@ extension VBucketCore {
         _ request: borrowing StoreRequest,
         _ turn: borrowing Turn
     ) -> MutationOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(request.key, hash: request.hash)
         let old = live(place, turn)
@@ -102,7 +102,7 @@ extension VBucketCore {
         cas: CAS,
         _ turn: borrowing Turn
     ) -> MutationOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(key, hash: hash)
         guard let old = live(place, turn) else { return .notFound }
@@ -139,7 +139,7 @@ extension VBucketCore {
         isJSON: (ByteView) -> Bool,
         _ turn: borrowing Turn
     ) -> MutationOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(key, hash: hash)
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }

@@ -13,7 +13,7 @@ extension VBucketCore {
         hash: UInt64,
         _ turn: borrowing Turn
     ) -> ReadOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard let place = table.find(key, hash: hash) else {
             return isLoaded ? .notFound : .wouldBlock(.warmup)
         }
@@ -49,7 +49,7 @@ extension VBucketCore {
         hash: UInt64,
         _ turn: borrowing Turn
     ) -> ReadOutcome {
-        guard state == .active else { return .notMyVBucket }
+        guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         guard var place = table.find(key, hash: hash) else { return .notFound }
         if !place.item.isDeleted, isDue(place.item, turn) {

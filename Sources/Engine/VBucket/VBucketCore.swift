@@ -7,6 +7,7 @@ package import Vocabulary
 /// - The table holds exactly one version of each key: the newest, a tombstone included.
 /// - A version is dirty while its seqno is above `persistedSeqno`; nothing else says so.
 /// - `liveCount + tombstoneCount` is the table's count.
+@usableFromInline
 package struct VBucketCore: ~Copyable {
     package let id: VBucketID
     package private(set) var state: VBucketState
@@ -127,6 +128,8 @@ package struct VBucketCore: ~Copyable {
         let item: Item
         if let place, let old {
             item = supersede(old, at: place, with: meta, key, value, bytes, isFresh, turn)
+            // A change is a use as well: what is written all the time had better stay in memory.
+            touchFrequency(item)
         } else {
             item = Item(turn.arena.allocate(bytes))
             account.add(SizeClass.footprint(of: bytes))

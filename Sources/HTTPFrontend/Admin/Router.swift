@@ -71,6 +71,10 @@ struct Router: Sendable {
         _ captures: [[UInt8]],
         _ state: ClusterState
     ) -> Decision {
+        if request.isFromAnotherSite {
+            let text = "Requests that another site's page sends are refused.\r\n"
+            return .refused(.text(text, status: 403))
+        }
         if let uuid = request.query["uuid"], let own = state.uuid, uuid != own {
             let text = "Cluster uuid does not match the requested.\r\n"
             return .refused(.text(text, status: 404))

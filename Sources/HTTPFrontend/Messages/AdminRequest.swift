@@ -62,6 +62,15 @@ struct AdminRequest: Sendable {
         return (String(text[..<colon]), String(text[text.index(after: colon)...]))
     }
 
+    /// A browser sent it on behalf of a page that is not ours.
+    ///
+    /// A node that nobody has provisioned does what anybody asks; what any site asks through the
+    /// browser of somebody who tries it out is more than that means.
+    var isFromAnotherSite: Bool {
+        guard method != .get, method != .head, let origin = headers["origin"] else { return false }
+        return origin.split(separator: "/").last.map(String.init) != headers["host"]
+    }
+
     func cookie(named name: String) -> String? {
         for pair in (headers["cookie"] ?? "").split(separator: ";") {
             let parts = pair.split(separator: "=", maxSplits: 1)

@@ -24,7 +24,7 @@ package final class MetadataCursor {
     }
 
     private(set) var runs: [BlockRun] = []
-    private(set) var documents = 0
+    package private(set) var documents = 0
     private let seqnos: UnsafeMutablePointer<UInt64>
     private let rows: UnsafeMutablePointer<Row>
     private let keyBytes: UnsafeMutableRawPointer
@@ -36,7 +36,7 @@ package final class MetadataCursor {
     private var keyIndex = -1
     private var keyLength = 0
 
-    init() {
+    package init() {
         seqnos = .allocate(capacity: BlockBounds.documentsMax)
         rows = .allocate(capacity: BlockBounds.documentsMax)
         keyBytes = Memory.allocate(256)
@@ -92,11 +92,14 @@ package final class MetadataCursor {
 
     // MARK: For those who read blocks
 
+    /// How many runs the block has.
+    package var runCount: Int { runs.count }
+
     /// The place, within the block, of the document the cursor is at.
     var place: Int { index }
 
     /// Makes the run at `runs[number]` the one to walk.
-    func select(run number: Int) {
+    package func select(run number: Int) {
         let start = runs[..<number].reduce(0) { $0 + $1.count }
         index = start - 1
         end = start + runs[number].count
@@ -122,7 +125,7 @@ package final class MetadataCursor {
     }
 
     /// Decodes a meta blob's content; false where it is nonsense.
-    func open(_ content: ByteView) -> Bool {
+    package func open(_ content: ByteView) -> Bool {
         index = -1
         end = 0
         keyIndex = -1

@@ -37,6 +37,11 @@ struct BucketFile: Hashable {
 
     static func directory(of generation: UInt64) -> String { "generation-\(generation)" }
 
+    func path(of lane: Int, in directory: String) -> String {
+        let number = lane < 10 ? "0\(lane)" : "\(lane)"
+        return "\(directory)/\(BucketFile.directory(of: generation))/lane-\(number).sqlite"
+    }
+
     static func read(_ disk: any Disk, _ directory: String) throws(StorageError) -> BucketFile? {
         let path = "\(directory)/\(name)"
         guard let bytes = try storage({ () throws(DiskError) in try disk.read(path) }) else {
@@ -101,5 +106,18 @@ extension String {
             index = self.index(after: index)
         }
         return nil
+    }
+}
+
+extension LaneIdentity {
+    init(name: String, file: BucketFile, lane: Int) {
+        self.init(
+            bucket: name,
+            bucketUUID: file.uuid,
+            generation: file.generation,
+            lane: lane,
+            lanes: file.lanes,
+            vBuckets: file.vBuckets
+        )
     }
 }

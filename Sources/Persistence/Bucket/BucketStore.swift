@@ -130,30 +130,17 @@ package final class BucketStore: Sendable {
 
     private func makeLanes(_ file: BucketFile) -> [LaneStore] {
         (0..<file.lanes).map { number in
-            let identity = LaneIdentity(
-                bucket: name,
-                bucketUUID: file.uuid,
-                generation: file.generation,
-                lane: number,
-                lanes: file.lanes,
-                vBuckets: file.vBuckets
-            )
             let generation = file.generation
             return LaneStore(
                 disk: disk,
-                path: path(of: number, file),
-                identity: identity,
+                path: file.path(of: number, in: directory),
+                identity: LaneIdentity(name: name, file: file, lane: number),
                 settings: settings,
                 exists: file.files.contains(number)
             ) { [weak self] () throws(StorageError) in
                 try self?.noteCreated(number, generation)
             }
         }
-    }
-
-    private func path(of lane: Int, _ file: BucketFile) -> String {
-        let number = lane < 10 ? "0\(lane)" : "\(lane)"
-        return "\(directory)/\(BucketFile.directory(of: file.generation))/lane-\(number).sqlite"
     }
 
     /// From here on a missing file of this lane is a loss.
@@ -179,7 +166,7 @@ package final class BucketStore: Sendable {
         }
         let lanes = makeLanes(file)
         for lane in lanes {
-            let path = path(of: lane.number, file)
+            let path = file.path(of: lane.number, in: directory)
             let fileName = String(path.split(separator: "/").last ?? "")
             let isThere = names.contains(fileName)
             if !isThere, file.files.contains(lane.number) {
@@ -315,7 +302,7 @@ package final class BucketStore: Sendable {
     }
 
     /// No bucket name may contain a tilde.
-    private static let deletedMark = "~deleted-"
+    static let deletedMark = "~deleted-"
 }
 
 extension Guarded where Value == [LaneStore] {

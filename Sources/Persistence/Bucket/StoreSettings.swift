@@ -10,6 +10,8 @@ package struct StoreSettings: Hashable, Sendable {
     package var walPagesTruncate = 16_384
     /// Merging waits for as many documents in mixed blocks: fewer would not fill pure ones.
     package var mergedDocumentsMin = 8_000
+    /// Pages a file may have at most; 0 for what the disk holds.
+    package var filePagesMax = 0
     /// A lane whose file failed as often in a row is closed.
     package var failuresMax = 3
 

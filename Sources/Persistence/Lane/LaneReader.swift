@@ -46,6 +46,7 @@ final class LaneReader {
         defer { selectNextMeta.reset() }
         guard try selectNextMeta.step() else { return nil }
         let found = selectNextMeta.unsigned(0)
+        guard found > block else { throw unsorted }
         try decodeMeta(selectNextMeta.bytes(1), found)
         return found
     }
@@ -101,6 +102,7 @@ final class LaneReader {
         defer { selectNextBody.reset() }
         guard try selectNextBody.step() else { return nil }
         let found = selectNextBody.unsigned(0)
+        guard found > block else { throw unsorted }
         try decodeBody(selectNextBody.bytes(1), found)
         return found
     }
@@ -109,6 +111,11 @@ final class LaneReader {
         guard let content = seal.open(bytes, block: block, part: .body), body.open(content),
             body.readAll()
         else { throw damaged(block, .body) }
+    }
+
+    /// A damaged tree may give rows out of order; a scan that trusted them might never end.
+    private var unsorted: StorageError {
+        StorageError(.damaged, "\(connection.path) gives blocks out of order")
     }
 
     /// An error that names all that is known of a block: what the two undamaged parts say.

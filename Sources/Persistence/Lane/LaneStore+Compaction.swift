@@ -179,12 +179,12 @@ extension LaneStore {
         return victims.isEmpty ? nil : victims
     }
 
-    /// Gives some free pages back where a fifth of the file is free; false where it is not.
+    /// Gives some free pages back where a twentieth of the file is free; false where it is not.
     private func vacuum(_ connection: Connection) throws(StorageError) -> Bool {
         let free = try connection.integer("PRAGMA freelist_count") ?? 0
         let pages = try connection.integer("PRAGMA page_count") ?? 0
-        guard free > 256, free * 5 > pages else { return false }
+        guard free > 64, free * 20 > pages else { return false }
         try connection.execute("PRAGMA incremental_vacuum(256)")
-        return true
+        return try connection.integer("PRAGMA freelist_count") ?? 0 < free
     }
 }

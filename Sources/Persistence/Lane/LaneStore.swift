@@ -121,6 +121,9 @@ package final class LaneStore: Sendable {
         if !exists { try connection.createTables(identity) }
         try connection.execute(Schema.pragmas)
         try connection.execute("PRAGMA cache_size = -1024")
+        if settings.filePagesMax > 0 {
+            try connection.execute("PRAGMA max_page_count = \(settings.filePagesMax)")
+        }
         let isClean = try connection.checkIdentity(identity)
         if !exists {
             try onCreate()

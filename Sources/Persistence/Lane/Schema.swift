@@ -21,7 +21,6 @@ enum Schema {
     /// on by default, would write zeros over every block that compaction removes.
     static let pragmas = """
         PRAGMA synchronous = FULL;
-        PRAGMA wal_autocheckpoint = 0;
         PRAGMA secure_delete = OFF;
         PRAGMA mmap_size = 0;
         PRAGMA temp_store = MEMORY;

@@ -7,7 +7,8 @@ internal import CSQLite
 /// and the twenty calls we need fit on a page.
 ///
 /// - Used by one thread at a time (opened without SQLite's own mutex): the owner has a lock.
-/// - `wal_autocheckpoint` is off; `walPages` says how far the WAL has grown.
+/// - Nothing is checkpointed by itself; `walPages` says how far the WAL has grown. Never set the
+///   pragma `wal_autocheckpoint`: it would take the place of our hook, even at 0.
 package final class Connection {
     package enum Mode {
         case create

@@ -63,6 +63,19 @@ final class TestSocket: Sendable {
         return Array(bytes.prefix(max(0, count)))
     }
 
+    /// Receives what should be `expected`; says how it was not, or nil.
+    func mismatch(_ expected: [UInt8]) -> String? {
+        let received = receive(expected.count)
+        let code = errno
+        guard received.count == expected.count else {
+            return "\(received.count) of \(expected.count) bytes came, error \(code)"
+        }
+        // Compared at once first: a million bytes one by one take long in a sanitizer.
+        guard received != expected else { return nil }
+        let place = zip(received, expected).enumerated().first { $1.0 != $1.1 }?.offset ?? 0
+        return "byte \(place) of \(expected.count) is not what it should be"
+    }
+
     /// Whether the peer has closed, after at most 30 s; what still comes is thrown away.
     func isClosedByPeer() -> Bool {
         var bytes = [UInt8](repeating: 0, count: 64 << 10)

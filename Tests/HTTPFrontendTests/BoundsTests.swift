@@ -1,0 +1,118 @@
+import Foundation
+import HTTPFrontend
+import Logging
+import Testing
+
+@Suite struct BoundsTests {
+    @Test func aPortInUseIsNamed() async throws {
+        try await Site.with { site in
+            do {
+                _ = try await AdminServer.start(
+                    service: site.service,
+                    host: "127.0.0.1",
+                    port: site.server.port,
+                    logger: Logger(label: "test")
+                )
+                Issue.record("two servers on one port")
+            } catch let error as AdminServerError {
+                #expect(error.description.contains("127.0.0.1:\(site.server.port) is in use"))
+                #expect(error.description.contains("--admin-port"))
+            }
+        }
+    }
+
+    @Test func anotherSitesPageIsRefusedEvenWhileAnybodyMayDoAnything() async throws {
+        try await Site.with(provisioned: false) { site in
+            let form = "username=eve&password=secret"
+            let reply = try await site.ask(
+                "POST /clusterInit",
+                .none,
+                headers: ["Origin: http://evil.example"],
+                form: form
+            )
+            #expect(reply.status == 403)
+            #expect(!site.service.state.isProvisioned)
+            let own = ["Origin: http://127.0.0.1:\(site.server.port)"]
+            let same = try await site.ask("POST /clusterInit", .none, headers: own, form: form)
+            #expect(same.status == 200)
+        }
+    }
+
+    @Test func aStrangersBodyIsNotEvenTakenIn() async throws {
+        try await Site.with { site in
+            let port = site.server.port
+            let (status, isOver) = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(
+                    "POST /pools/default/buckets HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
+                )
+                return (try client.response().status, client.isClosed())
+            }
+            #expect(status == 401)
+            #expect(isOver)
+        }
+    }
+
+    @Test func aBodyTooLargeIsRefused() async throws {
+        try await Site.with { site in
+            let body = "value=" + String(repeating: "x", count: 17 << 10)
+            let reply = try await site.ask("POST /uilogin", .none, form: body)
+            #expect(reply.status == 413)
+        }
+    }
+
+    @Test func garbageCostsNobodyElseAnything() async throws {
+        try await Site.with { site in
+            let port = site.server.port
+            for garbage in [
+                "\u{0}\u{1}\u{2}\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+                "GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+                "POST /uilogin HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                "GET /" + String(repeating: "a", count: 100_000) + " HTTP/1.1\r\n\r\n",
+                "GET / HTTP/1.1\r\nX: " + String(repeating: "a", count: 100_000) + "\r\n\r\n",
+            ] {
+                let isOver = try await apart {
+                    let client = try RawClient(port: port)
+                    try? client.send(garbage)
+                    return client.isClosed()
+                }
+                #expect(isOver, "\(garbage.prefix(40))")
+                #expect(try await site.ask("GET /pools").status == 200)
+            }
+        }
+    }
+
+    @Test func requestsOnOneConnectionAreAnsweredInOrder() async throws {
+        try await Site.with { site in
+            let port = site.server.port
+            let lines = ["GET /pools", "GET /nothing", "GET /whoami", "DELETE /pools"]
+            let text = lines.map { site.request($0, .administrator) }.joined()
+            let statuses = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(text)
+                return try lines.map { _ in try client.response().status }
+            }
+            #expect(statuses == [200, 404, 200, 405])
+        }
+    }
+
+    @Test func hundredsOfSilentConnectionsDoNotKeepOthersOut() async throws {
+        try await Site.with { site in
+            let port = site.server.port
+            let silent = try await apart {
+                try (0..<300).map { number in
+                    let client = try RawClient(port: port)
+                    if number % 2 == 0 { try client.send("GET /pools HTTP/1.1\r\nHost: ") }
+                    return Silent(client: client)
+                }
+            }
+            #expect(try await site.ask("GET /pools").status == 200)
+            withExtendedLifetime(silent) {}
+        }
+    }
+
+    /// Only kept, never used by two at once.
+    private struct Silent: @unchecked Sendable {
+        let client: RawClient
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+
+@Suite struct BucketTests {
+    @Test func aBucketIsMadeShownChangedFlushedAndDeleted() async throws {
+        try await Site.with { site in
+            let made = try await site.ask(
+                "POST /pools/default/buckets",
+                form: "&name=b%25&ramQuotaMB=100&flushEnabled=1&replicaNumber=2&authType=sasl"
+            )
+            #expect(made.status == 202)
+            #expect(made.body.isEmpty)
+            #expect(made.headers["location"] == "/pools/default/buckets/b%25")
+            let bucket = try await site.ask("GET /pools/default/buckets/b%25").object
+            #expect(bucket["name"] as? String == "b%")
+            #expect((bucket["uuid"] as? String)?.count == 32)
+            #expect(bucket["bucketType"] as? String == "membase")
+            #expect(bucket["quota"] as? [String: Int] == ["ram": 100 << 20, "rawRAM": 100 << 20])
+            #expect(bucket["replicaNumber"] as? Int == 2)
+            #expect(bucket["evictionPolicy"] as? String == "valueOnly")
+            #expect(bucket["conflictResolutionType"] as? String == "seqno")
+            let node = try #require((bucket["nodes"] as? [[String: Any]])?.first)
+            for key in ["status", "hostname", "version", "services", "ports"] {
+                #expect(node[key] != nil, "\(key)")
+            }
+            #expect(node["replication"] as? Double == 0)
+            let flush = (bucket["controllers"] as? [String: String])?["flush"]
+            #expect(flush == "/pools/default/buckets/b%25/controller/doFlush")
+            for absent in ["ddocs", "collectionsManifestUid"] { #expect(bucket[absent] == nil) }
+            let map = try #require(bucket["vBucketServerMap"] as? [String: Any])
+            #expect((map["vBucketMap"] as? [[Int]])?.first == [0, -1, -1])
+
+            #expect(
+                try await site.ask("POST /pools/default/buckets/b%25/controller/doFlush").status
+                    == 200
+            )
+            let changed = try await site.ask(
+                "POST /pools/default/buckets/b%25",
+                form: "&flushEnabled=0&ramQuotaMB=150"
+            )
+            #expect(changed.status == 200)
+            let refused = try await site.ask("POST /pools/default/buckets/b%25/controller/doFlush")
+            #expect(refused.status == 400)
+            #expect(refused.json as? [String: String] == ["_": "Flush is disabled for the bucket"])
+            #expect(try await site.ask("DELETE /pools/default/buckets/b%25").status == 200)
+            let gone = try await site.ask("GET /pools/default/buckets/b%25")
+            #expect(gone.status == 404)
+            #expect(gone.text == notFound)
+            let twice = try await site.ask("DELETE /pools/default/buckets/b%25")
+            #expect(twice.text == "The bucket to be deleted was not found.\r\n")
+        }
+    }
+
+    @Test func aWrongFormIsAnsweredFieldByField() async throws {
+        try await Site.with { site in
+            try await site.createBucket("taken")
+            let twin = try await site.ask(
+                "POST /pools/default/buckets",
+                form: "name=TAKEN&ramQuotaMB=5000"
+            )
+            #expect(twin.status == 400)
+            let errors = try #require(twin.object["errors"] as? [String: String])
+            #expect(errors["name"] == "Bucket with given name already exists")
+            #expect(errors["ramQuota"]?.contains("does not fit") == true)
+            let summaries = try #require(twin.object["summaries"] as? [String: [String: Any]])
+            #expect(summaries["ramSummary"]?["total"] as? Int == 1_000 << 20)
+            let trial = try await site.ask(
+                "POST /pools/default/buckets?just_validate=1",
+                form: "name=new&ramQuotaMB=200"
+            )
+            #expect(trial.status == 200)
+            #expect((trial.object["errors"] as? [String: String])?.isEmpty == true)
+            #expect(try await site.ask("GET /pools/default/buckets/new").status == 404)
+            let few = try await site.ask("POST /internalSettings", form: "maxBucketCount=1")
+            #expect(few.status == 200)
+            let many = try await site.ask(
+                "POST /pools/default/buckets",
+                form: "name=new&ramQuotaMB=100"
+            )
+            #expect(many.json as? [String: String] == ["_": "Cannot create more than 1 buckets"])
+        }
+    }
+
+    @Test func anotherBucketsUUIDIsRefused() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let reply = try await site.ask("GET /pools/default/buckets/b?bucket_uuid=00")
+            #expect(reply.status == 404)
+            #expect(reply.text.hasPrefix("Bucket uuid does not match"))
+            let terse = try await site.ask("GET /pools/default/b/missing")
+            #expect(terse.status == 404)
+            #expect(terse.json as? String == "Bucket not found")
+        }
+    }
+
+    @Test func aPasswordlessBucketIsOpenAndNothingElseIs() async throws {
+        try await Site.with { site in
+            try await site.createBucket("closed")
+            for path in ["/pools", "/pools/default", "/pools/default/buckets"] {
+                #expect(try await site.ask("GET \(path)", .none).status == 401)
+            }
+            try await site.createBucket("open", "&passwordless=1")
+            for login in [Site.Login.none, .basic("open", "")] {
+                #expect(try await site.ask("GET /pools", login).status == 200)
+                let pool = try await site.ask("GET /pools/default", login)
+                #expect(pool.status == 200)
+                #expect(!pool.text.contains("closed"))
+                let list = try await site.ask("GET /pools/default/buckets", login)
+                let names = (list.json as? [[String: Any]])?.map { $0["name"] as? String }
+                #expect(names == ["open"])
+                #expect(try await site.ask("GET /pools/default/buckets/open", login).status == 200)
+                #expect(try await site.ask("GET /pools/default/b/open", login).status == 200)
+            }
+            for line in [
+                "GET /pools/default/buckets/closed", "GET /pools/default/b/closed",
+                "GET /pools/default/bs/closed", "GET /pools/default/buckets/open/docs",
+                "POST /pools/default/buckets", "DELETE /pools/default/buckets/open",
+                "POST /pools/default/buckets/open/controller/doFlush", "GET /logs", "GET /metrics",
+                "POST /settings/web", "GET /nodes/self",
+            ] {
+                #expect(try await site.ask(line, .none).status == 401, "\(line)")
+                let known = try await site.ask(line, .basic("open", ""))
+                #expect(known.status == 403, "\(line)")
+                #expect(known.object["permissions"] is [String])
+            }
+            #expect(try await site.ask("GET /pools", .basic("closed", "")).status == 401)
+            #expect(try await site.ask("GET /pools", .basic("open", "guess")).status == 401)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+import Testing
+
+@Suite struct ConsoleTests {
+    @Test func thePageIsServedWholeAndLoadsNothingFromElsewhere() async throws {
+        try await Site.with { site in
+            let root = try await site.ask("GET /", .none)
+            #expect(root.status == 301)
+            #expect(root.headers["location"] == "/ui/index.html")
+            var open = ["/ui/index.html"]
+            var seen: Set<String> = []
+            while let path = open.popLast() {
+                guard seen.insert(path).inserted else { continue }
+                let reply = try await site.ask("GET \(path)", .none)
+                #expect(reply.status == 200, "\(path)")
+                #expect(reply.headers["content-security-policy"]?.contains("'self'") == true)
+                #expect(!reply.text.contains("innerHTML"))
+                let elsewhere = reply.text.matches(of: /https?:\/\/[a-z.]+/)
+                    .filter { $0.output != "http://www.w3.org" }
+                #expect(elsewhere.isEmpty, "\(path)")
+                open += reply.text.matches(of: /\/ui\/[a-z]+\.[a-z]+/).map { String($0.output) }
+            }
+            #expect(seen.count == 10)
+        }
+    }
+
+    @Test func aSessionBeginsWithThePasswordAndEndsWithLoggingOut() async throws {
+        try await Site.with { site in
+            let wrong = try await site.ask(
+                "POST /uilogin",
+                .none,
+                form: "user=Administrator&password=x"
+            )
+            #expect(wrong.status == 400)
+            #expect(wrong.headers["set-cookie"] == nil)
+            let right = try await site.ask(
+                "POST /uilogin",
+                .none,
+                form: "user=Administrator&password=password"
+            )
+            #expect(right.status == 200)
+            let header = try #require(right.headers["set-cookie"])
+            #expect(header.hasPrefix("ui-auth-127.0.0.1%3A\(site.server.port)="))
+            #expect(header.contains("HttpOnly") && header.contains("SameSite=Strict"))
+            let cookie = String(header.prefix { $0 != ";" })
+            let me = try await site.ask("GET /whoami", .page(cookie: cookie)).object
+            #expect(me["id"] as? String == "Administrator")
+            // The cookie alone, as another site's page could have it sent, opens nothing.
+            let alone = try await site.ask("GET /whoami", .none, headers: ["Cookie: \(cookie)"])
+            #expect(alone.status == 401)
+            #expect(try await site.ask("POST /uilogout", .page(cookie: cookie)).status == 200)
+            #expect(try await site.ask("GET /whoami", .page(cookie: cookie)).status == 401)
+        }
+    }
+
+    @Test func aNewPasswordEndsEverySession() async throws {
+        try await Site.with { site in
+            let login = try await site.ask(
+                "POST /uilogin",
+                .none,
+                form: "user=Administrator&password=password"
+            )
+            let cookie = String(try #require(login.headers["set-cookie"]).prefix { $0 != ";" })
+            let change = try await site.ask(
+                "POST /settings/web",
+                form: "port=SAME&username=Administrator&password=another"
+            )
+            #expect(change.status == 200)
+            #expect(try await site.ask("GET /whoami", .page(cookie: cookie)).status == 401)
+            #expect(try await site.ask("GET /whoami").status == 401)
+        }
+    }
+}

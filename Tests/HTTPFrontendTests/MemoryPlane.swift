@@ -1,0 +1,137 @@
+import Bytes
+import ClusterService
+import Vocabulary
+
+/// A data service in memory, small and honest: what is written is read, counted and listed.
+final class MemoryPlane: DataPlane {
+    struct Document: Sendable {
+        var meta: DocumentMeta
+        var value: [UInt8]
+    }
+
+    struct Bucket: Sendable {
+        var settings: BucketSettings
+        var documents: [[UInt8]: Document] = [:]
+        var statistics = BucketStatistics()
+        var status = BucketStatus.ready
+        var lastCAS: UInt64 = 0
+    }
+
+    let buckets = Guarded<[String: Bucket]>([:])
+    let alarm = Guarded<[Alert]>([])
+
+    func retain(only buckets: [BucketSettings]) {}
+
+    func open(_ settings: BucketSettings) throws(DataPlaneError) {
+        buckets.withLock { $0[settings.name] = Bucket(settings: settings) }
+    }
+
+    func change(_ settings: BucketSettings) {
+        buckets.withLock { $0[settings.name]?.settings = settings }
+    }
+
+    func delete(bucket name: String) { buckets.withLock { $0[name] = nil } }
+
+    func flush(bucket name: String) throws(DataPlaneError) {
+        buckets.withLock { $0[name]?.documents = [:] }
+    }
+
+    func compact(bucket name: String) {}
+
+    func status(ofBucket name: String) -> BucketStatus? {
+        buckets.withLock { $0[name]?.status }
+    }
+
+    func statistics(ofBucket name: String) -> BucketStatistics? {
+        buckets.withLock { buckets in
+            guard let bucket = buckets[name] else { return nil }
+            var statistics = bucket.statistics
+            statistics.items = UInt64(bucket.documents.count)
+            statistics.residentItems = statistics.items
+            statistics.memoryUsed = UInt64(
+                bucket.documents.values.reduce(0) { $0 + $1.value.count }
+            )
+            statistics.quota = bucket.settings.quota
+            return statistics
+        }
+    }
+
+    func publish(global configuration: Configuration) {}
+    func publish(_ configuration: Configuration, ofBucket name: String) {}
+    func setCredentials(user: String, stored: StoredCredentials?) {}
+
+    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
+        buckets.withLock { buckets in
+            guard let bucket = buckets[name] else { return .noBucket }
+            guard let document = bucket.documents[key] else { return .notFound }
+            return .found(document.meta, value: document.value)
+        }
+    }
+
+    func write(
+        _ key: [UInt8],
+        value: [UInt8],
+        flags: UInt32,
+        expiry: UInt32,
+        preserveExpiry: Bool,
+        inBucket name: String
+    ) async -> DocumentWriting {
+        buckets.withLock { buckets in
+            guard var bucket = buckets[name] else { return .noBucket }
+            bucket.lastCAS += 1
+            let old = bucket.documents[key]?.meta
+            let meta = DocumentMeta(
+                cas: CAS(bucket.lastCAS),
+                revision: (old?.revision ?? 0) + 1,
+                flags: flags,
+                expiry: preserveExpiry ? old?.expiry ?? expiry : expiry
+            )
+            bucket.documents[key] = Document(meta: meta, value: value)
+            bucket.statistics.cmdSet += 1
+            bucket.statistics.opsTotal += 1
+            buckets[name] = bucket
+            return .written(meta.cas)
+        }
+    }
+
+    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting {
+        buckets.withLock { buckets in
+            guard buckets[name] != nil else { return .noBucket }
+            let old = buckets[name]?.documents.removeValue(forKey: key)
+            return old.map { .written($0.meta.cas) } ?? .notFound
+        }
+    }
+
+    func list(
+        bucket: String,
+        from: [UInt8]?,
+        to: [UInt8]?,
+        inclusiveEnd: Bool,
+        skip: Int,
+        limit: Int,
+        withDocuments: Bool
+    ) async -> DocumentListing {
+        buckets.withLock { buckets in
+            guard let bucket = buckets[bucket] else { return .noBucket }
+            let keys = bucket.documents.keys
+                .sorted { $0.lexicographicallyPrecedes($1) }
+                .filter { key in
+                    if let from, key.lexicographicallyPrecedes(from) { return false }
+                    guard let to else { return true }
+                    return key.lexicographicallyPrecedes(to) || inclusiveEnd && key == to
+                }
+            return .rows(
+                keys.dropFirst(skip).prefix(limit).map { key in
+                    let document = withDocuments ? bucket.documents[key] : nil
+                    return DocumentListing.Row(
+                        key: key,
+                        meta: document?.meta,
+                        value: document?.value
+                    )
+                }
+            )
+        }
+    }
+
+    func alerts() -> [Alert] { alarm.withLock { $0 } }
+}

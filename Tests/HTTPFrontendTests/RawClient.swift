@@ -1,0 +1,140 @@
+import Dispatch
+import Foundation
+
+/// HTTP by bytes over a socket of our own, so that a test may also misbehave.
+///
+/// Its calls block; the tests run them on a thread that is not one of the server's.
+final class RawClient {
+    struct Response: Sendable {
+        var status = 0
+        /// By lowercase name.
+        var headers: [String: String] = [:]
+        var body: [UInt8] = []
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+
+        var json: Any? {
+            try? JSONSerialization.jsonObject(with: Data(body), options: .fragmentsAllowed)
+        }
+
+        var object: [String: Any] { json as? [String: Any] ?? [:] }
+    }
+
+    struct Failure: Error {
+        let what: String
+    }
+
+    private let descriptor: Int32
+    private var received: [UInt8] = []
+
+    init(port: UInt16, timeoutSeconds: Int = 10) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var patience = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
+        setsockopt(
+            descriptor,
+            SOL_SOCKET,
+            SO_RCVTIMEO,
+            &patience,
+            socklen_t(MemoryLayout<timeval>.size)
+        )
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        let code = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw Failure(what: "no connection: \(errno)") }
+    }
+
+    deinit { close(descriptor) }
+
+    func send(_ text: String) throws {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let sent = bytes.withUnsafeBytes {
+                Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue))
+            }
+            guard sent > 0 else { throw Failure(what: "not sent: \(errno)") }
+            bytes = bytes.dropFirst(sent)
+        }
+    }
+
+    /// One whole response.
+    func response(toHead isHead: Bool = false) throws -> Response {
+        var response = try head()
+        if isHead { return response }
+        if response.headers["transfer-encoding"] == "chunked" {
+            while let chunk = try chunk() { response.body += chunk }
+        } else {
+            let length = Int(response.headers["content-length"] ?? "0") ?? 0
+            response.body = try take(length)
+        }
+        return response
+    }
+
+    func head() throws -> Response {
+        let lines = String(decoding: try take(through: "\r\n\r\n"), as: UTF8.self)
+            .components(separatedBy: "\r\n")
+        var response = Response()
+        response.status = Int(lines[0].split(separator: " ")[1]) ?? 0
+        for line in lines.dropFirst() where line.contains(":") {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            response.headers[parts[0].lowercased()] = parts[1].trimmingCharacters(in: .whitespaces)
+        }
+        return response
+    }
+
+    /// One chunk of a chunked body; nil at its end.
+    func chunk() throws -> [UInt8]? {
+        let line = String(decoding: try take(through: "\r\n").dropLast(2), as: UTF8.self)
+        guard let length = Int(line, radix: 16) else { throw Failure(what: "chunk of \(line)") }
+        let bytes = try take(length)
+        _ = try take(2)
+        return length == 0 ? nil : bytes
+    }
+
+    /// Whether the server has closed the connection by now, or does so before patience ends.
+    func isClosed() -> Bool {
+        do {
+            while true { try receive() }
+        } catch {
+            return (error as? Failure)?.what == "closed"
+        }
+    }
+
+    private func take(_ count: Int) throws -> [UInt8] {
+        while received.count < count { try receive() }
+        defer { received.removeFirst(count) }
+        return Array(received.prefix(count))
+    }
+
+    private func take(through text: String) throws -> [UInt8] {
+        let mark = Array(text.utf8)
+        var from = 0
+        while true {
+            if let place = received.dropFirst(from).firstRange(of: mark) {
+                return try take(place.upperBound)
+            }
+            from = max(0, received.count - mark.count)
+            try receive()
+        }
+    }
+
+    private func receive() throws {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        let count = recv(descriptor, &buffer, buffer.count, 0)
+        guard count >= 0 else { throw Failure(what: "nothing came: \(errno)") }
+        guard count > 0 else { throw Failure(what: "closed") }
+        received += buffer.prefix(count)
+    }
+}
+
+/// Runs what blocks on a thread that the server does not need.
+func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await withCheckedThrowingContinuation { waiter in
+        DispatchQueue.global().async { waiter.resume(with: Result(catching: body)) }
+    }
+}

@@ -1,0 +1,138 @@
+import Bytes
+import ClusterService
+import Foundation
+import HTTPFrontend
+import LinuxPlatform
+import Logging
+import Orchestration
+import Seams
+import Testing
+
+/// A node's admin port over real sockets, its documents in memory.
+struct Site: Sendable {
+    let plane: MemoryPlane
+    let service: ClusterService
+    let server: AdminServer
+    let world: LinuxEnvironment
+    let directory: String
+
+    enum Login: Sendable {
+        case none
+        case administrator
+        case basic(String, String)
+        case page(cookie: String)
+
+        var headers: [String] {
+            switch self {
+            case .none: []
+            case .administrator: Login.basic("Administrator", "password").headers
+            case .basic(let user, let password):
+                ["Authorization: Basic " + Data("\(user):\(password)".utf8).base64EncodedString()]
+            case .page(let cookie): ["ns-server-ui: yes", "Cookie: \(cookie)"]
+            }
+        }
+    }
+
+    /// Runs a test against a site of its own, and takes it down whatever happens.
+    static func with(
+        provisioned: Bool = true,
+        serving: Bool = true,
+        _ body: (Site) async throws -> Void
+    ) async throws {
+        let site = try await Site(serving: serving)
+        do {
+            if provisioned, serving {
+                let reply = try await site.ask(
+                    "POST /clusterInit",
+                    .none,
+                    form: "username=Administrator&password=password&memoryQuota=1000"
+                )
+                #expect(reply.status == 200)
+            }
+            try await body(site)
+        } catch {
+            await site.close()
+            throw error
+        }
+        await site.close()
+    }
+
+    private init(serving: Bool) async throws {
+        world = LinuxEnvironment.make(reactors: 1, logLevel: .fault)
+        plane = MemoryPlane()
+        directory = FileManager.default.temporaryDirectory
+            .appending(path: "divan-admin-\(UUID().uuidString)").path()
+        service = try ClusterService(
+            settings: ClusterService.Settings(
+                directory: directory,
+                memoryQuota: 512 << 20,
+                memoryTotal: 16 << 30
+            ),
+            environment: world.environment,
+            dataPlane: plane,
+            passwords: PasswordKeeper(
+                store: { StoredCredentials(bytes: Array("stored:\($0)".utf8)) },
+                verify: { _, password, stored in stored.bytes == Array("stored:\(password)".utf8) }
+            )
+        )
+        service.openBuckets()
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        server = try await AdminServer.start(
+            service: service,
+            host: "127.0.0.1",
+            port: 0,
+            logger: logger
+        )
+        if serving {
+            let ports = NodePorts(admin: server.port, data: 11_210)
+            try await service.start(host: "127.0.0.1", ports: ports)
+        }
+    }
+
+    private func close() async {
+        service.stop()
+        await server.stop()
+        world.stop()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    func request(_ line: String, _ login: Login, headers: [String] = [], body: String = "")
+        -> String
+    {
+        var lines = ["\(line) HTTP/1.1", "Host: 127.0.0.1:\(server.port)"]
+        lines += login.headers + headers
+        if !body.isEmpty || line.hasPrefix("POST") {
+            lines.append("Content-Length: \(body.utf8.count)")
+        }
+        return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
+    }
+
+    /// One request on a connection of its own.
+    func ask(
+        _ line: String,
+        _ login: Login = .administrator,
+        headers: [String] = [],
+        form: String = ""
+    ) async throws -> RawClient.Response {
+        var headers = headers
+        if !form.isEmpty { headers.append("Content-Type: application/x-www-form-urlencoded") }
+        let text = request(line, login, headers: headers, body: form)
+        let port = server.port
+        return try await apart {
+            let client = try RawClient(port: port)
+            try client.send(text)
+            return try client.response(toHead: line.hasPrefix("HEAD"))
+        }
+    }
+
+    func createBucket(_ name: String, _ more: String = "") async throws {
+        let reply = try await ask(
+            "POST /pools/default/buckets",
+            form: "name=\(name)&ramQuotaMB=100&numVBuckets=64\(more)"
+        )
+        #expect(reply.status == 202, "\(reply.text)")
+    }
+}
+
+let notFound = "Requested resource not found.\r\n"

@@ -1,0 +1,73 @@
+import Foundation
+import Testing
+
+@Suite struct StatisticsTests {
+    @Test func everySecondIsSampled() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            var op: [String: Any] = [:]
+            for _ in 0..<100 where (op["samplesCount"] as? Int ?? 0) < 2 {
+                try await Task.sleep(for: .milliseconds(100))
+                op =
+                    try await site.ask("GET /pools/default/buckets/b/stats?zoom=minute")
+                    .object["op"] as? [String: Any] ?? [:]
+            }
+            let samples = try #require(op["samples"] as? [String: [Double]])
+            let count = try #require(op["samplesCount"] as? Int)
+            #expect(count >= 2)
+            for name in [
+                "timestamp", "ops", "cmd_get", "curr_items", "mem_used", "disk_write_queue",
+            ] {
+                #expect(samples[name]?.count == count, "\(name)")
+            }
+            let last = try #require(op["lastTStamp"] as? Int)
+            let newer = try await site.ask("GET /pools/default/buckets/b/stats?haveTStamp=\(last)")
+            let fresh = try #require(newer.object["op"] as? [String: Any])
+            #expect((fresh["samplesCount"] as? Int ?? 9) < count)
+            let one = try await site.ask("GET /pools/default/buckets/b/stats/ops").object
+            #expect(
+                (one["nodeStats"] as? [String: [Double]])?.keys.first
+                    == "127.0.0.1:\(site.server.port)"
+            )
+            #expect(
+                try await site.ask("GET /pools/default/buckets/b/stats?zoom=aeon").status == 400
+            )
+        }
+    }
+
+    @Test func metricsAreWhatPrometheusReads() async throws {
+        try await Site.with { site in
+            for name in ["a", "b"] { try await site.createBucket(name) }
+            let reply = try await site.ask("GET /metrics")
+            #expect(reply.headers["content-type"]?.hasPrefix("text/plain") == true)
+            var seen: Set<Substring> = []
+            var typed: Set<Substring> = []
+            for line in reply.text.split(separator: "\n") {
+                if line.hasPrefix("# TYPE ") {
+                    #expect(typed.insert(line.split(separator: " ")[2]).inserted, "\(line)")
+                    continue
+                }
+                let parts = line.split(separator: " ")
+                try #require(parts.count == 2)
+                #expect(Double(parts[1]) != nil)
+                #expect(seen.insert(parts[0]).inserted, "\(line) twice")
+                #expect(typed.contains(parts[0].prefix { $0 != "{" }), "\(line) without a type")
+            }
+            #expect(seen.contains("kv_curr_items{bucket=\"a\"}"))
+            #expect(seen.contains("kv_ops{bucket=\"b\",op=\"get\",result=\"hit\"}"))
+        }
+    }
+
+    @Test func theLogTellsWhatWasDone() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let list = try await site.ask("GET /logs").object["list"] as? [[String: Any]]
+            let entry = try #require(list?.last)
+            #expect((entry["text"] as? String)?.contains("\"b\" was created") == true)
+            #expect(entry["type"] as? String == "info")
+            #expect((entry["serverTime"] as? String)?.hasSuffix("Z") == true)
+            let none = try await site.ask("GET /logs?limit=0").object["list"] as? [Any]
+            #expect(none?.isEmpty == true)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import Testing
+
+@Suite struct StreamTests {
+    struct Seen: Sendable {
+        var chunks: [String] = []
+        var hasEnded = false
+    }
+
+    /// Reads a stream to its end, telling of each chunk.
+    func follow(
+        _ path: String,
+        of site: Site,
+        _ login: Site.Login = .administrator
+    ) -> AsyncThrowingStream<String, any Error> {
+        let text = site.request("GET \(path)", login)
+        let port = site.server.port
+        return AsyncThrowingStream { told in
+            DispatchQueue.global().async {
+                do {
+                    let client = try RawClient(port: port)
+                    try client.send(text)
+                    guard try client.head().status == 200 else {
+                        throw RawClient.Failure(what: "refused")
+                    }
+                    while let chunk = try client.chunk() {
+                        told.yield(String(decoding: chunk, as: UTF8.self))
+                    }
+                    told.finish()
+                } catch {
+                    told.finish(throwing: error)
+                }
+            }
+        }
+    }
+
+    func parse(_ chunk: String) throws -> [String: Any] {
+        try #require(chunk.hasSuffix("}\n\n\n\n"))
+        return try #require(JSONSerialization.jsonObject(with: Data(chunk.utf8)) as? [String: Any])
+    }
+
+    @Test(arguments: ["bs", "bucketsStreaming"])
+    func aBucketsStreamFollowsItToItsEnd(_ kind: String) async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            var stream = follow("/pools/default/\(kind)/b", of: site).makeAsyncIterator()
+            let first = try parse(try #require(try await stream.next()))
+            #expect(first["name"] as? String == "b")
+            _ = try await site.ask("POST /pools/default/buckets/b", form: "replicaNumber=3")
+            let second = try parse(try #require(try await stream.next()))
+            let map = second["vBucketServerMap"] as? [String: Any]
+            #expect(map?["numReplicas"] as? Int == 3)
+            if let rev = first["rev"] as? Int { #expect((second["rev"] as? Int ?? 0) > rev) }
+            // What others do elsewhere is not sent.
+            try await site.createBucket("other")
+            _ = try await site.ask("DELETE /pools/default/buckets/b")
+            #expect(try await stream.next() == nil)
+        }
+    }
+
+    @Test func aHeartbeatIsABareSeparator() async throws {
+        try await Site.with { site in
+            let path = "/pools/default/nodeServicesStreaming?heartbeat=1"
+            var stream = follow(path, of: site).makeAsyncIterator()
+            #expect(try parse(try #require(try await stream.next()))["nodesExt"] != nil)
+            #expect(try await stream.next() == "\n\n\n\n")
+        }
+    }
+
+    @Test func anOpenStreamEndsWithItsPermission() async throws {
+        try await Site.with { site in
+            try await site.createBucket("open", "&passwordless=1")
+            var stream = follow("/pools/default/bs/open", of: site, .none).makeAsyncIterator()
+            #expect(try await stream.next() != nil)
+            _ = try await site.ask("POST /pools/default/buckets/open", form: "passwordless=0")
+            #expect(try await stream.next() == nil)
+        }
+    }
+
+    @Test func stoppingEndsEveryStream() async throws {
+        try await Site.with { site in
+            var streams: [AsyncThrowingStream<String, any Error>.Iterator] = []
+            for _ in 0..<5 {
+                var stream = follow("/poolsStreaming/default", of: site).makeAsyncIterator()
+                #expect(try await stream.next() != nil)
+                streams.append(stream)
+            }
+            site.service.stop()
+            for index in streams.indices {
+                #expect(try await streams[index].next() == nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Bytes
+import Persistence
+import Testing
+import Vocabulary
+
+@Suite struct CodecTests {
+    /// The blobs of some blocks, without their checksums, as a decoder behind them would see them.
+    private func blobs(_ table: String) throws -> [[UInt8]] {
+        let bucket = TemporaryBucket()
+        bucket.settings.blocks.rawBytes = 1_000
+        let store = try bucket.open()
+        var random = SeededRandom(seed: 21)
+        let batch = CommitBatch()
+        for vBucket: UInt16 in stride(from: 0, to: 12, by: 2) {
+            batch.begin(record(vBucket, high: 500))
+            for index in 0..<(vBucket < 6 ? 2 : 40) as Range<UInt64> {
+                let key = random.bytes(1 + random.below(40))
+                batch.append(
+                    random.document(
+                        seqno: 1 + index * 7,
+                        key: key,
+                        value: random.text(random.below(300))
+                    )
+                )
+            }
+        }
+        try store.lanes[0].commit(batch)
+        let connection = try Connection(path: bucket.lanePath(0), mode: .read, vfs: nil)
+        return try connection.texts("SELECT hex(substr(bytes, 5)) FROM \(table)").map { text in
+            let digits = Array(text.utf8)
+            return stride(from: 0, to: digits.count, by: 2).map { place in
+                UInt8(String(decoding: digits[place..<place + 2], as: UTF8.self), radix: 16) ?? 0
+            }
+        }
+    }
+
+    private func decodeMeta(_ bytes: [UInt8], _ cursor: MetadataCursor) -> Bool {
+        withView(bytes) { view in
+            guard cursor.open(view) else { return false }
+            var count = 0
+            for run in 0..<cursor.runCount {
+                cursor.select(run: run)
+                while cursor.next() {
+                    count += cursor.key.count > 0 && cursor.meta.seqno.value > 0 ? 1 : 0
+                }
+            }
+            return count == cursor.documents
+        }
+    }
+
+    private func decodeBody(_ bytes: [UInt8], _ reader: BodyReader) -> Bool {
+        withView(bytes) { view in
+            guard reader.open(view), reader.readAll() else { return false }
+            let writer = ByteWriter()
+            for place in 0..<reader.documents where !reader.read(place, into: writer) {
+                return false
+            }
+            return true
+        }
+    }
+
+    /// Checksums keep nonsense out; the decoders behind them stand on their own all the same.
+    @Test func decodersAreTotal() throws {
+        let cursor = MetadataCursor()
+        let body = BodyReader()
+        let metas = try blobs("meta")
+        let bodies = try blobs("body")
+        try #require(metas.count > 4)
+        for bytes in metas { #expect(decodeMeta(bytes, cursor)) }
+        for bytes in bodies { #expect(decodeBody(bytes, body)) }
+        var random = SeededRandom(seed: 22)
+        var refused = 0
+        func feed(_ bytes: [UInt8]) {
+            refused += decodeMeta(bytes, cursor) ? 0 : 1
+            refused += decodeBody(bytes, body) ? 0 : 1
+        }
+        for bytes in metas + bodies {
+            for length in stride(from: 0, to: bytes.count, by: 1 + bytes.count / 200) {
+                #expect(!decodeMeta(Array(bytes[..<length]), cursor))
+                #expect(!decodeBody(Array(bytes[..<length]), body))
+            }
+            for _ in 0..<100 {
+                var wrong = bytes
+                for _ in 0...random.below(4) {
+                    wrong[random.below(wrong.count)] = UInt8(truncatingIfNeeded: random.next())
+                }
+                feed(wrong)
+            }
+        }
+        for _ in 0..<5_000 { feed(random.bytes(random.below(120))) }
+        #expect(refused > 10_000)
+    }
+
+    /// A few bytes must not make us take memory for what they claim to unpack to.
+    @Test func claimsOfSizeAreCheckedAgainstTheBytesAtHand() {
+        let writer = ByteWriter()
+        LEB128.append(1, to: writer)  // One run:
+        LEB128.append(3, to: writer)  // vBucket,
+        LEB128.append(9, to: writer)  // first seqno,
+        LEB128.append(1, to: writer)  // one document
+        LEB128.append(50 << 20, to: writer)  // of 50 MiB,
+        writer.append(bigEndian: UInt32(0))  // in four bytes.
+        #expect(!decodeBody(writer.bytes, BodyReader()))
+    }
+}

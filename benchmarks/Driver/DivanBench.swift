@@ -1,0 +1,13 @@
+internal import ArgumentParser
+
+/// The program: puts load on a server that speaks memcached binary, Couchbase's or Redis's
+/// protocol, and says what came of it.
+@main
+struct DivanBench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "divan-bench",
+        abstract: "Load test for Divan, memcached and Redis.",
+        subcommands: [RunCommand.self, NullCommand.self],
+        defaultSubcommand: RunCommand.self
+    )
+}

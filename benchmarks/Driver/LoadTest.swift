@@ -1,0 +1,210 @@
+internal import Bytes
+internal import Foundation
+internal import LinuxPlatform
+internal import Seams
+internal import Vocabulary
+
+/// One test from connecting to the last answer, as the main thread directs it.
+struct LoadTest {
+    struct Target: Sendable {
+        var address: SocketAddress
+        var dialect: Dialect
+        var account: Login.Account
+        var serverPIDs: [Int32]
+    }
+
+    let workload: Workload
+    let target: Target
+    let progress: ProgressLine
+
+    /// Runs the test in a world of its own with one reactor.
+    func run() throws(BenchError) -> Outcome {
+        let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
+        let map = try findMap(world.environment)
+        let driver = Driver(
+            workload,
+            target.dialect,
+            target.account,
+            map: map,
+            environment: world.environment
+        )
+        try connect(driver)
+        let loading = workload.preloads ? try load(driver) : nil
+        guard workload.seconds > 0 else {
+            return Outcome(workload: workload, target: target, loading: loading)
+        }
+        try giveRings(driver)
+        driver.onReactor { driver.begin(.running) }
+        try wait(driver, workload.warmUpSeconds, "warming up")
+        var outcome = try measure(driver)
+        outcome.loading = loading
+        // The process ends here, and with it the world: connections just close.
+        return outcome
+    }
+
+    // MARK: Steps
+
+    /// Asks the first node for the map, on a connection of its own.
+    private func findMap(_ environment: Environment) throws(BenchError) -> ClusterMap {
+        guard target.dialect == .couchbase else { return ClusterMap(only: target.address) }
+        let found = Guarded<Result<[UInt8], BenchError>?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        let (account, nonce) = (target.account, environment.entropy.hex(16))
+        let tell: @Sendable (Result<[UInt8], BenchError>) -> Void = { result in
+            found.withLock { $0 = $0 ?? result }
+            done.signal()
+        }
+        environment.network.connect(
+            to: target.address,
+            connected: { port in
+                port.wake()
+                return MapFinder(Login(account, wantsTokens: false, nonce: nonce), tell)
+            },
+            failed: { tell(.failure(BenchError($0.description))) }
+        )
+        guard done.wait(timeout: .now() + 15) == .success, let result = found.withLock({ $0 })
+        else { throw BenchError("\(target.address) does not answer within 15 seconds") }
+        let configuration = try result.get()
+        let host = target.address.host
+        // Not within the closure: an error with a type does not pass through it.
+        let parsed: Result<ClusterMap, BenchError> = configuration.withUnsafeBytes { buffer in
+            do throws(BenchError) {
+                return .success(try ClusterMap(configuration: ByteView(buffer), host: host))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try parsed.get()
+    }
+
+    private func connect(_ driver: Driver) throws(BenchError) {
+        driver.onReactor {
+            driver.connect()
+            guard driver.wantsTokens else { return }
+            driver.sampler = PersistenceSampler(driver)
+            driver.sampler?.connect()
+        }
+        let deadline = Date.now + 60
+        while true {
+            let (ready, observers) = driver.onReactor {
+                (driver.readyCount, driver.sampler?.readyCount ?? driver.map.nodes.count)
+            }
+            try check(driver)
+            if ready == workload.connections && observers == driver.map.nodes.count { return }
+            guard Date.now < deadline else {
+                throw BenchError("only \(ready) connections were ready within a minute")
+            }
+            usleep(5_000)
+        }
+    }
+
+    private func load(_ driver: Driver) throws(BenchError) -> Outcome.Loading {
+        let start = (driver.now, ProcessorUse.now(servers: target.serverPIDs))
+        driver.onReactor { driver.begin(.loading) }
+        while true {
+            let (loaded, documents) = driver.onReactor {
+                (driver.loadedCount, driver.loadedDocuments)
+            }
+            try check(driver)
+            if loaded == workload.connections { break }
+            progress.show("loading", documents, of: workload.keys)
+            usleep(20_000)
+        }
+        let end = (driver.now, ProcessorUse.now(servers: target.serverPIDs))
+        driver.onReactor { driver.phase = .idle }
+        progress.clear()
+        return Outcome.Loading(
+            documents: workload.keys,
+            seconds: Double(end.0 - start.0) / 1e9,
+            serverSeconds: Double(end.1.server - start.1.server) / 1e9
+        )
+    }
+
+    private func giveRings(_ driver: Driver) throws(BenchError) {
+        progress.show("rendering requests")
+        let rings = driver.map.nodes.indices.map { node in
+            RequestRing(
+                workload,
+                driver.documents,
+                target.dialect,
+                map: driver.map,
+                node: node,
+                seed: UInt64(node) + 7
+            )
+        }
+        progress.clear()
+        driver.onReactor {
+            for connection in driver.connections { connection.use(rings[connection.place.node]) }
+        }
+        try check(driver)
+    }
+
+    private func measure(_ driver: Driver) throws(BenchError) -> Outcome {
+        let pids = target.serverPIDs
+        let start = driver.onReactor {
+            driver.resetTally()
+            driver.sampler?.start()
+            return Outcome.Reading(time: driver.now, use: .now(servers: pids))
+        }
+        try wait(driver, workload.seconds, "measuring")
+        let (end, tally, lag, persistence) = driver.onReactor {
+            let reading = Outcome.Reading(time: driver.now, use: .now(servers: pids))
+            driver.phase = .stopping
+            return (reading, driver.tally, driver.lagMax, driver.sampler?.stop())
+        }
+        progress.clear()
+        return Outcome(
+            workload: workload,
+            target: target,
+            measured: Outcome.Measured(
+                start: start,
+                end: end,
+                tally: tally,
+                lagMax: lag,
+                persistence: persistence
+            )
+        )
+    }
+
+    /// Lets time pass, shows the rate, and ends early where something is wrong.
+    private func wait(_ driver: Driver, _ seconds: Double, _ what: String) throws(BenchError) {
+        let start = Date.now
+        var last = (time: start, replies: driver.onReactor { driver.tally.replies })
+        while true {
+            let left = seconds - Date.now.timeIntervalSince(start)
+            guard left > 0 else { return }
+            usleep(UInt32(min(left, 0.5) * 1_000_000))
+            let (replies, time) = (driver.onReactor { driver.tally.replies }, Date.now)
+            try check(driver)
+            let rate = Double(replies - last.replies) / time.timeIntervalSince(last.time)
+            progress.show(what, rate: rate, elapsed: time.timeIntervalSince(start), of: seconds)
+            last = (time, replies)
+        }
+    }
+
+    private func check(_ driver: Driver) throws(BenchError) {
+        let failure = driver.onReactor { driver.failure }
+        if let failure {
+            progress.clear()
+            throw failure
+        }
+    }
+}
+
+extension Driver {
+    /// Runs `body` on the reactor and waits for what it returns.
+    func onReactor<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
+        let place = Guarded<Result?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        lane.post {
+            let result = body()
+            place.withLock { $0 = result }
+            done.signal()
+        }
+        done.wait()
+        guard let result = place.withLock({ $0 }) else {
+            preconditionFailure("the reactor has signalled that it is done")
+        }
+        return result
+    }
+}

@@ -1,0 +1,62 @@
+internal import Foundation
+
+/// What a test found.
+struct Outcome: Sendable {
+    struct Loading: Sendable {
+        let documents: Int
+        let seconds: Double
+        /// Processor time of the server, where its process is known.
+        let serverSeconds: Double
+    }
+
+    struct Reading: Sendable {
+        let time: UInt64
+        let use: ProcessorUse
+    }
+
+    /// Everything between the first reading and the last.
+    struct Measured: Sendable {
+        let start: Reading
+        let end: Reading
+        let tally: Tally
+        let lagMax: UInt64
+        let persistence: PersistenceSampler.Outcome?
+
+        var nanoseconds: Double { Double(end.time - start.time) }
+        var seconds: Double { nanoseconds / 1e9 }
+        var opsPerSecond: Double { Double(tally.replies) / seconds }
+
+        /// Nanoseconds of processor time an operation.
+        var serverPerOp: Double { perOp(end.use.server - start.use.server) }
+        var driverPerOp: Double { perOp(end.use.driver - start.use.driver) }
+
+        /// Of one core: 1 is a core that does nothing else.
+        var serverUse: Double { Double(end.use.server - start.use.server) / nanoseconds }
+        var driverUse: Double { Double(end.use.driver - start.use.driver) / nanoseconds }
+
+        var coresBusy: [Double] { ProcessorUse.busy(from: start.use, to: end.use) }
+
+        private func perOp(_ nanoseconds: UInt64) -> Double {
+            tally.replies == 0 ? 0 : Double(nanoseconds) / Double(tally.replies)
+        }
+    }
+
+    let workload: Workload
+    let target: LoadTest.Target
+    let date = Date.now
+    /// Nil where the test was only to load.
+    var measured: Measured?
+    var loading: Loading?
+
+    init(
+        workload: Workload,
+        target: LoadTest.Target,
+        measured: Measured? = nil,
+        loading: Loading? = nil
+    ) {
+        self.workload = workload
+        self.target = target
+        self.measured = measured
+        self.loading = loading
+    }
+}

@@ -1,0 +1,143 @@
+internal import ArgumentParser
+internal import Foundation
+internal import Seams
+
+/// `divan-bench run`: one workload against one server.
+struct RunCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Run one workload against one server.",
+        discussion: """
+            The workload is a file of benchmarks/workloads, or another of the same form. Progress \
+            goes to standard error, a table to standard output.
+            """
+    )
+
+    @Argument(help: "Workload file.")
+    var workload: String
+
+    @Option(name: .customLong("protocol"), help: "couchbase, memcached or redis.")
+    var dialect = Dialect.couchbase
+
+    @Option(help: "IP address of the server.")
+    var host = "127.0.0.1"
+
+    @Option(help: "Port of the server (11210 for couchbase, 11211 for memcached, 6379 for redis).")
+    var port: UInt16?
+
+    @Option(help: "Bucket (couchbase).")
+    var bucket = "demo"
+
+    @Option(help: "User (couchbase).")
+    var user = "Administrator"
+
+    @Option(help: "Password (couchbase); DIVAN_PASSWORD in the environment is another way.")
+    var password: String?
+
+    @Option(help: "Instead of the workload's: connections.")
+    var connections: Int?
+
+    @Option(help: "Instead of the workload's: requests under way on each connection.")
+    var depth: Int?
+
+    @Option(help: "Instead of the workload's: number of keys.")
+    var keys: Int?
+
+    @Option(help: "Instead of the workload's: requests a second, 0 for a closed loop.")
+    var rate: Double?
+
+    @Option(help: "Instead of the workload's: seconds to measure; 0 to load only.")
+    var seconds: Double?
+
+    @Option(help: "Instead of the workload's: seconds before measuring.")
+    var warmUp: Double?
+
+    @Flag(inversion: .prefixedNo, help: "Store all documents first, or not.")
+    var preload: Bool?
+
+    @Flag(inversion: .prefixedNo, help: "Watch how long changes stay unpersisted, or not.")
+    var samplePersistence: Bool?
+
+    @Option(help: "Process of the server, to report its CPU time; may be given several times.")
+    var serverPid: [Int32] = []
+
+    @Flag(help: "Instead of a server, use one that only answers: what the driver can do at most.")
+    var null = false
+
+    @Option(help: "Core of the answering server of --null.")
+    var nullCore: Int?
+
+    @Option(help: "File for the result as JSON.")
+    var json: String?
+
+    @Flag(help: "No progress line.")
+    var quiet = false
+
+    func run() throws {
+        do throws(BenchError) {
+            try test()
+        } catch {
+            FileHandle.standardError.write(Data("divan-bench: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    private func test() throws(BenchError) {
+        let workload = try settings()
+        var target = LoadTest.Target(
+            address: SocketAddress(host: host, port: port ?? standardPort),
+            dialect: dialect,
+            account: Login.Account(user: user, password: secret, bucket: bucket),
+            serverPIDs: serverPid
+        )
+        var server: NullServer?
+        if null {
+            let started = try NullServer(core: nullCore, valueBytes: workload.valueBytes)
+            target.address = SocketAddress(host: "127.0.0.1", port: started.port)
+            target.dialect = .memcached
+            target.serverPIDs = [started.pid]
+            server = started
+        }
+        defer { server?.stop() }
+        let progress = ProgressLine(isQuiet: quiet)
+        let test = LoadTest(workload: workload, target: target, progress: progress)
+        let outcome = try test.run()
+        if let json {
+            let data = Data(Report.json(outcome))
+            guard FileManager.default.createFile(atPath: json, contents: data) else {
+                throw BenchError("cannot write \(json)")
+            }
+        }
+        FileHandle.standardOutput.write(Data(Report.table(outcome).utf8))
+    }
+
+    private var standardPort: UInt16 {
+        switch dialect {
+        case .couchbase: 11_210
+        case .memcached: 11_211
+        case .redis: 6_379
+        }
+    }
+
+    private var secret: String {
+        password ?? ProcessInfo.processInfo.environment["DIVAN_PASSWORD"] ?? "password"
+    }
+
+    /// The workload with what the command line says instead.
+    private func settings() throws(BenchError) -> Workload {
+        var settings = try Workload(file: workload)
+        settings.connections = connections ?? settings.connections
+        settings.depth = depth ?? settings.depth
+        settings.keys = keys ?? settings.keys
+        settings.rate = rate ?? settings.rate
+        settings.seconds = seconds ?? settings.seconds
+        settings.warmUpSeconds = warmUp ?? settings.warmUpSeconds
+        settings.preloads = preload ?? settings.preloads
+        settings.samplesPersistence = samplePersistence ?? settings.samplesPersistence
+        if settings.samplesPersistence && dialect != .couchbase {
+            throw BenchError("only the couchbase protocol tells when a change is persisted")
+        }
+        try settings.validate()
+        return settings
+    }
+}

@@ -1,0 +1,1 @@
+"""The comparison with memcached and Redis: what `benchmarks/compare` runs."""

@@ -1,0 +1,149 @@
+internal import Bytes
+internal import DataService
+internal import LinuxPlatform
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// GETs or SETs through a connection's `receive`: everything of a request but the sockets.
+struct RequestCase {
+    enum Kind {
+        case get
+        case set
+        case setJSON
+    }
+
+    let valueBytes: Int
+    /// Requests in one read: the pipeline's depth.
+    let batch: Int
+    let kind: Kind
+
+    private static let keyCount = 10_000
+
+    func run(_ operations: Int) throws {
+        let session = try Session()
+        var samples = Samples(seed: 3)
+        let values = (0..<64).map { _ in
+            kind == .setJSON ? samples.json(valueBytes) : samples.binary(valueBytes)
+        }
+        for number in 0..<RequestCase.keyCount {
+            session.append(.set, number, values[number % 64])
+            session.deliver()
+        }
+        // Each batch is rendered before counting begins.
+        var random = SeededRandom(seed: 5)
+        let batches = (0..<max(1, operations / batch)).map { place in
+            let frames = ByteWriter()
+            for offset in 0..<batch {
+                let key = Int(random.next() % UInt64(RequestCase.keyCount))
+                let value = kind == .get ? [] : values[(place + offset) % 64]
+                session.append(kind == .get ? .get : .set, key, value, to: frames)
+            }
+            return frames
+        }
+        let expected = kind == .get ? 24 + 4 + valueBytes : 24 + 16
+        measuredWork {
+            for frames in batches {
+                session.deliver(frames, expecting: batch * expected)
+            }
+        }
+    }
+}
+
+/// A data service with one ephemeral bucket, and a client that is logged in.
+private final class Session {
+    private final class Port: ConnectionPort {
+        let peer = SocketAddress(host: "127.0.0.1", port: 1)
+        let local = SocketAddress(host: "127.0.0.1", port: 2)
+        let reactor = 0
+
+        func wake() {}
+        func close() {}
+    }
+
+    private let connection: Connection
+    private let requests = ByteWriter(capacity: 256 << 10)
+    private let replies = ByteWriter(capacity: 256 << 10)
+
+    init() throws {
+        let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
+        let service = DataService(
+            environment: world.environment,
+            version: "micro",
+            dataDirectory: "/nonexistent",
+            plainBucketName: nil
+        )
+        var settings = BucketSettings(
+            name: "micro",
+            uuid: String(repeating: "0", count: 32),
+            quota: 1 << 30
+        )
+        settings.type = .ephemeral
+        settings.evictionPolicy = .noEviction
+        settings.passwordless = true
+        try service.open(settings)
+        connection = Connection(port: Port(), service: service, isPlain: false)
+        // As the official clients do: documents are JSON, changes have tokens.
+        let features = ByteWriter()
+        FeatureSet([.selectBucket, .extendedErrors, .json, .mutationSeqno]).append(to: features)
+        RequestEncoder.append(.hello, to: requests, value: features.view)
+        "PLAIN".utf8.withContiguousStorageIfAvailable { mechanism in
+            Array("\0micro\0".utf8).withUnsafeBytes { login in
+                RequestEncoder.append(
+                    .saslAuth,
+                    to: requests,
+                    key: ByteView(UnsafeRawBufferPointer(mechanism)),
+                    value: ByteView(login)
+                )
+            }
+        }
+        deliver()
+    }
+
+    func append(_ opcode: Opcode, _ number: Int, _ value: [UInt8], to frames: ByteWriter? = nil) {
+        let key = Samples.key(number)
+        let extras = [UInt8](repeating: 0, count: opcode == .set ? 8 : 0)
+        key.withUnsafeBytes { key in
+            value.withUnsafeBytes { value in
+                extras.withUnsafeBytes { extras in
+                    RequestEncoder.append(
+                        opcode,
+                        to: frames ?? requests,
+                        vBucket: VBucketID(ofKey: ByteView(key), count: 1_024),
+                        extras: ByteView(extras),
+                        key: ByteView(key),
+                        value: ByteView(value)
+                    )
+                }
+            }
+        }
+    }
+
+    /// Hands over what was appended; every answer must be a success.
+    func deliver() {
+        var view = requests.view
+        while view.count > 0 {
+            let progress = connection.receive(view, output: replies)
+            precondition(progress.consumed > 0, "the connection waits for something")
+            view = view.dropFirst(progress.consumed)
+        }
+        requests.removeAll()
+        var answers = replies.view
+        while answers.count > 0 {
+            let header = FrameHeader(answers)
+            precondition(header.statusNumber == 0, "answered \(header.statusNumber)")
+            answers = answers.dropFirst(header.frameCount)
+        }
+        replies.removeAll()
+    }
+
+    @inline(__always)
+    func deliver(_ frames: ByteWriter, expecting bytes: Int) {
+        let progress = connection.receive(frames.view, output: replies)
+        precondition(
+            progress.consumed == frames.count && replies.count == bytes,
+            "the answers have another size: \(replies.count), not \(bytes)"
+        )
+        replies.removeAll()
+    }
+}
