@@ -22,7 +22,7 @@ extension DataService {
 
     // MARK: Opening
 
-    /// Puts a bucket in service, making its files where there are none. Warmup goes on behind.
+    /// Puts a bucket in service, making its files where there are none; warmup goes on behind.
     package func open(_ settings: BucketSettings) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }

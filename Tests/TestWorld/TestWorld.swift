@@ -74,7 +74,7 @@ package final class TestWorld {
         var left = 1_000_000
         while lanes.runOne() {
             left -= 1
-            precondition(left > 0, "work makes more work for ever")
+            require(left > 0, "work makes more work for ever")
         }
     }
 
@@ -119,7 +119,7 @@ package final class TestWorld {
                     let rest = core.table.visit(from: 0, groupsMax: .max / 2) { item in
                         bytes += SizeClass.footprint(of: item.blockBytes)
                     }
-                    precondition(rest == nil, "one visit was to see everything")
+                    require(rest == nil, "one visit was to see everything")
                     return UInt64(bytes)
                 }
         }
@@ -171,7 +171,7 @@ package final class RecordingTrace: Trace {
 private struct NoNetwork: Network {
     let quiescence: Quiescence
 
-    func lane(ofReactor index: Int) -> any Lane { preconditionFailure("no reactor runs") }
+    func lane(ofReactor index: Int) -> any Lane { fatalError("no reactor runs") }
 
     func listen(
         on address: SocketAddress,

@@ -32,7 +32,7 @@ final class Warmup: Sendable {
     /// Blocks read before others get their turn on the reader lane.
     private static let blocksPerStep = 64
 
-    /// - Parameter records: The vBuckets that have something on disk.
+    /// Prepares to load `records`: the vBuckets that have something on disk.
     init(
         engine: Bucket,
         store: BucketStore,
