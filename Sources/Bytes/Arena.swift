@@ -17,8 +17,9 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
     private struct ChunkHeader {
         /// The first free block, linked through their first words.
         var free: UnsafeMutableRawPointer?
-        /// Never changes while a block is in use, so it is read without the lock. Not the first
-        /// field: the thread sanitizer takes a change of any field for one of the first.
+        /// Read without the lock, for it never changes while a block is in use.
+        ///
+        /// Not the first field: the thread sanitizer takes a change of any for one of the first.
         var owner: Unmanaged<Arena>
         var next: UnsafeMutablePointer<ChunkHeader>?
         var previous: UnsafeMutablePointer<ChunkHeader>?
