@@ -40,7 +40,7 @@ import Testing
             )
             #expect(right.status == 200)
             let header = try #require(right.headers["set-cookie"])
-            #expect(header.hasPrefix("ui-auth-127.0.0.1%3A\(site.server.port)="))
+            #expect(header.hasPrefix("ui-auth-127.0.0.1%3A\(site.port)="))
             #expect(header.contains("HttpOnly") && header.contains("SameSite=Strict"))
             let cookie = String(header.prefix { $0 != ";" })
             let me = try await site.ask("GET /whoami", .page(cookie: cookie)).object

@@ -7,7 +7,7 @@ struct Samples {
     private let words: [[UInt8]]
 
     init(seed: UInt64) {
-        random = SeededRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let syllables = [
             "ba", "con", "de", "er", "fi", "gra", "ho", "in", "ka", "lu", "mo", "ne", "or", "pe",
             "qui", "ra", "sto", "ti", "un", "ve", "wi", "xa", "ya", "zu",
@@ -18,6 +18,7 @@ struct Samples {
             let parts = (0..<count).map { _ in syllables[Int(random.next() % 24)] }
             words.append(Array(parts.joined().utf8))
         }
+        self.random = random
         self.words = words
     }
 
