@@ -34,7 +34,7 @@ extension SizeClass {
     /// Whether a block allocated for `one` bytes can take `other`, and be freed as such.
     @inlinable @inline(__always)
     package static func areInterchangeable(_ one: Int, _ other: Int) -> Bool {
-        #if DIVAN_MALLOC
+        #if SYSTEM_ALLOCATOR
             one == other
         #else
             one == other

@@ -19,6 +19,7 @@ package final class TestWorld {
     package let directory: String
     private let isOwner: Bool
     private let arena = Arena(pool: ChunkPool())
+    private let scratch = ByteWriter()
 
     /// - Parameters:
     ///   - directory: Where a world before this one left its files; nil for a directory that is
@@ -198,7 +199,7 @@ extension TestWorld {
         let turn = Turn(
             wallNanoseconds: time.wallNanoseconds(),
             arena: arena,
-            scratch: ByteWriter()
+            scratch: scratch
         )
         return bytes.withUnsafeBytes { buffer in
             let view = ByteView(buffer)

@@ -220,7 +220,7 @@ final class Warmup: Sendable {
 
     private func fail(_ lane: LaneStore, _ error: StorageError) {
         // Flushed or deleted meanwhile: nothing is wrong, and `stop` tells those who wait.
-        guard error.code != .gone else { return }
+        guard error.code != .gone, !isStopped else { return }
         environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
         alerts.raise(
             "warmup/\(engine.name)/\(lane.number)",
