@@ -129,7 +129,9 @@ package final class Node: Sendable {
     /// Ends streams and administration, so that the admin interface can be stopped.
     package func beginStop() { cluster.stop() }
 
-    /// Persists everything and closes the files. Call it once no client is connected.
+    /// Persists everything and closes the files.
+    ///
+    /// Call it once no client is connected.
     package func stop() async {
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
