@@ -20,9 +20,9 @@ let plan = """
     platforms  LinuxPlatform      Bytes Seams CLinux
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
-    assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
+    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
