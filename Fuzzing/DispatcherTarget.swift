@@ -107,6 +107,8 @@ final class DispatcherTarget {
         require(!client.isPaused || client.isClosed, "somebody waits for ever")
         client.hangUp()
         world.pass(milliseconds: 2_000)
+        let errors = world.trace.lines(atLeast: .error)
+        require(errors.isEmpty, "\(errors)")
         for bucket in world.service.buckets {
             let engine = bucket.engine
             let counted = TestWorld.recount(engine)
@@ -114,7 +116,11 @@ final class DispatcherTarget {
                 engine.account.bytes == counted,
                 "\(bucket.name): \(engine.account.bytes) in the account, \(counted) counted"
             )
-            require(bucket.totals.unpersisted == 0, "\(bucket.name) is not persisted")
+            require(
+                bucket.totals.unpersisted == 0,
+                "\(bucket.name): \(bucket.totals.unpersisted) changes are not persisted, the "
+                    + "oldest for \(bucket.oldestUnpersistedAge) ns"
+            )
             if bucket.totals.items + bucket.totals.tombstones > 0 {
                 attempt { try world.service.flush(bucket.name) }
                 world.settle()
@@ -124,8 +130,6 @@ final class DispatcherTarget {
                 )
             }
         }
-        let errors = world.trace.lines(atLeast: .error)
-        require(errors.isEmpty, "\(errors)")
         require(world.service.alerts.current.isEmpty, "nothing is wrong")
     }
 }
