@@ -39,18 +39,18 @@ package struct DataDump {
             for path in buckets {
                 let name = String(path.split(separator: "/").last ?? "")
                 let line = ByteWriter(capacity: 64 << 10)
-                try dump.documents(of: path, damage: { damage($0.description) }) {
-                    id,
-                    meta,
-                    key,
-                    value in
-                    line.removeAll(keepingAtMost: 1 << 20)
-                    var json = JSONWriter(line)
-                    DataDump.append(name, id, meta, key, value, to: &json)
-                    line.append(UInt8(ascii: "\n"))
-                    write(line.view)
-                    return true
-                }
+                try dump.documents(
+                    of: path,
+                    damage: { damage($0.description) },
+                    visit: { id, meta, key, value in
+                        line.removeAll(keepingAtMost: 1 << 20)
+                        var json = JSONWriter(line)
+                        DataDump.append(name, id, meta, key, value, to: &json)
+                        line.append(UInt8(ascii: "\n"))
+                        write(line.view)
+                        return true
+                    }
+                )
             }
         } catch {
             throw NodeError(error.description)
