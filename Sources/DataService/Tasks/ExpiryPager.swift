@@ -38,7 +38,6 @@ final class ExpiryPager: Sendable {
                 let slice = core.expireSlice(
                     from: from,
                     groupsMax: ExpiryPager.groupsPerSlice,
-                    hash: bucket.engine.hash,
                     turn
                 )
                 return (slice, core.id)

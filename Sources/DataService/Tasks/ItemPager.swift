@@ -125,14 +125,12 @@ final class ItemPager: Sendable {
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
                         threshold: threshold,
-                        hash: engine.hash,
                         turn
                     )
                     : core.deleteSlice(
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
                         threshold: threshold,
-                        hash: engine.hash,
                         turn
                     )
                 return (slice, core.id)
@@ -178,7 +176,8 @@ final class ItemPager: Sendable {
         )
     }
 
-    /// Ephemeral buckets under pressure keep no tombstones longer than a minute.
+    /// Ephemeral buckets under pressure keep no tombstones longer than a minute, and none at all
+    /// where that is not enough: small documents are hardly larger than what is left of them.
     private func forgetTombstones() {
         let now = UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
         for vBucket in engine.all {
@@ -188,8 +187,7 @@ final class ItemPager: Sendable {
                     core.forgetTombstones(
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
-                        deletedBefore: now &- (isAboveLow ? 0 : 60),
-                        hash: engine.hash
+                        deletedBefore: isAboveLow ? .max : now &- 60
                     ).next
                 }
             }

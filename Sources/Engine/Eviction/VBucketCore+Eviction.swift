@@ -11,16 +11,26 @@ package struct PagerSlice {
     package var count = 0
     /// The flusher had nothing to do before this: it has to be told.
     package var wakesFlusher = false
+
+    package init() {}
 }
 
 /// What pagers do to a vBucket, a slice for each hold of its lock.
+///
+/// The visitor only notes places; they stay valid while documents are replaced. A removal moves what
+/// lies at or behind a place, so those go from the last to the first.
 extension VBucketCore {
     /// Notes what could be ejected in some groups from `start` on.
     package func sample(_ sweep: inout EvictionSweep, from start: UInt64, groupsMax: Int) {
+        let last = min(checkpoint.lowestCursor, persistedSeqno)
         _ = table.visit(from: start, groupsMax: groupsMax) { item in
             sweep.noteLookedAt()
-            if isEjectable(item) {
+            if isPersistent, isEjectable(item, through: last) {
                 sweep.note(frequency: item.frequency, bytes: item.valueCount)
+            } else if !isPersistent, isDeletable(item) {
+                // All of it: where memory is short its tombstone does not stay either.
+                let bytes = SizeClass.footprint(of: item.blockBytes)
+                sweep.note(frequency: item.frequency, bytes: bytes)
             }
         }
     }
@@ -30,94 +40,131 @@ extension VBucketCore {
         from start: UInt64,
         groupsMax: Int,
         threshold: UInt8,
-        hash: KeyHash,
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
-        var victims: [Item] = []
-        slice.next = table.visit(from: start, groupsMax: groupsMax) { item in
+        var victims: [HashTable.Place] = []
+        let last = min(checkpoint.lowestCursor, persistedSeqno)
+        slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
+            let item = place.item
             if item.frequency > threshold {
                 item.frequency /= 2
-            } else if isEjectable(item) {
-                victims.append(item)
+            } else if isEjectable(item, through: last) {
+                victims.append(place)
             }
         }
         for victim in victims {
-            let key = victim.key
-            let freed = eject(key, hash: hash(key), turn)
+            let freed = eject(victim, turn)
             slice.freed += freed
             if freed > 0 { slice.count += 1 }
         }
         return slice
     }
 
+    /// A document that a bucket without a disk may forget where memory is short.
+    private func isDeletable(_ item: Item) -> Bool {
+        item.state.isDisjoint(with: [.deleted, .locked])
+    }
+
     /// Deletes documents at or below `threshold` in some groups, for buckets without a disk.
+    ///
+    /// Only where the vBucket is active: replicas are told.
     package mutating func deleteSlice(
         from start: UInt64,
         groupsMax: Int,
         threshold: UInt8,
-        hash: KeyHash,
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
-        var victims: [[UInt8]] = []
-        slice.next = table.visit(from: start, groupsMax: groupsMax) { item in
-            guard !item.isDeleted else { return }
+        guard case .active = state else { return slice }
+        var victims: [HashTable.Place] = []
+        slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
+            let item = place.item
+            guard isDeletable(item) else { return }
             if item.frequency > threshold {
                 item.frequency /= 2
-            } else if !item.state.contains(.locked) {
-                victims.append(item.key.bytes)
+            } else {
+                victims.append(place)
             }
         }
-        for key in victims {
-            key.withUnsafeBytes { buffer in
-                let view = ByteView(buffer)
-                let keyHash = hash(view)
-                guard let place = table.find(view, hash: keyHash) else { return }
-                let before = place.item.blockBytes
-                let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true)
-                let put = put(
-                    meta,
-                    key: view,
-                    hash: keyHash,
-                    value: .empty,
-                    isFresh: true,
-                    place: place,
-                    turn
-                )
-                slice.wakesFlusher = slice.wakesFlusher || put.wakesFlusher
-                slice.count += 1
-                slice.freed += SizeClass.footprint(of: before) - SizeClass.footprint(of: 64)
+        for victim in victims {
+            let before = SizeClass.footprint(of: victim.item.blockBytes)
+            let tombstone = bury(victim, isExpired: false, turn)
+            slice.freed += before - SizeClass.footprint(of: tombstone.blockBytes)
+            slice.count += 1
+        }
+        slice.wakesFlusher = takeOwedWake()
+        return slice
+    }
+
+    /// Turns documents whose time has come into tombstones, in some groups, and forgets locks that
+    /// nobody holds any more.
+    ///
+    /// Only where the vBucket is active: replicas are told.
+    package mutating func expireSlice(
+        from start: UInt64,
+        groupsMax: Int,
+        _ turn: borrowing Turn
+    ) -> PagerSlice {
+        var slice = PagerSlice()
+        guard case .active = state, isLoaded else { return slice }
+        var due: [HashTable.Place] = []
+        var locked: [Item] = []
+        let now = turn.seconds
+        slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
+            let item = place.item
+            guard !item.isDeleted else { return }
+            let expiry = item.expiry
+            if expiry != 0, expiry <= now {
+                due.append(place)
+            } else if item.state.contains(.locked) {
+                locked.append(item)
             }
+        }
+        for item in locked where !isLocked(item, turn) {
+            lockExpiries[item.key.bytes] = nil
+            item.state.remove(.locked)
+        }
+        for place in due { expire(place, turn) }
+        slice.count = due.count
+        slice.wakesFlusher = takeOwedWake()
+        return slice
+    }
+
+    // MARK: Tombstones
+
+    /// Forgets tombstones older than `deletedBefore`, for buckets without a disk.
+    ///
+    /// Whoever asks for changes from before `purgeSeqno` has to begin anew: deletions are missing.
+    package mutating func forgetTombstones(
+        from start: UInt64,
+        groupsMax: Int,
+        deletedBefore: UInt32
+    ) -> PagerSlice {
+        precondition(!isPersistent, "tombstones on disk are purged there first")
+        var slice = PagerSlice()
+        var victims: [HashTable.Place] = []
+        let last = checkpoint.lowestCursor
+        slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
+            let item = place.item
+            if item.isDeleted, item.expiry < deletedBefore, item.seqno <= last {
+                victims.append(place)
+            }
+        }
+        for victim in victims.reversed() {
+            slice.freed += forgetTombstone(victim)
+            slice.count += 1
         }
         return slice
     }
 
-    /// Forgets tombstones older than `deletedBefore`, for buckets without a disk.
-    package mutating func forgetTombstones(
-        from start: UInt64,
-        groupsMax: Int,
-        deletedBefore: UInt32,
-        hash: KeyHash
-    ) -> PagerSlice {
-        precondition(!isPersistent, "tombstones on disk are purged there first")
-        var slice = PagerSlice()
-        var victims: [[UInt8]] = []
-        slice.next = table.visit(from: start, groupsMax: groupsMax) { item in
-            if item.isDeleted, item.expiry < deletedBefore, item.seqno <= checkpoint.lowestCursor {
-                victims.append(item.key.bytes)
-            }
-        }
-        for key in victims {
-            key.withUnsafeBytes { buffer in
-                let view = ByteView(buffer)
-                if let place = table.find(view, hash: hash(view)), place.item.isDeleted {
-                    slice.freed += forgetTombstone(place)
-                    slice.count += 1
-                }
-            }
-        }
-        return slice
+    /// The disk forgot the tombstone of a key; memory does as well, unless the key came back.
+    package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
+        purgeSeqno = max(purgeSeqno, seqno)
+        guard let place = table.find(key, hash: hash), place.item.seqno == seqno,
+            place.item.isDeleted
+        else { return }
+        _ = forgetTombstone(place)
     }
 
     /// Takes a tombstone out of the table; what comes after it starts above its revision.
@@ -130,40 +177,5 @@ extension VBucketCore {
         let bytes = item.blockBytes
         free(item, bytes)
         return SizeClass.footprint(of: bytes)
-    }
-
-    /// Forgets a tombstone that was purged from disk, unless its key changed since.
-    package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
-        guard let place = table.find(key, hash: hash), place.item.seqno == seqno,
-            place.item.isDeleted
-        else { return }
-        _ = forgetTombstone(place)
-    }
-
-    /// Turns documents whose time has come into tombstones, in some groups.
-    package mutating func expireSlice(
-        from start: UInt64,
-        groupsMax: Int,
-        hash: KeyHash,
-        _ turn: borrowing Turn
-    ) -> PagerSlice {
-        var slice = PagerSlice()
-        guard state == .active, isLoaded else { return slice }
-        var victims: [[UInt8]] = []
-        let seconds = turn.seconds
-        slice.next = table.visit(from: start, groupsMax: groupsMax) { item in
-            let expiry = item.expiry
-            if !item.isDeleted, expiry != 0, expiry <= seconds { victims.append(item.key.bytes) }
-        }
-        for key in victims {
-            key.withUnsafeBytes { buffer in
-                let view = ByteView(buffer)
-                guard let place = table.find(view, hash: hash(view)) else { return }
-                expire(place, turn)
-                slice.count += 1
-            }
-        }
-        slice.wakesFlusher = takeOwedWake()
-        return slice
     }
 }

@@ -15,6 +15,9 @@ package struct HashTable: ~Copyable {
         let group: Int
         let place: Int
         package let item: Item
+
+        /// What is there now, where the document was replaced.
+        var current: Item { Slot(segment.group(group)[place]).item }
     }
 
     static let segmentSlotsMax = 32_768
@@ -64,7 +67,7 @@ package struct HashTable: ~Copyable {
     }
 
     @inline(__always)
-    private func segment(of hash: UInt64) -> (Segment, UInt64)? {
+    func segment(of hash: UInt64) -> (Segment, UInt64)? {
         HashTable.segment(root.load(), hash)
     }
 
@@ -228,7 +231,7 @@ package struct HashTable: ~Copyable {
         return moved
     }
 
-    private func directoryEntry(_ hash: UInt64) -> (Directory, Int)? {
+    func directoryEntry(_ hash: UInt64) -> (Directory, Int)? {
         let word = root.load()
         guard word & 1 == 1, let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else {
             return nil
@@ -254,7 +257,7 @@ package struct HashTable: ~Copyable {
         reclaimer.retire(old.base)
     }
 
-    // MARK: Visiting and dropping
+    // MARK: Dropping
 
     /// What the table itself takes, without the documents.
     package var bytes: Int {
@@ -275,48 +278,6 @@ package struct HashTable: ~Copyable {
             found.append(directory[index])
         }
         return found
-    }
-
-    /// Calls `body` for the documents of some groups, from the hash `start` on, in hash order.
-    ///
-    /// What was there throughout is seen at least once in a whole pass; what comes and goes, maybe.
-    ///
-    /// - Parameters:
-    ///   - start: Where to go on: 0 at first, then what the last call returned.
-    ///   - groupsMax: How many groups to look at before returning.
-    ///   - body: Must not change the table.
-    /// - Returns: Where to go on, or nil at the end.
-    package func visit(from start: UInt64, groupsMax: Int, _ body: (Item) -> Void) -> UInt64? {
-        precondition(groupsMax > 0, "a visit goes somewhere")
-        var (next, left) = (start, groupsMax)
-        while let (segment, position) = segment(of: next) {
-            let depth = directoryEntry(next).map { $0.0.depth(at: $0.1) } ?? 0
-            let first = segment.home(position)
-            let end = first + min(left, segment.groups - first)
-            var index = first
-            // What is at home here may lie behind: all of it has to be seen now, as the next call,
-            // after growth perhaps, begins beyond its hash. Seeing some twice is allowed.
-            while index < end || (index < segment.groupsWithSpares && segment.isFull(index - 1)) {
-                let group = segment.group(index)
-                for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
-                    body(Slot(group[place]).item)
-                }
-                index += 1
-            }
-            left -= end - first
-            if end < segment.groups {
-                // Back among the bits of a whole hash.
-                let above = depth == 0 ? 0 : (next >> (64 - depth)) << (64 - depth)
-                return above | segment.lowestPosition(ofHome: end) >> depth
-            }
-            guard depth > 0 else { return nil }
-            let step = UInt64(1) << (64 - depth)
-            let (following, overflow) = (next & ~(step - 1)).addingReportingOverflow(step)
-            if overflow { return nil }
-            next = following
-            if left <= 0 { return next }
-        }
-        return nil
     }
 
     /// Forgets everything: calls `body` for each document, then retires all segments.

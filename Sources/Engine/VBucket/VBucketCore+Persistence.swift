@@ -39,10 +39,14 @@ extension VBucketCore {
     /// Nothing but the disk needs this version's value in memory.
     @inline(__always)
     package func isEjectable(_ item: Item) -> Bool {
-        let bits = item.state
-        return bits.isDisjoint(with: [.deleted, .valueEjected, .locked])
-            && item.seqno <= checkpoint.lowestCursor && item.seqno <= persistedSeqno
-            && item.valueCount > 0
+        isEjectable(item, through: min(checkpoint.lowestCursor, persistedSeqno))
+    }
+
+    /// As above, where versions up to `last` are needed by nobody but readers.
+    @inline(__always)
+    func isEjectable(_ item: Item, through last: Seqno) -> Bool {
+        item.state.isDisjoint(with: [.deleted, .valueEjected, .locked])
+            && item.seqno <= last && item.valueCount > 0
     }
 
     /// Takes a version's value out of memory; key and metadata stay.
@@ -53,8 +57,13 @@ extension VBucketCore {
         hash: UInt64,
         _ turn: borrowing Turn
     ) -> Int {
-        guard let place = table.find(key, hash: hash), isEjectable(place.item) else { return 0 }
+        guard let place = table.find(key, hash: hash) else { return 0 }
+        return eject(place, turn)
+    }
+
+    mutating func eject(_ place: HashTable.Place, _ turn: borrowing Turn) -> Int {
         let old = place.item
+        guard isEjectable(old) else { return 0 }
         let (meta, oldBytes) = (old.meta, old.blockBytes)
         let valueCount = old.valueCount
         let bytes = oldBytes - valueCount

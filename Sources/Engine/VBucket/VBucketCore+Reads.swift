@@ -65,13 +65,24 @@ extension VBucketCore {
     ///
     /// Reads have no way to tell the flusher, so the vBucket owes it.
     mutating func expire(_ place: HashTable.Place, _ turn: borrowing Turn) {
-        let item = place.item
-        let key = item.key.bytes
-        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: true)
-        key.withUnsafeBytes { buffer in
+        bury(place, isExpired: true, turn)
+    }
+
+    /// Puts a tombstone in a document's place, without anybody asking for it, and returns it.
+    @discardableResult
+    mutating func bury(
+        _ place: HashTable.Place,
+        isExpired: Bool,
+        _ turn: borrowing Turn
+    ) -> Item {
+        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: isExpired)
+        let key = place.item.key
+        // A copy, as the item's own block may be written over.
+        withUnsafeTemporaryAllocation(byteCount: key.count, alignment: 1) { buffer in
+            buffer.copyMemory(from: key.buffer)
             let put = put(
                 meta,
-                key: ByteView(buffer),
+                key: ByteView(UnsafeRawBufferPointer(buffer)),
                 hash: 0,
                 value: .empty,
                 isFresh: true,
@@ -80,5 +91,6 @@ extension VBucketCore {
             )
             oweWake(put.wakesFlusher)
         }
+        return place.current
     }
 }
