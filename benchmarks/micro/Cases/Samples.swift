@@ -7,7 +7,7 @@ struct Samples {
     private let words: [[UInt8]]
 
     init(seed: UInt64) {
-        random = SeededRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let syllables = [
             "ba", "con", "de", "er", "fi", "gra", "ho", "in", "ka", "lu", "mo", "ne", "or", "pe",
             "qui", "ra", "sto", "ti", "un", "ve", "wi", "xa", "ya", "zu",
@@ -19,6 +19,7 @@ struct Samples {
             words.append(Array(parts.joined().utf8))
         }
         self.words = words
+        self.random = random
     }
 
     static func key(_ number: Int) -> [UInt8] {
