@@ -20,9 +20,9 @@ let plan = """
     platforms  LinuxPlatform      Bytes Seams CLinux
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
-    assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Persistence DataService ClusterService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
@@ -70,6 +70,9 @@ let packages: [Substring: (url: String, from: Version)] = [
     "swift-log": ("https://github.com/apple/swift-log", "1.16.2"),
     "swift-nio": ("https://github.com/apple/swift-nio", "2.101.2"),
     "swift-nio-extras": ("https://github.com/apple/swift-nio-extras", "1.35.2"),
+    "swift-service-lifecycle": (
+        "https://github.com/swift-server/swift-service-lifecycle", "2.13.0"
+    ),
     "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 
@@ -84,6 +87,7 @@ var settings: [SwiftSetting] = [
 /// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
 /// threads; where a sanitizer watches memory, every block comes from malloc.
 let lane = Context.environment["DIVAN_LANE"]
+let lanesLeaveOut: Set<Substring> = ["assembly", "facades", "measures", "programs"]
 let laneTests: Set<String> = [
     "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests", "DataServiceTests",
     "LinuxPlatformTests",
@@ -97,7 +101,7 @@ var targets: [Target] = []
 
 for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
     let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
-    if lane != nil, ["assembly", "facades", "programs"].contains(floor) { continue }
+    if lane != nil, lanesLeaveOut.contains(floor) { continue }
     var dependencies: [Target.Dependency] = []
     for use in uses {
         let parts = use.split(separator: "/")

@@ -45,17 +45,17 @@ struct AskedRequests {
             given[Question(opcode: reply.opcode, opaque: reply.opaque), default: 0] += 1
         }
         for (question, count) in given where question.opcode != 0x10 {
-            precondition(
+            require(
                 count <= most[question] ?? 0,
                 "opcode \(question.opcode) opaque \(question.opaque): \(count) answers"
             )
         }
         for question in given.keys {
-            precondition(most[question] != nil, "opcode \(question.opcode): nobody asked")
+            require(most[question] != nil, "opcode \(question.opcode): nobody asked")
         }
         guard !isClosed else { return }
         for (question, count) in least {
-            precondition(
+            require(
                 given[question] ?? 0 >= count,
                 "opcode \(question.opcode) opaque \(question.opaque): no answer"
             )

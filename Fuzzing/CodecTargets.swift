@@ -2,10 +2,10 @@ import Bytes
 import Credentials
 import JSON
 import Persistence
+import TestWorld
 
 /// A lane's blocks: whatever the disk gives back, reading ends with documents or without.
 final class BlockTarget {
-    nonisolated(unsafe) static let shared = BlockTarget()
     private let probe = BlockProbe()
     private let packed = ByteWriter()
 
@@ -29,7 +29,6 @@ final class BlockTarget {
 
 /// JSON: the two validators agree, and what is read is written and read again.
 final class JSONTarget {
-    nonisolated(unsafe) static let shared = JSONTarget()
     private let validator = JSONValidator()
     private let padded = ByteWriter()
     private let blanks = [UInt8](repeating: 0x20, count: 256 << 10)
@@ -40,12 +39,12 @@ final class JSONTarget {
         padded.removeAll()
         padded.append(view)
         blanks.withUnsafeBytes { padded.append(ByteView($0)) }
-        precondition(validator.isDocument(padded.view) == isDocument, "the validators disagree")
+        require(validator.isDocument(padded.view) == isDocument, "the validators disagree")
         guard let value = JSONValue.parse(view) else { return }
-        precondition(isDocument, "what can be read is a document")
+        require(isDocument, "what can be read is a document")
         let text = JSONWriter.text { write(value, to: &$0) }
         let again = text.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
-        precondition(again == value, "what was written reads the same")
+        require(again == value, "what was written reads the same")
     }
 
     private func write(_ value: JSONValue, to json: inout JSONWriter) {
@@ -71,10 +70,9 @@ final class JSONTarget {
 
 /// Login messages: nobody gets in by chance, nothing crashes.
 final class SCRAMTarget {
-    nonisolated(unsafe) static let shared = SCRAMTarget()
     private let stored: StoredCredentials
 
-    private init() {
+    init() {
         stored = Array("a password nobody guesses".utf8).withUnsafeBytes { buffer in
             StoredCredentials.derive(password: ByteView(buffer)) { _ in
                 [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
@@ -95,21 +93,24 @@ final class SCRAMTarget {
             secret: [1, 2, 3]
         ) { $0 == "user" ? stored : nil }
         if case .answer(let server, let text) = challenge {
-            precondition(text.allSatisfy { $0 != 0 } || rest.bytes.contains(0))
+            require(text.allSatisfy { $0 != 0 } || rest.bytes.contains(0), "a challenge is text")
             if case .authenticated = server.finish(clientFinal: rest.dropFirst(firstCount)) {
-                preconditionFailure("somebody came in without the password")
+                fatalError("somebody came in without the password")
             }
         }
         _ = SCRAMMechanism(name: rest)
         _ = PasswordLogin(plain: rest)
         _ = PasswordLogin(basic: rest)
         if let credentials = StoredCredentials(text: rest.text) {
-            precondition(StoredCredentials(text: credentials.text) == credentials)
+            require(
+                StoredCredentials(text: credentials.text) == credentials,
+                "credentials survive their text"
+            )
         }
         if let bytes = Base64.decode(rest) {
             let text = bytes.withUnsafeBytes { Base64.encode(ByteView($0)) }
             let again = text.withUnsafeBytes { Base64.decode(ByteView($0)) }
-            precondition(again == bytes, "Base64 forgets")
+            require(again == bytes, "Base64 forgets")
         }
     }
 }

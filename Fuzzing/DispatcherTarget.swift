@@ -14,20 +14,19 @@ import Vocabulary
 /// - Every answer was asked for, once; every loud request that came whole has its answer.
 /// - Answers are whole and bounded, nobody is left waiting, memory is counted to the byte.
 final class DispatcherTarget {
-    nonisolated(unsafe) static let shared = DispatcherTarget()
-
     /// One world for all inputs: making one takes longer than most inputs; flushes empty it.
     private let world = TestWorld(plainBucket: "memory")
     private var random = SeededRandom(seed: 0)
+    private var bucketsMade = 0
     /// What clients put where values go; see `RequestMaker`.
     private let maker = RequestMaker()
 
-    private init() {
+    init() {
         do {
             try world.service.open(TestWorld.settings("disk", .persistent))
             try world.service.open(TestWorld.settings("memory", quota: 2 << 20))
         } catch {
-            preconditionFailure("the world could not be made: \(error)")
+            fatalError("the world could not be made: \(error)")
         }
     }
 
@@ -60,7 +59,7 @@ final class DispatcherTarget {
             frame(0x1f, value: features.flatMap { big($0) })
                 + frame(0x21, key: Array("PLAIN".utf8), value: plain)
         )
-        precondition(replies.map(\.status) == [0, 0], "the guest was refused")
+        require(replies.map(\.status) == [0, 0], "the guest was refused")
     }
 
     /// Something that happens beside the connection.
@@ -82,14 +81,17 @@ final class DispatcherTarget {
 
     private func remake(_ name: String) {
         let type: BucketType = name == "disk" ? .persistent : .ephemeral
+        var settings = TestWorld.settings(name, type, quota: 2 << 20)
+        bucketsMade += 1
+        settings.uuid = String(repeating: "0", count: 20) + String(100_000_000_000 + bucketsMade)
         attempt {
             try world.service.delete(name)
-            try world.service.open(TestWorld.settings(name, type, quota: 2 << 20))
+            try world.service.open(settings)
         }
     }
 
     private func attempt(_ body: () throws -> Void) {
-        do { try body() } catch { preconditionFailure("\(error)") }
+        do { try body() } catch { fatalError("\(error)") }
     }
 
     // MARK: What has to hold
@@ -101,29 +103,33 @@ final class DispatcherTarget {
         let replies = client.replies()
         let asked = AskedRequests(stream)
         asked.check(replies, isClosed: client.isClosed)
-        precondition(client.largestOutput <= 2 << 20, "answers are bounded")
-        precondition(!client.isPaused || client.isClosed, "somebody waits for ever")
+        require(client.largestOutput <= 2 << 20, "answers are bounded")
+        require(!client.isPaused || client.isClosed, "somebody waits for ever")
         client.hangUp()
         world.pass(milliseconds: 2_000)
+        let errors = world.trace.lines(atLeast: .error)
+        require(errors.isEmpty, "\(errors)")
         for bucket in world.service.buckets {
             let engine = bucket.engine
             let counted = TestWorld.recount(engine)
-            precondition(
+            require(
                 engine.account.bytes == counted,
                 "\(bucket.name): \(engine.account.bytes) in the account, \(counted) counted"
             )
-            precondition(bucket.totals.unpersisted == 0, "\(bucket.name) is not persisted")
+            require(
+                bucket.totals.unpersisted == 0,
+                "\(bucket.name): \(bucket.totals.unpersisted) changes are not persisted, the "
+                    + "oldest for \(bucket.oldestUnpersistedAge) ns"
+            )
             if bucket.totals.items + bucket.totals.tombstones > 0 {
                 attempt { try world.service.flush(bucket.name) }
                 world.settle()
-                precondition(
+                require(
                     engine.account.bytes == TestWorld.recount(engine),
                     "what a flush left is counted"
                 )
             }
         }
-        let errors = world.trace.lines(atLeast: .error)
-        precondition(errors.isEmpty, "\(errors)")
-        precondition(world.service.alerts.current.isEmpty, "nothing is wrong")
+        require(world.service.alerts.current.isEmpty, "nothing is wrong")
     }
 }

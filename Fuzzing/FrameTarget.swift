@@ -1,4 +1,5 @@
 import Bytes
+import TestWorld
 import Vocabulary
 import Wire
 
@@ -13,7 +14,10 @@ enum FrameTarget {
         checkFeatures(view)
         if view.count >= 2 {
             let asked = view.bigEndian(at: 0, as: UInt16.self)
-            precondition((ErrorMap.json(versionAsked: asked) == nil) == (asked == 0))
+            require(
+                (ErrorMap.json(versionAsked: asked) == nil) == (asked == 0),
+                "error maps begin at version 1"
+            )
         }
     }
 
@@ -24,12 +28,15 @@ enum FrameTarget {
             case .frame(let frame):
                 let parts = [frame.framing, frame.extras, frame.key, frame.value]
                 let sum = parts.reduce(FrameHeader.byteCount) { $0 + $1.count }
-                precondition(sum == frame.byteCount && frame.byteCount <= rest.count)
+                require(
+                    sum == frame.byteCount && frame.byteCount <= rest.count,
+                    "a frame and its parts lie in the view"
+                )
                 for part in parts where !part.isEmpty { _ = part[part.count - 1] &+ part[0] }
                 if frame.header.framingCount > 0 { _ = FramingExtras.parse(frame.framing) }
                 rest = rest.dropFirst(frame.byteCount)
             case .incomplete(let needed):
-                precondition(needed > rest.count, "what is whole is not incomplete")
+                require(needed > rest.count, "what is whole is not incomplete")
                 return
             case .valueTooBig(let header):
                 guard header.frameCount <= rest.count else { return }
@@ -44,24 +51,28 @@ enum FrameTarget {
         let writer = ByteWriter()
         extras.append(to: writer)
         guard case .parsed(let again) = FramingExtras.parse(writer.view) else {
-            preconditionFailure("what was understood can be said again")
+            fatalError("what was understood can be said again")
         }
-        precondition(
+        require(
             again.isBarrier == extras.isBarrier && again.durability == extras.durability
                 && again.streamID == extras.streamID
                 && again.preservesExpiry == extras.preservesExpiry
-                && again.impersonated?.bytes == extras.impersonated?.bytes
+                && again.impersonated?.bytes == extras.impersonated?.bytes,
+            "what was said again is the same"
         )
     }
 
     private static func checkFeatures(_ view: ByteView) {
         guard let requested = FeatureSet(view) else {
-            return precondition(view.count % 2 == 1)
+            return require(view.count % 2 == 1, "features come in pairs of bytes")
         }
         let all = FeatureSet(Feature.allCases)
         guard let agreed = FeatureSet.agreed(requested: requested, offered: all) else { return }
         let writer = ByteWriter()
         agreed.append(to: writer)
-        precondition(FeatureSet(writer.view) == agreed && agreed.bits & ~requested.bits == 0)
+        require(
+            FeatureSet(writer.view) == agreed && agreed.bits & ~requested.bits == 0,
+            "only what was asked for is agreed on"
+        )
     }
 }

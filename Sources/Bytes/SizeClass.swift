@@ -34,6 +34,11 @@ extension SizeClass {
     /// Whether a block allocated for `one` bytes can take `other`, and be freed as such.
     @inlinable @inline(__always)
     package static func areInterchangeable(_ one: Int, _ other: Int) -> Bool {
-        one == other || (one <= bytesMax && other <= bytesMax && index(of: one) == index(of: other))
+        #if SYSTEM_ALLOCATOR
+            one == other
+        #else
+            one == other
+                || (one <= bytesMax && other <= bytesMax && index(of: one) == index(of: other))
+        #endif
     }
 }

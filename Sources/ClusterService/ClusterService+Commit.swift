@@ -51,6 +51,7 @@ extension ClusterService {
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name) else { return }
             try dataPlane.open(bucket.settings)
+            sampler.begin(bucket: name, dataPlane.statistics(ofBucket: name))
             publish(bucket, of: now)
         case .bucketChanged(let name):
             guard let bucket = now.bucket(named: name) else { return }

@@ -48,6 +48,12 @@ package final class StatisticsSampler: Sendable {
     private struct Samples {
         var last: BucketStatistics
         var rings = Zoom.allCases.map(\.ring)
+
+        mutating func add(_ sample: SIMD32<Float>, atMilliseconds milliseconds: UInt64) {
+            for place in rings.indices {
+                rings[place].add(sample, atMilliseconds: milliseconds)
+            }
+        }
     }
 
     private struct Core {
@@ -55,6 +61,19 @@ package final class StatisticsSampler: Sendable {
         var lastNanoseconds: UInt64 = 0
         var timer: LaneTimer?
         var isStopped = false
+
+        mutating func begin(
+            _ name: String,
+            _ statistics: BucketStatistics,
+            atMilliseconds milliseconds: UInt64
+        ) {
+            var samples = Samples(last: statistics)
+            samples.add(
+                SampledStatistic.sample(statistics, since: statistics, seconds: 1),
+                atMilliseconds: milliseconds
+            )
+            buckets[name] = samples
+        }
     }
 
     private let time: any TimeSource
@@ -75,6 +94,13 @@ package final class StatisticsSampler: Sendable {
             core.isStopped = true
             core.timer?.cancel()
         }
+    }
+
+    /// Takes a new bucket's first sample, so that whoever asks at once sees that there is nothing.
+    func begin(bucket name: String, _ statistics: BucketStatistics?) {
+        guard let statistics else { return }
+        let milliseconds = time.wallNanoseconds() / 1_000_000
+        core.withLock { $0.begin(name, statistics, atMilliseconds: milliseconds) }
     }
 
     func forget(bucket name: String) {
@@ -116,7 +142,7 @@ package final class StatisticsSampler: Sendable {
             for (name, statistics) in statistics {
                 guard let statistics else { continue }
                 guard var samples = core.buckets.removeValue(forKey: name) else {
-                    core.buckets[name] = Samples(last: statistics)
+                    core.begin(name, statistics, atMilliseconds: milliseconds)
                     continue
                 }
                 let sample = SampledStatistic.sample(
@@ -125,9 +151,7 @@ package final class StatisticsSampler: Sendable {
                     seconds: max(elapsed, 0.001)
                 )
                 samples.last = statistics
-                for place in samples.rings.indices {
-                    samples.rings[place].add(sample, atMilliseconds: milliseconds)
-                }
+                samples.add(sample, atMilliseconds: milliseconds)
                 core.buckets[name] = samples
             }
             core.timer = lane.post(after: 1_000_000_000) { [weak self] in

@@ -22,7 +22,7 @@ extension DataService {
 
     // MARK: Opening
 
-    /// Puts a bucket in service, making its files where there are none. Warmup goes on behind.
+    /// Puts a bucket in service, making its files where there are none; warmup goes on behind.
     package func open(_ settings: BucketSettings) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
@@ -122,7 +122,7 @@ extension DataService {
             disk.stop()
             try serve(settings, from: disk.store)
             let store = disk.store
-            lanes.nonIO.lane.post { [environment] in
+            afterLanes { [environment] in
                 do throws(StorageError) {
                     try store.removeLeftovers()
                 } catch {
@@ -168,7 +168,7 @@ extension DataService {
 
     /// Removes what deleted buckets left behind, where slowness hurts nobody.
     func removeDeleted() {
-        lanes.nonIO.lane.post { [environment, bucketsDirectory] in
+        afterLanes { [environment, bucketsDirectory] in
             do throws(StorageError) {
                 try BucketStore.removeDeleted(
                     disk: environment.disk,
@@ -200,17 +200,25 @@ extension DataService {
         removeDeleted()
     }
 
+    /// Does `work` on the nonIO lane once the others are through with what they have begun: they
+    /// may have a retired bucket's items in hand, and its files open.
+    private func afterLanes(_ work: @escaping @Sendable () -> Void) {
+        afterLanes((lanes.writers + lanes.readers + [lanes.nonIO])[...], work)
+    }
+
+    private func afterLanes(
+        _ workers: ArraySlice<DataLanes.Worker>,
+        _ work: @escaping @Sendable () -> Void
+    ) {
+        guard let next = workers.first else { return work() }
+        next.lane.post { [self] in afterLanes(workers.dropFirst(), work) }
+    }
+
     /// Frees a bucket that nobody can reach any more, a few vBuckets at a time.
-    ///
-    /// The flushers are on their lanes with items in hand, so the lanes come first.
     private func tearDown(_ bucket: OpenBucket) {
         let engine = bucket.engine
-        alerts.clear(prefix: "flush/\(bucket.name)/")
-        alerts.clear(prefix: "warmup/\(bucket.name)/")
-        let (first, second) = (lanes.writers[0].lane, lanes.writers[1].lane)
-        first.post { [self] in
-            second.post { [self] in tearDown(engine, from: 0) }
-        }
+        for kind in ["flush", "warmup", "lane"] { alerts.clear(prefix: "\(kind)/\(bucket.name)/") }
+        afterLanes { [self] in tearDown(engine, from: 0) }
     }
 
     private func tearDown(_ engine: Bucket, from number: Int) {

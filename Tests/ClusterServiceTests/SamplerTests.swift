@@ -29,8 +29,8 @@ import Testing
             world.passSecond()
         }
         let series = try #require(service.sampler.series(ofBucket: "b", .minute))
-        #expect(series.values(of: .ops) == [100, 200, 300, 400, 500])
-        #expect(series.values(of: .items) == [1, 2, 3, 4, 5])
+        #expect(series.values(of: .ops) == [0, 100, 200, 300, 400, 500])
+        #expect(series.values(of: .items) == [0, 1, 2, 3, 4, 5])
         #expect(service.sampler.newest(.ops, ofBucket: "b") == 500)
         let stamps = series.timestamps
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
@@ -46,7 +46,7 @@ import Testing
         #expect(minute.values(of: .items) == (141...200).map(Float.init))
         let hour = try #require(service.sampler.series(ofBucket: "b", .hour))
         #expect(hour.count == 50)
-        #expect(hour.values(of: .items).prefix(2) == [2.5, 6.5])
+        #expect(hour.values(of: .items).prefix(2) == [1.5, 5.5])
         #expect(hour.intervalMilliseconds == 4_000)
         #expect(service.sampler.series(ofBucket: "b", .day)?.count == 3)
     }
@@ -58,7 +58,7 @@ import Testing
         plane.record.withLock { $0.statistics["b"]?.opsTotal = 10 }
         world.passSecond()
         let series = try #require(service.sampler.series(ofBucket: "b", .minute))
-        #expect(series.values(of: .ops) == [1_000, 10])
+        #expect(series.values(of: .ops) == [0, 1_000, 10])
     }
 
     @Test func aDeletedBucketIsForgotten() async throws {

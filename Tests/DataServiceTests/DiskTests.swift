@@ -170,6 +170,36 @@ private final class FillingDisk: Disk {
         #expect(reader.ask(Ask.get("old") + Ask.get("new")).map(\.status) == [1, 0])
     }
 
+    /// What a flush left is removed by path, later; by then the path may be somebody else's.
+    @Test func aBucketMadeAnewKeepsItsFilesWhenThoseOfTheOldOneGo() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        var settings = TestWorld.settings("guests", .persistent)
+        let world = TestWorld(directory: directory)
+        try world.service.open(settings)
+        for lane in ["non-io", "writer", "reader"] { world.lanes.hold(lane) }
+        for _ in 0..<3 { try world.service.flush("guests") }
+        try world.service.delete("guests")
+        settings.uuid = "fedcba9876543210fedcba9876543210"
+        try world.service.open(settings)
+        let client = world.client(of: "guests")
+        for lane in ["writer", "reader"] { world.lanes.release(lane) }
+        _ = client.ask(Ask.set("key", "value"))
+        world.pass(milliseconds: 500)
+        world.lanes.release("non-io")
+        world.pass(milliseconds: 500)
+        _ = client.ask((0..<50).flatMap { Ask.set("more\($0)", "value") })
+        world.pass(milliseconds: 500)
+        #expect(world.trace.lines(atLeast: .error) == [])
+        #expect(unpersisted(world) == 0)
+        #expect(world.stop())
+        #expect(try LinuxDisk().list(directory + "/buckets") == ["guests"])
+        let next = TestWorld(directory: directory)
+        try next.service.open(settings)
+        next.settle()
+        #expect(next.client(of: "guests").ask(Ask.get("key")).map(\.text) == ["value"])
+    }
+
     @Test func aDamagedFileCostsItsOwnVBucketsOnly() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }

@@ -53,7 +53,8 @@ import Vocabulary
             big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(key.count)) + key
         client.send(
             Ask.on(0x02, "key1", Array("added".utf8), extras: [0, 0, 0, 0, 0, 0, 0, 0], 1)
-                + Ask.on(0x0e, "key1", Array("!".utf8), extras: [], 2) + frame(0x92, value: pair, opaque: 3)
+                + Ask.on(0x0e, "key1", Array("!".utf8), extras: [], 2)
+                + frame(0x92, value: pair, opaque: 3)
                 + Ask.get("key1", opaque: 4)
         )
         #expect(client.replies().isEmpty)

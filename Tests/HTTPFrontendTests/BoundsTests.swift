@@ -1,3 +1,4 @@
+import ClusterService
 import Foundation
 import HTTPFrontend
 import Logging
@@ -10,12 +11,12 @@ import Testing
                 _ = try await AdminServer.start(
                     service: site.service,
                     host: "127.0.0.1",
-                    port: site.server.port,
+                    port: site.port,
                     logger: Logger(label: "test")
                 )
                 Issue.record("two servers on one port")
             } catch let error as AdminServerError {
-                #expect(error.description.contains("127.0.0.1:\(site.server.port) is in use"))
+                #expect(error.description.contains("127.0.0.1:\(site.port) is in use"))
                 #expect(error.description.contains("--admin-port"))
             }
         }
@@ -31,8 +32,8 @@ import Testing
                 form: form
             )
             #expect(reply.status == 403)
-            #expect(!site.service.state.isProvisioned)
-            let own = ["Origin: http://127.0.0.1:\(site.server.port)"]
+            #expect(!site.isProvisioned)
+            let own = ["Origin: http://127.0.0.1:\(site.port)"]
             let same = try await site.ask("POST /clusterInit", .none, headers: own, form: form)
             #expect(same.status == 200)
         }
@@ -40,7 +41,7 @@ import Testing
 
     @Test func aStrangersBodyIsNotEvenTakenIn() async throws {
         try await Site.with { site in
-            let port = site.server.port
+            let port = site.port
             let (status, isOver) = try await apart {
                 let client = try RawClient(port: port)
                 try client.send(
@@ -63,7 +64,7 @@ import Testing
 
     @Test func garbageCostsNobodyElseAnything() async throws {
         try await Site.with { site in
-            let port = site.server.port
+            let port = site.port
             for garbage in [
                 "\u{0}\u{1}\u{2}\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
                 "GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
@@ -84,7 +85,7 @@ import Testing
 
     @Test func requestsOnOneConnectionAreAnsweredInOrder() async throws {
         try await Site.with { site in
-            let port = site.server.port
+            let port = site.port
             let lines = ["GET /pools", "GET /nothing", "GET /whoami", "DELETE /pools"]
             let text = lines.map { site.request($0, .administrator) }.joined()
             let statuses = try await apart {
@@ -98,7 +99,7 @@ import Testing
 
     @Test func hundredsOfSilentConnectionsDoNotKeepOthersOut() async throws {
         try await Site.with { site in
-            let port = site.server.port
+            let port = site.port
             let silent = try await apart {
                 try (0..<300).map { number in
                     let client = try RawClient(port: port)

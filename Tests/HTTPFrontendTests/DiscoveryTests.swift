@@ -1,3 +1,4 @@
+import Bytes
 import ClusterService
 import Foundation
 import Testing
@@ -37,7 +38,7 @@ import Vocabulary
                 .none,
                 form: "port=SAME&username=u&password=secret"
             )
-            #expect(web.object["newBaseUri"] as? String == "http://127.0.0.1:\(site.server.port)/")
+            #expect(web.object["newBaseUri"] as? String == "http://127.0.0.1:\(site.port)/")
             #expect(try await site.ask("GET /pools/default", .none).status == 401)
             let pool = try await site.ask("GET /pools/default", .basic("u", "secret"))
             #expect(pool.object["memoryQuota"] as? Int == 300)
@@ -122,8 +123,8 @@ import Vocabulary
             for key in ["hostname", "otpNode", "version", "os", "status", "nodeUUID", "uptime"] {
                 #expect(node[key] is String, "\(key)")
             }
-            #expect(node["hostname"] as? String == "127.0.0.1:\(site.server.port)")
-            #expect(node["otpNode"] as? String == "n_\(site.server.port)@127.0.0.1")
+            #expect(node["hostname"] as? String == "127.0.0.1:\(site.port)")
+            #expect(node["otpNode"] as? String == "n_\(site.port)@127.0.0.1")
             #expect(node["clusterCompatibility"] as? Int == 458_758)
             #expect(node["status"] as? String == "healthy")
             #expect(node["services"] as? [String] == ["kv"])
@@ -188,7 +189,8 @@ import Vocabulary
 
     @Test func aNodeThatIsNotStartedSaysSo() async throws {
         try await Site.with(serving: false) { site in
-            #expect(try await site.ask("GET /pools", .none).status == 503)
+            let reply = try await site.ask("GET /pools", .none)
+            #expect(reply.status == 503)
         }
     }
 }

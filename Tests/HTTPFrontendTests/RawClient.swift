@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 
 /// HTTP by bytes over a socket of our own, so that a test may also misbehave.
@@ -55,7 +54,7 @@ final class RawClient {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let sent = bytes.withUnsafeBytes {
-                Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue))
+                Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
             }
             guard sent > 0 else { throw Failure(what: "not sent: \(errno)") }
             bytes = bytes.dropFirst(sent)
@@ -132,9 +131,9 @@ final class RawClient {
     }
 }
 
-/// Runs what blocks on a thread that the server does not need.
+/// Runs what blocks on a thread of its own: the server's tasks share dispatch's threads.
 func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { waiter in
-        DispatchQueue.global().async { waiter.resume(with: Result(catching: body)) }
+        Thread.detachNewThread { waiter.resume(with: Result(catching: body)) }
     }
 }

@@ -97,6 +97,11 @@ struct Site: Sendable {
         try? FileManager.default.removeItem(atPath: directory)
     }
 
+    /// Ends what a client could wait for, as a node does that stops.
+    func stop() { service.stop() }
+
+    var port: UInt16 { server.port }
+
     func request(_ line: String, _ login: Login, headers: [String] = [], body: String = "")
         -> String
     {
@@ -125,6 +130,9 @@ struct Site: Sendable {
             return try client.response(toHead: line.hasPrefix("HEAD"))
         }
     }
+
+    /// Somebody has set an administrator.
+    var isProvisioned: Bool { service.state.isProvisioned }
 
     func createBucket(_ name: String, _ more: String = "") async throws {
         let reply = try await ask(

@@ -27,7 +27,7 @@ import Testing
             let one = try await site.ask("GET /pools/default/buckets/b/stats/ops").object
             #expect(
                 (one["nodeStats"] as? [String: [Double]])?.keys.first
-                    == "127.0.0.1:\(site.server.port)"
+                    == "127.0.0.1:\(site.port)"
             )
             #expect(
                 try await site.ask("GET /pools/default/buckets/b/stats?zoom=aeon").status == 400

@@ -143,9 +143,8 @@ import Vocabulary
         #expect(try bucket.integrity() == [])
     }
 
-    @Test func scansGiveWhatWasCommitted() throws {
-        let bucket = TemporaryBucket()
-        let store = try bucket.open()
+    /// Commits six rounds of documents of ten vBuckets, one of them with many.
+    private func fill(_ lane: LaneStore) throws -> [UInt16: [TestDocument]] {
         var random = SeededRandom(seed: 3)
         let batch = CommitBatch()
         var expected: [UInt16: [TestDocument]] = [:]
@@ -165,9 +164,15 @@ import Vocabulary
                     expected[vBucket, default: []].append(document)
                 }
             }
-            try store.lanes[0].commit(batch)
+            try lane.commit(batch)
         }
-        let lane = store.lanes[0]
+        return expected
+    }
+
+    @Test func scansGiveWhatWasCommitted() throws {
+        let bucket = TemporaryBucket()
+        let lane = try bucket.open().lanes[0]
+        let expected = try fill(lane)
         for (vBucket, documents) in expected {
             let id = VBucketID(vBucket)
             var scanned: [TestDocument] = []
@@ -219,6 +224,29 @@ import Vocabulary
         }
         #expect(end == nil)
         #expect(count == expected.values.reduce(0) { $0 + $1.count })
+    }
+
+    @Test func liveCountsFollowWarmupThatStartsOver() throws {
+        let bucket = TemporaryBucket()
+        let store = try bucket.open()
+        let lane = store.lanes[0]
+        let batch = CommitBatch()
+        for vBucket: UInt16 in [0, 2] {
+            batch.begin(record(vBucket, high: 9))
+            for seqno in 1...9 as ClosedRange<UInt64> {
+                let meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
+                batch.append(TestDocument(meta: meta, key: [UInt8(seqno)], value: [1]))
+            }
+        }
+        try lane.commit(batch)
+        for seqno in 1...4 as ClosedRange<UInt64> { lane.markDead(VBucketID(0), Seqno(seqno)) }
+        lane.markDead(VBucketID(2), Seqno(1))
+        lane.markDead(VBucketID(2), Seqno(4_000))
+        lane.markDead(VBucketID(4), Seqno(1))
+        #expect(try lane.statistics().liveDocuments == 13)
+        lane.resetLive(VBucketID(0))
+        #expect(try lane.statistics().liveDocuments == 17)
+        #expect(try lane.statistics().documents == 18)
     }
 
     @Test func heatIsKept() throws {

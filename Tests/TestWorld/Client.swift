@@ -87,11 +87,11 @@ package final class Client {
             ? connection.wake(view, output: output) : connection.receive(view, output: output)
         block.deallocate()
         world.quiescence.end(port.reactor)
-        precondition(
+        require(
             progress.consumed >= 0 && progress.consumed <= waiting.count,
             "a handler can only consume what it was given"
         )
-        precondition(
+        require(
             progress.next != .drain || output.count > 0,
             "a handler that waits for its replies to go out must have made some"
         )
@@ -110,7 +110,7 @@ package final class Client {
     /// The replies that came, all of them whole.
     package func replies() -> [Reply] {
         let (replies, rest) = Reply.split(received)
-        precondition(rest.isEmpty, "a handler appends whole replies only")
+        require(rest.isEmpty, "a handler appends whole replies only")
         received = []
         return replies
     }

@@ -62,13 +62,13 @@ package struct Reply: Hashable, Sendable {
             header[range].reduce(0) { $0 << 8 | UInt64($1) }
         }
         let isFlex = header[0] == 0x18
-        precondition(header[0] == 0x81 || isFlex, "a reply begins with a reply's magic")
+        require(header[0] == 0x81 || isFlex, "a reply begins with a reply's magic")
         let body = Int(number(8..<12))
         guard bytes.count >= 24 + body else { return nil }
         let framing = isFlex ? Int(header[2]) : 0
         let key = isFlex ? Int(header[3]) : Int(number(2..<4))
         let extras = Int(header[4])
-        precondition(framing + extras + key <= body, "a reply's parts lie within its body")
+        require(framing + extras + key <= body, "a reply's parts lie within its body")
         var parts = Array(bytes.dropFirst(24).prefix(body))[...]
         func take(_ count: Int) -> [UInt8] {
             defer { parts = parts.dropFirst(count) }

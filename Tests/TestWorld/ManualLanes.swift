@@ -117,13 +117,17 @@ extension ManualLanes.State {
         _ held: Set<String>,
         where isWanted: (ManualLanes.Entry) -> Bool
     ) -> Int? {
-        let candidates = entries.indices.filter { index in
-            isWanted(entries[index]) && !held.contains { entries[index].lane.hasPrefix($0) }
+        var first: Int?
+        for (index, entry) in entries.enumerated() where isWanted(entry) {
+            if let before = first,
+                (entries[before].deadline, entries[before].number) < (entry.deadline, entry.number)
+            {
+                continue
+            }
+            if held.contains(where: { entry.lane.hasPrefix($0) }) { continue }
+            first = index
         }
-        return candidates.min { one, other in
-            (entries[one].deadline, entries[one].number)
-                < (entries[other].deadline, entries[other].number)
-        }
+        return first
     }
 }
 

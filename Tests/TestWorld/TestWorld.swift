@@ -19,6 +19,7 @@ package final class TestWorld {
     package let directory: String
     private let isOwner: Bool
     private let arena = Arena(pool: ChunkPool())
+    private let scratch = ByteWriter()
 
     /// - Parameters:
     ///   - directory: Where a world before this one left its files; nil for a directory that is
@@ -74,7 +75,7 @@ package final class TestWorld {
         var left = 1_000_000
         while lanes.runOne() {
             left -= 1
-            precondition(left > 0, "work makes more work for ever")
+            require(left > 0, "work makes more work for ever")
         }
     }
 
@@ -119,7 +120,7 @@ package final class TestWorld {
                     let rest = core.table.visit(from: 0, groupsMax: .max / 2) { item in
                         bytes += SizeClass.footprint(of: item.blockBytes)
                     }
-                    precondition(rest == nil, "one visit was to see everything")
+                    require(rest == nil, "one visit was to see everything")
                     return UInt64(bytes)
                 }
         }
@@ -171,7 +172,7 @@ package final class RecordingTrace: Trace {
 private struct NoNetwork: Network {
     let quiescence: Quiescence
 
-    func lane(ofReactor index: Int) -> any Lane { preconditionFailure("no reactor runs") }
+    func lane(ofReactor index: Int) -> any Lane { fatalError("no reactor runs") }
 
     func listen(
         on address: SocketAddress,
@@ -198,7 +199,7 @@ extension TestWorld {
         let turn = Turn(
             wallNanoseconds: time.wallNanoseconds(),
             arena: arena,
-            scratch: ByteWriter()
+            scratch: scratch
         )
         return bytes.withUnsafeBytes { buffer in
             let view = ByteView(buffer)

@@ -61,7 +61,7 @@ package final class OpenBucket: Sendable {
         SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))
     }
 
-    /// Seconds; documents live no longer. 0: as long as they like.
+    /// Seconds that documents live at most; 0 for as long as they like.
     @inline(__always)
     var maxTTL: UInt32 {
         UInt32(truncatingIfNeeded: SharedWord(at: retired.address + 1).load())

@@ -315,6 +315,7 @@ package final class Connection: ConnectionHandler {
     /// - Parameters:
     ///   - exchange: The request.
     ///   - start: Begins the work; it calls the closure from any lane, once.
+    /// - Returns: What the caller returns: the request is parked, or nothing behind it may go on.
     func wait(
         _ exchange: Exchange,
         _ start: (@escaping @Sendable (Completion) -> Void) -> Void

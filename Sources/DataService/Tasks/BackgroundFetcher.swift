@@ -56,11 +56,11 @@ final class BackgroundFetcher: Sendable {
     private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
+        let lane = files[Int(request.vBucket.number) % files.count]
         do throws(StorageError) {
-            let lane = files[Int(request.vBucket.number) % files.count]
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
             return install(request, outcome, value.view, context)
-        } catch  where error.code == .gone {
+        } catch  where error.code == .gone || lane.closedBy?.code == .gone {
             // Whoever asks again finds the bucket that took its place, or none.
             return .failed(.temporaryFailure, error.description)
         } catch {

@@ -116,7 +116,7 @@ final class Compactor: Sendable {
             }
             return summary.kind != .nothing
         } catch {
-            if error.code != .gone {
+            if error.code != .gone, isReady {
                 let name = engine.name
                 environment.trace.error("compactor", "bucket \(name): \(error.description)")
             }

@@ -226,7 +226,8 @@ final class Flusher: Sendable {
             alerts.clear(alertID)
         } catch {
             for share in shares { share.vBucket.withCore { $0.undrain(share.drain) } }
-            guard error.code != .gone else {
+            // A bucket that goes takes its files along, under a commit too.
+            guard error.code != .gone, !state.withLock({ $0.isStopped }) else {
                 stop()
                 return true
             }

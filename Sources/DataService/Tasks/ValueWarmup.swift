@@ -63,6 +63,7 @@ final class ValueWarmup: Sendable {
             }
         } catch {
             // The documents are asked for one by one then, and each gets its own answer.
+            guard error.code != .gone, !isStopped() else { return }
             environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
         }
     }

@@ -32,7 +32,7 @@ final class Warmup: Sendable {
     /// Blocks read before others get their turn on the reader lane.
     private static let blocksPerStep = 64
 
-    /// - Parameter records: The vBuckets that have something on disk.
+    /// Prepares to load `records`: the vBuckets that have something on disk.
     init(
         engine: Bucket,
         store: BucketStore,
@@ -220,7 +220,7 @@ final class Warmup: Sendable {
 
     private func fail(_ lane: LaneStore, _ error: StorageError) {
         // Flushed or deleted meanwhile: nothing is wrong, and `stop` tells those who wait.
-        guard error.code != .gone else { return }
+        guard error.code != .gone, !isStopped else { return }
         environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
         alerts.raise(
             "warmup/\(engine.name)/\(lane.number)",

@@ -90,14 +90,15 @@ final class DocumentBuffer {
         values.view.slice(entry.valueOffset, Int(entry.valueLength))
     }
 
-    /// Forgets everything, and memory beyond what an ordinary commit needs.
+    /// Forgets everything, and the memory beyond what a small commit needs: taking it again costs
+    /// a large one little, and there may be four idle buffers for each of a hundred buckets.
     func removeAll() {
-        if entries.capacity > 64 << 10 {
+        if entries.capacity > 4 << 10 {
             entries = []
         } else {
             entries.removeAll(keepingCapacity: true)
         }
-        keys.removeAll(keepingAtMost: 4 << 20)
-        values.removeAll(keepingAtMost: 16 << 20)
+        keys.removeAll(keepingAtMost: 64 << 10)
+        values.removeAll(keepingAtMost: 512 << 10)
     }
 }

@@ -249,10 +249,24 @@ package final class BucketStore: Sendable {
     }
 
     /// Removes what flushes left behind: as slow as there are files.
+    ///
+    /// Each generation goes under a name of its own first: a bucket that is deleted and made again
+    /// meanwhile has a generation in the same place.
     package func removeLeftovers() throws(StorageError) {
         for lane in retired.take() { lane.abandon() }
-        for path in leftovers.take() {
+        while let path = try putAside() {
             try storage { () throws(DiskError) in try disk.remove(path) }
+        }
+    }
+
+    private func putAside() throws(StorageError) -> String? {
+        let uuid = state.withLock(\.file.uuid)
+        return try leftovers.withLock { (paths) throws(StorageError) in
+            guard let path = paths.popLast() else { return nil }
+            let name = path.split(separator: "/").last ?? ""
+            let aside = "\(directory)\(BucketStore.deletedMark)\(uuid)-\(name)"
+            try storage { () throws(DiskError) in try disk.rename(path, to: aside) }
+            return aside
         }
     }
 
@@ -273,6 +287,8 @@ package final class BucketStore: Sendable {
     package func delete() throws(StorageError) {
         let lanes = lanes
         for lane in lanes { lane.close(StorageError(.gone, "the bucket was deleted")) }
+        // They go with the directory; their places may soon be another bucket's.
+        leftovers.withLock { $0 = [] }
         try BucketStore.delete(disk: disk, directory: directory, uuid: state.withLock(\.file.uuid))
         retired.withLock { $0 += lanes }
         for lane in retired.take() { lane.abandon() }
@@ -306,15 +322,6 @@ package final class BucketStore: Sendable {
 }
 
 extension Guarded where Value == [LaneStore] {
-    fileprivate func take() -> Value {
-        withLock { value in
-            defer { value = [] }
-            return value
-        }
-    }
-}
-
-extension Guarded where Value == [String] {
     fileprivate func take() -> Value {
         withLock { value in
             defer { value = [] }

@@ -1,66 +1,66 @@
-/// Which blocks are worth rewriting.
+/// A block that may be worth rewriting.
+struct VictimCandidate {
+    let ordinal: UInt32
+    let block: LaneDirectory.Block
+
+    /// Bytes of values that rewriting would write again, about.
+    var liveBytes: Int { Int(block.rawBytes) * Int(block.live) / max(Int(block.documents), 1) }
+}
+
 extension LaneDirectory {
-    /// Blocks with documents of one group of vBuckets, those with the largest dead share first.
+    /// Blocks with documents of one group of vBuckets of which a tenth at least is dead.
     ///
-    /// Blocks that no run speaks of any more belong to every group: they cost nothing to remove.
-    func deadVictims(
-        group: Int,
-        of groups: Int,
-        bytesMax: Int,
-        except unreadable: Set<UInt64>
-    ) -> [UInt32] {
-        var isReferred = [Bool](repeating: false, count: blocks.count)
-        var found: Set<UInt32> = []
-        for (place, entry) in entries.enumerated() {
+    /// Blocks that are dead as a whole belong to every group: they cost little to remove.
+    func deadCandidates(group: Int, of groups: Int) -> [VictimCandidate] {
+        var ordinals: Set<UInt32> = []
+        let first = group * entries.count / groups
+        let end = (group + 1) * entries.count / groups
+        for entry in entries[first..<end] {
             for run in entry.runs {
-                isReferred[Int(run.ordinal)] = true
-                if place * groups / entries.count == group { found.insert(run.ordinal) }
+                let block = blocks[Int(run.ordinal)]
+                if Int(block.live) * 10 <= Int(block.documents) * 9 { ordinals.insert(run.ordinal) }
             }
         }
-        for (ordinal, block) in blocks.enumerated() where block.id != 0 && !isReferred[ordinal] {
-            found.insert(UInt32(ordinal))
+        for (ordinal, block) in blocks.enumerated() where block.id != 0 && block.live == 0 {
+            ordinals.insert(UInt32(ordinal))
         }
-        // A tenth at least must be dead: rewriting the rest would not pay.
-        let candidates = found.filter { ordinal in
-            let block = blocks[Int(ordinal)]
-            return Int(block.live) * 10 <= Int(block.documents) * 9 && block.documents > 0
-                || !isReferred[Int(ordinal)]
-        }
-        let sorted = candidates.filter { !unreadable.contains(blocks[Int($0)].id) }.sorted {
-            let (one, other) = (blocks[Int($0)], blocks[Int($1)])
-            let (left, right) = (
-                Int(one.live) * Int(other.documents), Int(other.live) * Int(one.documents)
-            )
-            return left == right ? one.id < other.id : left < right
-        }
-        return take(sorted, bytesMax: bytesMax, readMax: 4 * bytesMax)
+        return ordinals.map { VictimCandidate(ordinal: $0, block: blocks[Int($0)]) }
     }
 
-    /// Mixed blocks of commits, the oldest first.
-    func mixedVictims(bytesMax: Int, except unreadable: Set<UInt64>) -> [UInt32] {
-        let mixed = blocks.indices.filter { index in
+    /// Mixed blocks that commits wrote.
+    var mixedCandidates: [VictimCandidate] {
+        blocks.indices.compactMap { index in
             let block = blocks[index]
-            return block.id != 0 && block.isMixed && !unreadable.contains(block.id)
-                && block.origin == UInt8(BlockOrigin.commit.rawValue)
+            guard block.id != 0, block.isMixed,
+                block.origin == UInt8(BlockOrigin.commit.rawValue)
+            else { return nil }
+            return VictimCandidate(ordinal: UInt32(index), block: block)
         }
-        let sorted = mixed.sorted { blocks[$0].id < blocks[$1].id }.map { UInt32($0) }
-        return take(sorted, bytesMax: bytesMax, readMax: 4 * bytesMax)
+    }
+}
+
+extension [VictimCandidate] {
+    /// The largest dead share first, then the oldest.
+    func sortedByDeadShare() -> [VictimCandidate] {
+        sorted { one, other in
+            let left = Int(one.block.live) * Int(other.block.documents)
+            let right = Int(other.block.live) * Int(one.block.documents)
+            return left == right ? one.block.id < other.block.id : left < right
+        }
     }
 
-    /// The first of `ordinals`, at least one, until they would write or read too much.
-    private func take(_ ordinals: [UInt32], bytesMax: Int, readMax: Int) -> [UInt32] {
+    func sortedByAge() -> [VictimCandidate] { sorted { $0.block.id < $1.block.id } }
+
+    /// The first ones, at least one, until they would write `bytesMax` or read four times as much.
+    func taken(bytesMax: Int, except unreadable: Set<UInt64>) -> [VictimCandidate] {
         var written = 0
         var read = 0
-        var taken: [UInt32] = []
-        for ordinal in ordinals {
-            let block = blocks[Int(ordinal)]
-            let live = Int(block.rawBytes) * Int(block.live) / max(Int(block.documents), 1)
-            if !taken.isEmpty, written + live > bytesMax || read + Int(block.rawBytes) > readMax {
-                break
-            }
-            written += live
-            read += Int(block.rawBytes)
-            taken.append(ordinal)
+        var taken: [VictimCandidate] = []
+        for candidate in self where !unreadable.contains(candidate.block.id) {
+            written += candidate.liveBytes
+            read += Int(candidate.block.rawBytes)
+            if !taken.isEmpty, written > bytesMax || read > 4 * bytesMax { break }
+            taken.append(candidate)
         }
         return taken
     }

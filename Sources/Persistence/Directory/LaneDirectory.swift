@@ -58,12 +58,17 @@ struct LaneDirectory {
 
     // MARK: Finding
 
-    /// The block that holds `seqno` of `vBucket`, if any does.
-    func block(of seqno: UInt64, in vBucket: UInt16) -> UInt64? {
+    /// The run of `vBucket` that spans `seqno`, if any does.
+    func run(at seqno: UInt64, in vBucket: UInt16) -> DirectoryRun? {
         let runs = entries[slot(vBucket)].runs
         let index = runs.firstIndex(endingAtOrAfter: seqno)
         guard index < runs.count, runs[index].first <= seqno else { return nil }
-        return blocks[Int(runs[index].ordinal)].id
+        return runs[index]
+    }
+
+    /// The block that holds `seqno` of `vBucket`, if any does.
+    func block(of seqno: UInt64, in vBucket: UInt16) -> UInt64? {
+        run(at: seqno, in: vBucket).map { blocks[Int($0.ordinal)].id }
     }
 
     /// The first run of `vBucket` with a seqno beyond `seqno`, and its block.

@@ -46,8 +46,8 @@ extension LaneStore {
     /// Does one bounded piece of work in one transaction: compaction, else merging, else vacuum.
     ///
     /// A version s is dropped only where `currentSeqno` says that its key is now at c, s < c, and
-    /// c is committed: a successor that is not on disk yet kills nothing. A key the closure does
-    /// not know is kept. Not to be called before warmup is through.
+    /// c is committed; where c is not on disk yet, the newest version at hand stays. A key the
+    /// closure does not know is kept. Not to be called before warmup is through.
     ///
     /// - Parameters:
     ///   - bytesMax: Bytes of values to write again at most, about.
@@ -74,61 +74,57 @@ extension LaneStore {
     }
 
     private func rewrite(
-        _ victims: [UInt32],
+        _ victims: [VictimCandidate],
         _ kind: CompactionSummary.Kind,
         _ writer: inout Writer,
         _ lane: LaneWriter,
         _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
     ) throws(StorageError) -> CompactionSummary {
         var summary = try rewrite(victims, &writer, lane) { vBucket, cursor in
-            keeps(vBucket, cursor, currentSeqno)
+            liveness(vBucket, cursor, currentSeqno)
         }
         summary.kind = kind
         return summary
     }
 
-    /// Whether the version at the cursor lives: it has no successor, or none that is committed.
-    func keeps(
+    func liveness(
         _ vBucket: VBucketID,
         _ cursor: MetadataCursor,
         _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
-    ) -> Bool {
+    ) -> Liveness {
         guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno),
             current > cursor.seqno
-        else { return true }
-        return current.value > directory.withLock { $0[vBucket.number].high }
+        else { return .live }
+        let high = directory.withLock { $0[vBucket.number].high }
+        return current.value > high ? .waiting : .dead
     }
 
-    /// Replaces blocks by what `keeps` keeps of them, in one transaction, `alongside` included.
+    /// Replaces blocks by what lives of them, in one transaction, `alongside` included.
     func rewrite(
-        _ victims: [UInt32],
+        _ victims: [VictimCandidate],
         _ writer: inout Writer,
         _ lane: LaneWriter,
         alongside: () throws(StorageError) -> Void = {},
-        keeps: (VBucketID, MetadataCursor) -> Bool
+        liveness: (VBucketID, MetadataCursor) -> Liveness
     ) throws(StorageError) -> CompactionSummary {
-        var rewrite = LaneRewrite()
+        var rewrite = LaneRewrite(directory, try lane.reader(identity))
         var insertions = Insertions()
         var nextBlock = writer.nextBlock
         var packer = writer.packer
-        let reader = try lane.reader(identity)
         try lane.connection.transaction { () throws(StorageError) in
-            for ordinal in victims {
-                let block = directory.withLock { $0.blocks[Int(ordinal)].id }
+            for victim in victims {
                 do throws(StorageError) {
-                    try rewrite.take(ordinal, block, reader, directory, keeps: keeps)
+                    try rewrite.take(victim, liveness: liveness)
                 } catch {
-                    if error.damage != nil { unreadable.withLock { _ = $0.insert(block) } }
+                    if let damage = error.damage {
+                        unreadable.withLock { _ = $0.insert(damage.block) }
+                    }
                     throw error
                 }
             }
-            try rewrite.write(
-                lane,
-                &packer,
-                directory,
-                nextBlock: &nextBlock
-            ) { (documents, order, block) throws(StorageError) in
-                try insert(documents, order, block, .compaction, lane, &insertions)
+            try rewrite.write(lane, &packer) { (documents, order) throws(StorageError) in
+                try insert(documents, order, nextBlock, .compaction, lane, &insertions)
+                nextBlock += 1
             }
             try alongside()
         }
@@ -139,6 +135,7 @@ extension LaneStore {
             for inserted in insertions.blocks {
                 directory.add(inserted.block, runs: insertions.runs[inserted.runs])
             }
+            for (vBucket, seqno) in rewrite.deadSeqnos { directory.markDead(seqno, in: vBucket) }
         }
         return CompactionSummary(
             kind: .compacted,
@@ -151,31 +148,28 @@ extension LaneStore {
     // MARK: Victims
 
     /// The blocks of the next group with the largest dead share, as many as the budget allows.
-    private func deadVictims(_ progress: inout CompactionProgress, _ bytesMax: Int) -> [UInt32]? {
+    private func deadVictims(
+        _ progress: inout CompactionProgress,
+        _ bytesMax: Int
+    ) -> [VictimCandidate]? {
         let unreadable = unreadable.withLock { $0 }
-        return directory.withLock { directory in
-            for _ in 0..<CompactionProgress.groups {
-                let group = progress.group
-                progress.group = (group + 1) % CompactionProgress.groups
-                let victims = directory.deadVictims(
-                    group: group,
-                    of: CompactionProgress.groups,
-                    bytesMax: bytesMax,
-                    except: unreadable
-                )
-                if !victims.isEmpty { return victims }
-            }
-            return nil
+        for _ in 0..<CompactionProgress.groups {
+            let group = progress.group
+            progress.group = (group + 1) % CompactionProgress.groups
+            // Chosen outside the lock: only the writer, which is us, changes blocks.
+            let victims = directory.withLock { directory in
+                directory.deadCandidates(group: group, of: CompactionProgress.groups)
+            }.sortedByDeadShare().taken(bytesMax: bytesMax, except: unreadable)
+            if !victims.isEmpty { return victims }
         }
+        return nil
     }
 
     /// The oldest mixed blocks, as many as the budget allows.
-    private func mixedVictims(_ bytesMax: Int) -> [UInt32]? {
+    private func mixedVictims(_ bytesMax: Int) -> [VictimCandidate]? {
         guard compactionNeeded().wantsMerging else { return nil }
-        let unreadable = unreadable.withLock { $0 }
-        let victims = directory.withLock { directory in
-            directory.mixedVictims(bytesMax: bytesMax, except: unreadable)
-        }
+        let victims = directory.withLock { $0.mixedCandidates }.sortedByAge()
+            .taken(bytesMax: bytesMax, except: unreadable.withLock { $0 })
         return victims.isEmpty ? nil : victims
     }
 

@@ -72,9 +72,9 @@ extension LaneStore {
                 &writer,
                 lane,
                 alongside: { () throws(StorageError) in try update.run() },
-                keeps: { other, cursor in
-                    (other != vBucket || !cursor.isDoomed(by: doomed))
-                        && keeps(other, cursor, currentSeqno)
+                liveness: { other, cursor in
+                    other == vBucket && cursor.isDoomed(by: doomed)
+                        ? .dead : liveness(other, cursor, currentSeqno)
                 }
             )
         }
@@ -121,7 +121,7 @@ extension LaneStore {
         of vBucket: VBucketID,
         with doomed: [[UInt8]: UInt64],
         _ reader: LaneReader
-    ) throws(StorageError) -> [UInt32] {
+    ) throws(StorageError) -> [VictimCandidate] {
         var victims: Set<UInt32> = []
         try forEachRun(of: vBucket, reader) { (cursor, ordinal) in
             while cursor.next() {
@@ -130,7 +130,11 @@ extension LaneStore {
                 return
             }
         }
-        return victims.sorted()
+        return directory.withLock { directory in
+            victims.sorted().map { ordinal in
+                VictimCandidate(ordinal: ordinal, block: directory.blocks[Int(ordinal)])
+            }
+        }
     }
 
     private func forEachRun(

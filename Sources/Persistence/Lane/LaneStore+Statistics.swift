@@ -9,7 +9,7 @@ package struct LaneStatistics: Hashable, Sendable {
     package var blocks = 0
     /// Bytes of values in all blocks, before compression.
     package var rawBytes: UInt64 = 0
-    /// Bytes of the file and its WAL.
+    /// Bytes of the file, its WAL not counted.
     package var fileBytes: UInt64 = 0
     package var walBytes: UInt64 = 0
     /// Bytes of memory that the directory takes.

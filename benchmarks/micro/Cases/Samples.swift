@@ -18,6 +18,7 @@ struct Samples {
             let parts = (0..<count).map { _ in syllables[Int(random.next() % 24)] }
             words.append(Array(parts.joined().utf8))
         }
+        self.random = random
         self.words = words
         self.random = random
     }

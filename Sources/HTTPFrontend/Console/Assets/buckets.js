@@ -57,14 +57,14 @@ function bucketRow(changed, pool) {
   let bucket;
   const history = [];
   const dot = h("span", { class: "dot", role: "img" });
-  const [name, tags] = [h("span"), h("span")];
+  const [name, tags] = [h("span"), h("div", { class: "tags" })];
   const [items, operations, resident, disk] = [0, 1, 2, 3].map(() => h("td", { class: "number" }));
   const line = spark("Operations in the last minute");
-  const [memory, meter] = [h("div"), bar("Memory used")];
+  const [memory, meter] = [h("div", { class: "whole" }), bar("Memory used")];
   const browse = h("a", { class: "button small" }, "Documents");
   const flush = h("button", { class: "small", type: "button", onclick: flushBucket }, "Flush");
   const element = h("tr", {},
-    h("td", {}, h("div", { class: "named" }, dot, name, tags)), items, operations,
+    h("td", {}, h("div", { class: "named" }, dot, name), tags), items, operations,
     h("td", {}, line), resident, disk, h("td", {}, memory, meter),
     h("td", { class: "actions" }, browse, " ", flush, " ",
       h("button", { class: "small", type: "button",
@@ -90,9 +90,8 @@ function bucketRow(changed, pool) {
     }
     say(items, count(stats.itemCount));
     say(operations, count(stats.opsPerSec));
-    history.push(stats.opsPerSec);
-    if (history.length > 60) history.shift();
-    line.show(history);
+    if (!history.length) recall();
+    remember(stats.opsPerSec);
     const absent = stats.itemCount ? stats.vbActiveNumNonResident / stats.itemCount : 0;
     say(resident, `${Math.round(100 * (1 - absent))} %`);
     say(disk, bucket.bucketType === "ephemeral" ? "none" : size(stats.diskUsed));
@@ -100,6 +99,25 @@ function bucketRow(changed, pool) {
     meter.show(stats.memUsed / bucket.quota.ram);
     browse.href = `#/documents/${encodeURIComponent(bucket.name)}`;
     flush.hidden = !bucket.controllers.flush;
+  }
+
+  function remember(...operations) {
+    history.push(...operations);
+    history.splice(0, history.length - 60);
+    line.show(history);
+  }
+
+  // What the server remembers of the minute before this page was opened.
+  async function recall() {
+    try {
+      const { nodeStats } = await get(`${bucketPath(bucket.name)}/stats/ops`);
+      const nodes = Object.values(nodeStats);
+      const sums = nodes[0].map((_, at) => nodes.reduce((sum, node) => sum + node[at], 0));
+      history.unshift(...sums.slice(0, -1));
+      remember();
+    } catch (error) {
+      if (!error.errors) throw error;
+    }
   }
 
   async function flushBucket() {

@@ -19,6 +19,7 @@ export function documents([bucket]) {
   const starts = [null];
   let next = null;
   let wanted = "";
+  let asked = 0;
 
   const form = h("form", { class: "inline", onsubmit: lookUp },
     h("label", { for: "document-search" }, "Look up"), search,
@@ -63,14 +64,16 @@ export function documents([bucket]) {
 
   // MARK: The list
 
+  // Only the last question's answer is shown, however late an earlier one comes.
   async function load() {
+    const question = asked += 1;
     error.textContent = "";
     try {
-      if (wanted) await loadOne(wanted);
-      else await loadPage();
+      const show = wanted ? await loadOne(wanted) : await loadPage();
+      if (question === asked) show();
     } catch (problem) {
       if (!problem.errors) throw problem;
-      error.textContent = problem.message;
+      if (question === asked) error.textContent = problem.message;
     }
   }
 
@@ -80,22 +83,26 @@ export function documents([bucket]) {
     const query = new URLSearchParams({ include_docs: true, limit: pageSize + 1 });
     if (from !== null) query.set("startkey", JSON.stringify(from));
     const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
-    next = rows.length > pageSize ? rows[pageSize].id : null;
-    const shown = rows.slice(0, pageSize);
-    fill(body, shown.map(row => documentRow(row.id, contentOf(row.doc))));
-    const first = (starts.length - 1) * pageSize + 1;
-    range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
-    before.disabled = starts.length === 1;
-    after.disabled = next === null;
-    showEmpty(shown.length ? "" : "There are no documents here.");
+    return () => {
+      next = rows.length > pageSize ? rows[pageSize].id : null;
+      const shown = rows.slice(0, pageSize);
+      fill(body, shown.map(row => documentRow(row.id, contentOf(row.doc))));
+      const first = (starts.length - 1) * pageSize + 1;
+      range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
+      before.disabled = starts.length === 1;
+      after.disabled = next === null;
+      showEmpty(shown.length ? "" : "There are no documents here.");
+    };
   }
 
   async function loadOne(id) {
     const found = await read(id);
-    fill(body, found ? documentRow(id, found.json ?? `${found.base64} (base 64)`) : []);
-    range.textContent = "";
-    before.disabled = after.disabled = true;
-    showEmpty(found ? "" : `There is no document with the id ${id}.`);
+    return () => {
+      fill(body, found ? documentRow(id, found.json ?? `${found.base64} (base 64)`) : []);
+      range.textContent = "";
+      before.disabled = after.disabled = true;
+      showEmpty(found ? "" : `There is no document with the id ${id}.`);
+    };
   }
 
   function showEmpty(text) {
@@ -119,12 +126,13 @@ export function documents([bucket]) {
           onclick: () => deleteDocument(id) }, "Delete")));
   }
 
-  function on() { starts.push(next); load(); }
-  function back() { starts.pop(); load(); }
+  function on() { after.disabled = true; starts.push(next); load(); }
+  function back() { before.disabled = true; starts.pop(); load(); }
   function clear() { wanted = search.value = ""; starts.length = 1; load(); }
   function lookUp(event) {
     event.preventDefault();
     wanted = search.value;
+    fill(body);
     load();
   }
 

@@ -1,0 +1,42 @@
+import Bytes
+import Glibc
+
+/// One program for all targets: `divan-fuzz TARGET [libFuzzer's own arguments]`.
+///
+/// libFuzzer brings `main` and calls the two functions below.
+enum DivanFuzz {
+    nonisolated(unsafe) static var target: (ByteView) -> Void = { _ in }
+
+    static func choose(_ name: String) {
+        switch name {
+        case "frames": target = FrameTarget.run
+        case "dispatcher": target = DispatcherTarget().run
+        case "blocks": target = BlockTarget().run
+        case "json": target = JSONTarget().run
+        case "scram": target = SCRAMTarget().run
+        default:
+            print("usage: divan-fuzz frames|dispatcher|blocks|json|scram [libFuzzer's arguments]")
+            exit(64)
+        }
+    }
+}
+
+/// Takes the target's name out of the arguments: the rest is libFuzzer's.
+@_cdecl("LLVMFuzzerInitialize")
+func initializeFuzzer(
+    _ count: UnsafeMutablePointer<CInt>,
+    _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>
+) -> CInt {
+    let list = arguments.pointee
+    DivanFuzz.choose(count.pointee > 1 ? list[1].map { String(cString: $0) } ?? "" : "")
+    for index in 1..<Int(count.pointee) { list[index] = list[index + 1] }
+    count.pointee -= 1
+    return 0
+}
+
+@_cdecl("LLVMFuzzerTestOneInput")
+func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    guard let start else { return 0 }
+    DivanFuzz.target(ByteView(start: UnsafeRawPointer(start), count: count))
+    return 0
+}
