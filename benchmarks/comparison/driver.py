@@ -10,6 +10,10 @@ from .servers import BUILD, ROOT, Failure
 WORKLOADS = os.path.join(ROOT, "benchmarks", "workloads")
 
 
+class Overrun(Failure):
+    """Requests left faster than the server could ever answer them."""
+
+
 class Driver:
     """The load, pinned to its own core."""
 
@@ -33,7 +37,8 @@ class Driver:
                     command += [f"--{flag}", str(value)]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
-                raise Failure(f"{workload} against {server.name}: {done.stderr.strip()}")
+                kind = Overrun if "cannot keep up" in done.stderr else Failure
+                raise kind(f"{workload} against {server.name}: {done.stderr.strip()}")
             found = json.load(open(result.name))
         if "ops" in found:
             if found["errors"] or found["wrongSizes"]:

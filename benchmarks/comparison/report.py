@@ -38,6 +38,8 @@ def verdict(value, must, stretch, smaller=False):
 
 
 def number(value):
+    if value is None:
+        return "overrun"
     return f"{value:,.0f}".replace(",", " ")
 
 

@@ -84,11 +84,14 @@ class SpeedTable:
         rate = 0.7 * min(row[who]["opsPerSecond"] for who in ("divan", "peer"))
         row["rate"] = rate
         for who, server in (("divan", divan), ("peer", peer)):
-            result = plan.driver.run(
-                server, self.workload, depth=depth, seconds=plan.seconds,
-                warm_up=plan.warm_up, preload=False, rate=rate,
-            )
-            row[who]["p99"] = measured.p99(result)
+            try:
+                result = plan.driver.run(
+                    server, self.workload, depth=depth, seconds=plan.seconds,
+                    warm_up=plan.warm_up, preload=False, rate=rate,
+                )
+                row[who]["p99"] = measured.p99(result)
+            except measured.Overrun:
+                row[who]["p99"] = None
 
 
 TABLES = [

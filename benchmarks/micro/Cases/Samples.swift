@@ -20,6 +20,7 @@ struct Samples {
         }
         self.random = random
         self.words = words
+        self.random = random
     }
 
     static func key(_ number: Int) -> [UInt8] {
