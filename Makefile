@@ -31,7 +31,7 @@ test: ## Everything: format, unit, process and client tests, the page in a brows
 	@deps/install build demo test
 	@$(MAKE) --no-print-directory lint
 	$(BUILD) --build-tests
-	swift test -c release --skip-build
+	swift test -c release --skip-build --no-parallel
 	@$(MAKE) --no-print-directory $(VENV)/ready
 	$(VENV)/bin/python -m pytest Tests/Clients $(PYTEST)
 

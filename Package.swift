@@ -20,9 +20,9 @@ let plan = """
     platforms  LinuxPlatform      Bytes Seams CLinux
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
     services   ClusterService     Bytes Vocabulary Seams Orchestration
-    assembly   Server             Vocabulary Seams Engine Orchestration Persistence DataService ClusterService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    programs   divan-server       Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Persistence DataService ClusterService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
@@ -70,6 +70,9 @@ let packages: [Substring: (url: String, from: Version)] = [
     "swift-log": ("https://github.com/apple/swift-log", "1.16.2"),
     "swift-nio": ("https://github.com/apple/swift-nio", "2.101.2"),
     "swift-nio-extras": ("https://github.com/apple/swift-nio-extras", "1.35.2"),
+    "swift-service-lifecycle": (
+        "https://github.com/swift-server/swift-service-lifecycle", "2.13.0"
+    ),
     "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 

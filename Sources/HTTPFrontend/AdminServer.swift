@@ -58,8 +58,10 @@ package final class AdminServer: Sendable {
                 try await application.run()
             } catch {
                 let failure = AdminServerError(error, host: host, port: port)
-                if !Task.isCancelled { logger.error("\(failure)") }
-                begin.yield(.failure(failure))
+                // Whoever waits for the beginning is told; later there is only the log.
+                if case .terminated = begin.yield(.failure(failure)), !Task.isCancelled {
+                    logger.error("\(failure)")
+                }
             }
             begin.finish()
         }

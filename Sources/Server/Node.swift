@@ -45,10 +45,22 @@ package final class Node: Sendable {
         }
     }
 
+    /// Files by which a data directory is known as ours.
+    private static let marks: Set<String> = ["cluster-state", "lock", "buckets"]
+
     /// Makes the data directory ours alone, or says why not.
     private static func claim(_ directory: String, _ disk: any Disk) throws(NodeError) {
         do throws(DiskError) {
             try disk.createDirectory(directory)
+            let found = try disk.list(directory)
+            guard found.isEmpty || found.contains(where: Node.marks.contains) else {
+                throw DiskError(
+                    code: .denied,
+                    path: directory,
+                    description: "\(directory) holds files that are not Divan's, \(found[0]) for "
+                        + "one: name an empty directory with --data, or one that does not exist"
+                )
+            }
             guard try disk.claim(directory) else {
                 throw DiskError(
                     code: .denied,
@@ -129,7 +141,9 @@ package final class Node: Sendable {
     /// Ends streams and administration, so that the admin interface can be stopped.
     package func beginStop() { cluster.stop() }
 
-    /// Persists everything and closes the files. Call it once no client is connected.
+    /// Persists everything and closes the files.
+    ///
+    /// Call it once no client is connected.
     package func stop() async {
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }

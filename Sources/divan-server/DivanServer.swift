@@ -25,7 +25,7 @@ struct DivanServer: AsyncParsableCommand {
 
     func run() async throws {
         do {
-            //DUMP
+            if let directory = options.dump { return try Dump.write(directory) }
             try await serve()
         } catch {
             FileHandle.standardError.write(Data("divan-server: \(error)\n".utf8))

@@ -10,6 +10,24 @@ enum Ready {
         let admin: UInt16
         let memcached: UInt16?
         let ms: UInt64
+
+        private enum CodingKeys: String, CodingKey {
+            case event
+            case kv
+            case admin
+            case memcached
+            case ms
+        }
+
+        /// With a null where there is no plain listener, so that every line has the same shape.
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(event, forKey: .event)
+            try container.encode(kv, forKey: .kv)
+            try container.encode(admin, forKey: .admin)
+            try container.encode(memcached, forKey: .memcached)
+            try container.encode(ms, forKey: .ms)
+        }
     }
 
     static func write(_ addresses: Node.Addresses, adminPort: UInt16, startedNanoseconds: UInt64) {

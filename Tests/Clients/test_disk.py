@@ -190,8 +190,12 @@ def test_a_full_disk_costs_no_document_and_is_survived(make_node, small_disk):
         # Nothing that was acknowledged is lost while the node runs; reads are served.
         for number in acknowledged[::50]:
             assert connection.get(b"key-%d" % number).value == noise(number, size)
-        alerts = node.admin.get("/pools/default").json.get("alerts", [])
-        assert alerts or "full" in node.log().lower()
+
+        def is_told():
+            alerts = node.admin.get("/pools/default").json.get("alerts", [])
+            return any("full" in alert["msg"].lower() for alert in alerts)
+
+        wait_until(is_told, 10, "an alert that the disk is full")
         small_disk.grow(512)
         settle(node, "kept")
         assert connection.set(b"after", b"1").status == Status.SUCCESS

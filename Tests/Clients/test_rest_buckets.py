@@ -165,8 +165,12 @@ def test_statistics_are_true(node):
     wait_until(is_counted, 5)
     wait_until(lambda: node.admin.get(f"{BUCKETS}/counted").json["basicStats"]["diskUsed"] > 0, 5)
     wait_until(lambda: node.admin.get(f"{BUCKETS}/counted").json["basicStats"]["opsPerSec"] == 0, 10)
-    samples = node.admin.get(f"{BUCKETS}/counted/stats").json["op"]["samples"]
-    assert samples["timestamp"]
+
+    def samples():
+        found = node.admin.get(f"{BUCKETS}/counted/stats").json["op"]["samples"]
+        return found if found["timestamp"] else None
+
+    samples = wait_until(samples, 5, "a first sample")
     for name in ("ops", "cmd_get", "cmd_set", "curr_items", "mem_used"):
         assert len(samples[name]) == len(samples["timestamp"])
 

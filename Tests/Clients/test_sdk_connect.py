@@ -1,5 +1,6 @@
 """The Python SDK finds its way in, and is told quickly when there is none."""
 
+import datetime
 import time
 
 import pytest
@@ -52,9 +53,7 @@ def test_an_unknown_bucket_does_not_harm_the_connection(cluster, bucket):
 
 
 def test_waits_until_ready(cluster, bucket):
-    import datetime
-
-    cluster.bucket(bucket).wait_until_ready(datetime.timedelta(seconds=5))
+    cluster.wait_until_ready(datetime.timedelta(seconds=5))
 
 
 def test_ping_reaches_every_service_that_is_advertised(cluster, bucket):

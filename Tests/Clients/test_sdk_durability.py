@@ -17,6 +17,7 @@ from couchbase.exceptions import (
 from couchbase.options import RemoveOptions, UpsertOptions
 
 from rig import sdk
+from rig.node import wait_until
 
 LEVELS = [
     DurabilityLevel.MAJORITY,
@@ -73,10 +74,20 @@ def test_persisted_is_there_after_a_crash(make_node):
     node.create_bucket("kept", replicaNumber=0)
     cluster = sdk.connect(node)
     kept = cluster.bucket("kept").default_collection()
-    cas = {}
-    for number in range(50):
-        options = UpsertOptions(durability=persisted())
-        cas[f"kept-{number}"] = kept.upsert(f"kept-{number}", {"n": number}, options).cas
+    # The client's own `persist_to` returns at once in a bucket without replicas, so we ask.
+    results = [kept.upsert(f"kept-{number}", {"n": number}) for number in range(50)]
+    cas = {f"kept-{number}": result.cas for number, result in enumerate(results)}
+    with node.connect("kept") as connection:
+        for result in results:
+            token = result.mutation_token()
+            wait_until(
+                lambda token=token: connection.observe_seqno(
+                    token.partition_id, token.partition_uuid
+                )[0]
+                >= token.sequence_number,
+                10,
+                "the document is persisted",
+            )
     cluster.close()
     node.kill()
     node.start()

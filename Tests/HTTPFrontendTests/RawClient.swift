@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 
 /// HTTP by bytes over a socket of our own, so that a test may also misbehave.
@@ -132,9 +131,9 @@ final class RawClient {
     }
 }
 
-/// Runs what blocks on a thread that the server does not need.
+/// Runs what blocks on a thread of its own: the server's tasks share dispatch's threads.
 func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { waiter in
-        DispatchQueue.global().async { waiter.resume(with: Result(catching: body)) }
+        Thread.detachNewThread { waiter.resume(with: Result(catching: body)) }
     }
 }

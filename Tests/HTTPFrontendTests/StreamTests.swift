@@ -1,13 +1,7 @@
-import Dispatch
 import Foundation
 import Testing
 
 @Suite struct StreamTests {
-    struct Seen: Sendable {
-        var chunks: [String] = []
-        var hasEnded = false
-    }
-
     /// Reads a stream to its end, telling of each chunk.
     func follow(
         _ path: String,
@@ -17,7 +11,7 @@ import Testing
         let text = site.request("GET \(path)", login)
         let port = site.port
         return AsyncThrowingStream { told in
-            DispatchQueue.global().async {
+            Thread.detachNewThread {
                 do {
                     let client = try RawClient(port: port)
                     try client.send(text)

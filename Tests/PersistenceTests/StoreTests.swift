@@ -143,9 +143,8 @@ import Vocabulary
         #expect(try bucket.integrity() == [])
     }
 
-    @Test func scansGiveWhatWasCommitted() throws {
-        let bucket = TemporaryBucket()
-        let store = try bucket.open()
+    /// Commits six rounds of documents of ten vBuckets, one of them with many.
+    private func fill(_ lane: LaneStore) throws -> [UInt16: [TestDocument]] {
         var random = SeededRandom(seed: 3)
         let batch = CommitBatch()
         var expected: [UInt16: [TestDocument]] = [:]
@@ -165,9 +164,15 @@ import Vocabulary
                     expected[vBucket, default: []].append(document)
                 }
             }
-            try store.lanes[0].commit(batch)
+            try lane.commit(batch)
         }
-        let lane = store.lanes[0]
+        return expected
+    }
+
+    @Test func scansGiveWhatWasCommitted() throws {
+        let bucket = TemporaryBucket()
+        let lane = try bucket.open().lanes[0]
+        let expected = try fill(lane)
         for (vBucket, documents) in expected {
             let id = VBucketID(vBucket)
             var scanned: [TestDocument] = []

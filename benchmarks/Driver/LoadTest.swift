@@ -99,7 +99,7 @@ struct LoadTest {
     }
 
     private func load(_ driver: Driver) throws(BenchError) -> Outcome.Loading {
-        let start = (driver.now, ProcessorUse.now(servers: target.serverPIDs))
+        let start = (driver.now, CPUUse.now(servers: target.serverPIDs))
         driver.onReactor { driver.begin(.loading) }
         while true {
             let (loaded, documents) = driver.onReactor {
@@ -110,7 +110,7 @@ struct LoadTest {
             progress.show("loading", documents, of: workload.keys)
             usleep(20_000)
         }
-        let end = (driver.now, ProcessorUse.now(servers: target.serverPIDs))
+        let end = (driver.now, CPUUse.now(servers: target.serverPIDs))
         driver.onReactor { driver.phase = .idle }
         progress.clear()
         return Outcome.Loading(

@@ -11,7 +11,7 @@ struct Outcome: Sendable {
 
     struct Reading: Sendable {
         let time: UInt64
-        let use: ProcessorUse
+        let use: CPUUse
     }
 
     /// Everything between the first reading and the last.
@@ -34,7 +34,7 @@ struct Outcome: Sendable {
         var serverUse: Double { Double(end.use.server - start.use.server) / nanoseconds }
         var driverUse: Double { Double(end.use.driver - start.use.driver) / nanoseconds }
 
-        var coresBusy: [Double] { ProcessorUse.busy(from: start.use, to: end.use) }
+        var coresBusy: [Double] { CPUUse.busy(from: start.use, to: end.use) }
 
         private func perOp(_ nanoseconds: UInt64) -> Double {
             tally.replies == 0 ? 0 : Double(nanoseconds) / Double(tally.replies)

@@ -1,15 +1,10 @@
 """The tables of single figures: memory, disk, warmup, start-up."""
 
-import os
-import shutil
 import statistics
-import tempfile
 import time
 
 from .flush import measure_flush
-from .servers import BUCKET, Divan, Failure, Memcached, Redis
-
-GIB = 1 << 30
+from .servers import Divan, Failure, Memcached, Redis
 
 
 def figure(what, value, unit, must=None, stretch=None, smaller=True, note=""):
@@ -119,11 +114,11 @@ def await_resident(divan, items):
     deadline = time.monotonic() + 120
     while True:
         try:
-            memory = divan.statistics("memory")
-            if int(memory["curr_items_resident"]) >= items:
+            found = divan.statistics()
+            if int(found["curr_items"]) - int(found["vb_active_num_non_resident"]) >= items:
                 return
-        except OSError:
-            pass
+        except (OSError, KeyError):
+            pass  # It does not listen yet, or the bucket is not there yet.
         if time.monotonic() > deadline:
             raise Failure("warmup does not end")
         time.sleep(0.01)

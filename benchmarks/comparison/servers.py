@@ -240,7 +240,7 @@ class Divan(Server):
             found, reader = {}, stream.makefile("rb")
             while True:
                 answer = reader.read(24)
-                keys, body = struct.unpack(">H", answer[2:4])[0], struct.unpack(">I", answer[8:12])[0]
+                keys, body = struct.unpack(">2xH4xI", answer[:12])
                 content = reader.read(body)
                 if keys == 0:
                     return found

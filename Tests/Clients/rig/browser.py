@@ -86,13 +86,14 @@ class Browser:
 
     def call(self, method, browser=False, **parameters):
         self.number += 1
+        number = self.number
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session and not browser:
             message["sessionId"] = self.session
         os.write(self.output, json.dumps(message).encode() + b"\0")
         while True:
             answer = self.receive(30)
-            if answer.get("id") == self.number:
+            if answer.get("id") == number:
                 if "error" in answer:
                     raise PageError(f"{method}: {answer['error']['message']}")
                 return answer["result"]

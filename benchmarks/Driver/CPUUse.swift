@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// Processor time as the kernel counts it: of processes in nanoseconds, of cores in ticks.
-struct ProcessorUse: Sendable {
+struct CPUUse: Sendable {
     /// Nanoseconds that all threads of the watched processes have run, also those that ended.
     let server: UInt64
     let driver: UInt64
@@ -9,8 +9,8 @@ struct ProcessorUse: Sendable {
     let cores: [(busy: UInt64, all: UInt64)]
 
     /// Reads all counters now.
-    static func now(servers: [Int32]) -> ProcessorUse {
-        ProcessorUse(
+    static func now(servers: [Int32]) -> CPUUse {
+        CPUUse(
             server: servers.reduce(0) { $0 + nanoseconds(ofProcess: $1) },
             driver: read(CLOCK_PROCESS_CPUTIME_ID),
             cores: cores()
@@ -18,7 +18,7 @@ struct ProcessorUse: Sendable {
     }
 
     /// The share of the time between two readings that each core was busy.
-    static func busy(from first: ProcessorUse, to last: ProcessorUse) -> [Double] {
+    static func busy(from first: CPUUse, to last: CPUUse) -> [Double] {
         zip(first.cores, last.cores).map { first, last in
             let all = last.all - first.all
             return all == 0 ? 0 : Double(last.busy - first.busy) / Double(all)

@@ -1,0 +1,87 @@
+package import Bytes
+internal import JSON
+internal import Persistence
+package import Seams
+internal import Vocabulary
+
+/// Every document of a data directory as a line of JSON, for people, tools and tests.
+///
+/// Reads the files only, whether a server has them open or not; what a server has in memory and
+/// not yet on disk is not among them.
+package struct DataDump {
+    private let disk: any Disk
+
+    package init(disk: any Disk) {
+        self.disk = disk
+    }
+
+    /// Writes all live documents of all buckets.
+    ///
+    /// - Parameters:
+    ///   - directory: The data directory.
+    ///   - damage: Told, in a sentence, what cannot be read; the rest is written all the same.
+    ///   - write: Takes a line, its end included.
+    /// - Throws: `NodeError` where there is nothing to read.
+    package func lines(
+        of directory: String,
+        damage: (String) -> Void,
+        write: (ByteView) -> Void
+    ) throws(NodeError) {
+        do throws(StorageError) {
+            let dump = Dump(disk: disk)
+            let buckets = try dump.buckets(in: directory + "/buckets")
+            guard !buckets.isEmpty else {
+                throw StorageError(
+                    .missing,
+                    "There is no bucket in the data directory \(directory)"
+                )
+            }
+            for path in buckets {
+                let name = String(path.split(separator: "/").last ?? "")
+                let line = ByteWriter(capacity: 64 << 10)
+                try dump.documents(
+                    of: path,
+                    damage: { damage($0.description) },
+                    visit: { id, meta, key, value in
+                        line.removeAll(keepingAtMost: 1 << 20)
+                        var json = JSONWriter(line)
+                        DataDump.append(name, id, meta, key, value, to: &json)
+                        line.append(UInt8(ascii: "\n"))
+                        write(line.view)
+                        return true
+                    }
+                )
+            }
+        } catch {
+            throw NodeError(error.description)
+        }
+    }
+
+    /// A JSON document stands as it is in `value`, any other in Base64 in `base64`.
+    private static func append(
+        _ bucket: String,
+        _ id: VBucketID,
+        _ meta: DocumentMeta,
+        _ key: ByteView,
+        _ value: ByteView,
+        to json: inout JSONWriter
+    ) {
+        json.object { json in
+            json.member("bucket", bucket)
+            json.member("key", key.text)
+            json.member("vbucket", id.number)
+            json.member("seqno", meta.seqno.value)
+            json.member("cas", String(meta.cas.value))
+            json.member("revision", meta.revision)
+            if meta.flags != 0 { json.member("flags", meta.flags) }
+            if meta.expiry != 0 { json.member("expiry", meta.expiry) }
+            // Line ends are blanks in JSON and the ends of our lines: such documents go as text.
+            let isOneLine = !value.buffer.contains { $0 == 0x0a || $0 == 0x0d }
+            if meta.datatype.contains(.json), isOneLine {
+                json.member("value", raw: value)
+            } else {
+                json.member("base64", String(decoding: Base64.encode(value), as: UTF8.self))
+            }
+        }
+    }
+}
