@@ -55,13 +55,14 @@ enum ProcessStart {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Since boot, by field 22 of `/proc/self/stat`, which counts clock ticks.
+    /// Since boot, by field 22 of `/proc/self/stat`, which counts whole clock ticks: the end of the
+    /// tick is taken, so that no time is claimed that did not pass.
     static var nanoseconds: UInt64 {
         guard let stat = try? String(contentsOfFile: "/proc/self/stat", encoding: .utf8),
             let end = stat.lastIndex(of: ")")
         else { return nowNanoseconds }
         let fields = stat[stat.index(after: end)...].split(separator: " ")
         guard fields.count > 19, let ticks = UInt64(fields[19]) else { return nowNanoseconds }
-        return ticks * (1_000_000_000 / UInt64(sysconf(Int32(_SC_CLK_TCK))))
+        return (ticks + 1) * (1_000_000_000 / UInt64(sysconf(Int32(_SC_CLK_TCK))))
     }
 }
