@@ -48,6 +48,8 @@ package enum ReadOutcome {
 package enum Wait {
     /// The value of this version is on disk only.
     case value(Seqno)
+    /// Of this version, whose key is unknown, everything is on disk only.
+    case metadata(Seqno)
     /// The vBucket's documents are still being loaded.
     case warmup
 }

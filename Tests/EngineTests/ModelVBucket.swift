@@ -13,6 +13,10 @@ struct ModelVBucket {
         /// Until when it was locked, even when that is over.
         var lockedUntil: UInt32?
         var isEjected = false
+        /// Its CAS came with a lock and is not on disk.
+        var hasLockCAS = false
+        /// Memory has eight bytes of it.
+        var isStub = false
     }
 
     /// What a command came to.
@@ -24,6 +28,8 @@ struct ModelVBucket {
         case notFound, exists, locked, notLocked, notStored, notANumber
         /// The value of this version is to be fetched first.
         case wouldBlock(UInt64)
+        /// All of it is; the model never says so, a duel fetches and asks again.
+        case wouldFetch(UInt64)
         case unlocked
     }
 
@@ -41,7 +47,10 @@ struct ModelVBucket {
 
     var liveCount: Int { documents.values.count { !$0.isDeleted } }
     var tombstoneCount: Int { documents.values.count { $0.isDeleted } }
-    var ejectedCount: Int { documents.values.count { $0.isEjected } }
+    var stubCount: Int { documents.values.count { $0.isStub } }
+    var ejectedCount: Int {
+        documents.values.count { $0.isEjected || ($0.isStub && !$0.isDeleted) }
+    }
 
     /// The CAS is the real one's, taken over afterwards.
     private mutating func put(_ key: Int, number: UInt64 = 0, _ document: Document) -> Answer {
@@ -147,6 +156,7 @@ struct ModelVBucket {
         var document = old
         document.expiry = expiry
         document.lockedUntil = nil
+        document.hasLockCAS = false
         _ = put(key, document)
         return answer
     }
@@ -156,6 +166,7 @@ struct ModelVBucket {
         if isLocked(old) { return .locked }
         if old.isEjected { return .wouldBlock(old.seqno) }
         documents[key]?.lockedUntil = now + seconds
+        documents[key]?.hasLockCAS = true
         return .found(value: old.value, flags: old.flags, isLocked: false)
     }
 

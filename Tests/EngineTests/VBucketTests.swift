@@ -18,8 +18,14 @@ private final class Duel {
     /// How often a command had to wait for a value.
     private(set) var fetches = 0
 
-    init(_ type: BucketType, seed: UInt64) throws {
-        bucket = stage.bucket(type)
+    /// What commits brought to disk, by seqno.
+    private var disk: [UInt64: (key: [UInt8], meta: DocumentMeta, value: [UInt8])] = [:]
+    /// How often all of a document had to be fetched, and a tombstone.
+    private(set) var wholeFetches = 0
+    private(set) var tombstoneFetches = 0
+
+    init(_ type: BucketType, policy: EvictionPolicy? = nil, seed: UInt64) throws {
+        bucket = stage.bucket(type, policy: policy)
         vBucket = try #require(bucket[0])
         model = ModelVBucket(now: stage.seconds)
         random = SeededRandom(seed: seed)
@@ -43,6 +49,61 @@ private final class Duel {
         guard !isTrue, !hasFailed else { return }
         hasFailed = true
         Issue.record("\(what())")
+    }
+
+    /// Runs `body`, and again each time it turned out that something has to be fetched whole.
+    func settle<Result>(
+        _ number: Int,
+        _ body: (inout VBucketCore, ByteView, UInt64) -> Result
+    ) -> Result {
+        while true {
+            let result = with(number, body)
+            guard let seqno = wanted(result) else { return result }
+            fetchWhole(seqno)
+            if hasFailed { return result }
+        }
+    }
+
+    private func wanted(_ result: Any) -> UInt64? {
+        switch result {
+        case let outcome as MutationOutcome:
+            if case .wouldBlock(.metadata(let seqno)) = outcome { return seqno.value }
+        case let (answer, _) as (Answer, CAS):
+            if case .wouldFetch(let seqno) = answer { return seqno }
+        case let meta as Meta: return meta.wanted
+        default: break
+        }
+        return nil
+    }
+
+    private func fetchWhole(_ seqno: UInt64) {
+        guard let version = disk[seqno] else {
+            return check(false, "seqno \(seqno) is asked for and not on disk")
+        }
+        wholeFetches += 1
+        if version.meta.isDeleted { tombstoneFetches += 1 }
+        let withValue = Bool.random(using: &random)
+        let isHere = viewing(version.key) { key in
+            viewing(version.value) { value in
+                vBucket.withCore {
+                    $0.restore(
+                        version.meta,
+                        key: key,
+                        valueCount: version.value.count,
+                        value: withValue ? value : nil,
+                        stage.turn
+                    )
+                }
+            }
+        }
+        check(isHere, "what was asked for can be restored")
+        guard let number = Int(String(decoding: version.key.dropFirst(4), as: UTF8.self)) else {
+            return
+        }
+        check(model.documents[number]?.seqno == seqno, "the newest version is asked for")
+        model.documents[number]?.isStub = false
+        let isEjected = !withValue && !version.value.isEmpty && !version.meta.isDeleted
+        model.documents[number]?.isEjected = isEjected
     }
 
     // MARK: Translating answers
@@ -89,6 +150,7 @@ private final class Duel {
         case .notFound: return (.notFound, .none)
         case .locked: return (.locked, .none)
         case .wouldBlock(.value(let seqno)): return (.wouldBlock(seqno.value), .none)
+        case .wouldBlock(.metadata(let seqno)): return (.wouldFetch(seqno.value), .none)
         default:
             Issue.record("a read came to \(outcome)")
             return nil
@@ -132,7 +194,7 @@ private final class Duel {
         let modes: [ModelVBucket.Mode: StoreRequest.Mode] = [
             .set: .set, .add: .add, .replace: .replace,
         ]
-        let outcome = with(number) { core, key, hash in
+        let outcome = settle(number) { core, key, hash in
             viewing(value) { value in
                 let request = StoreRequest(
                     key: key,
@@ -163,14 +225,14 @@ private final class Duel {
 
     func delete(_ number: Int) {
         let cas = someCAS(number)
-        let outcome = with(number) { $0.delete($1, hash: $2, cas: CAS(cas), stage.turn) }
+        let outcome = settle(number) { $0.delete($1, hash: $2, cas: CAS(cas), stage.turn) }
         expect(number, outcome, model.delete(number, cas: cas), "delete")
     }
 
     func extend(_ number: Int) {
         let (bytes, cas, atFront) = (someValue(), someCAS(number), Bool.random(using: &random))
         fetching(number) {
-            let outcome = with(number) { core, key, hash in
+            let outcome = settle(number) { core, key, hash in
                 viewing(bytes) {
                     core.extend(
                         key,
@@ -195,7 +257,7 @@ private final class Duel {
         let delta = Bool.random(using: &random) ? UInt64.max : 3
         let initial: UInt64? = Bool.random(using: &random) ? 5 : nil
         fetching(number) {
-            let outcome = with(number) { core, key, hash in
+            let outcome = settle(number) { core, key, hash in
                 let request = ArithmeticRequest(
                     key: key,
                     hash: hash,
@@ -224,7 +286,7 @@ private final class Duel {
         let expiry = someExpiry()
         fetching(number) {
             let before = model.highSeqno
-            let found = with(number) {
+            let found = settle(number) {
                 answer($0.touch($1, hash: $2, expiry: expiry, stage.turn).outcome)
             }
             let expected = model.touch(number, expiry: expiry)
@@ -237,7 +299,7 @@ private final class Duel {
     func getAndLock(_ number: Int) {
         let seconds = UInt32.random(in: 1...3, using: &random)
         fetching(number) {
-            let found = with(number) {
+            let found = settle(number) {
                 answer($0.getAndLock($1, hash: $2, seconds: seconds, stage.turn))
             }
             let expected = model.getAndLock(number, seconds: seconds)
@@ -249,7 +311,7 @@ private final class Duel {
 
     func unlock(_ number: Int) {
         let cas = someCAS(number)
-        let outcome = with(number) { $0.unlock($1, hash: $2, cas: CAS(cas), stage.turn) }
+        let outcome = settle(number) { $0.unlock($1, hash: $2, cas: CAS(cas), stage.turn) }
         expect(number, outcome, model.unlock(number, cas: cas), "unlock")
     }
 
@@ -268,7 +330,9 @@ private final class Duel {
     func get(_ number: Int) {
         fetching(number) {
             let before = model.highSeqno
-            let found = with(number) { answer($0.get($1, hash: $2, stage.turn)) }
+            let (isGone, fetched) = (model.documents[number]?.isDeleted ?? true, wholeFetches)
+            defer { check(!isGone || wholeFetches == fetched, "a tombstone is not read") }
+            let found = settle(number) { answer($0.get($1, hash: $2, stage.turn)) }
             let expected = model.get(number)
             check(found?.0 == expected, "get: \(String(describing: found)), not \(expected)")
             takeTombstone(number, since: before)
@@ -279,16 +343,24 @@ private final class Duel {
         }
     }
 
+    private struct Meta {
+        var meta: DocumentMeta?
+        var wanted: UInt64?
+    }
+
     func getMeta(_ number: Int) {
         let before = model.highSeqno
-        let meta: DocumentMeta? = with(number) { core, key, hash in
-            guard case .found(let item, let cas) = core.getMeta(key, hash: hash, stage.turn) else {
-                return nil
+        let found: Meta = settle(number) { core, key, hash in
+            switch core.getMeta(key, hash: hash, stage.turn) {
+            case .found(let item, let cas):
+                var meta = item.meta
+                if cas == .locked { meta.cas = .locked }
+                return Meta(meta: meta)
+            case .wouldBlock(.metadata(let seqno)): return Meta(wanted: seqno.value)
+            default: return Meta()
             }
-            var meta = item.meta
-            if cas == .locked { meta.cas = .locked }
-            return meta
         }
+        let meta = found.meta
         let expected = model.getMeta(number)
         takeTombstone(number, since: before)
         guard case .metadata = expected, let document = model.documents[number], let meta else {
@@ -343,6 +415,8 @@ private final class Duel {
         if freed > 0 { model.documents[number]?.isEjected = true }
     }
 
+    private var drained: [(UInt64, (key: [UInt8], meta: DocumentMeta, value: [UInt8]))] = []
+
     func commit() {
         guard bucket.isPersistent else { return }
         if let drain {
@@ -350,12 +424,51 @@ private final class Duel {
             if Int.random(in: 0..<4, using: &random) == 0 {
                 vBucket.withCore { $0.undrain(drain) }
             } else {
+                for (seqno, version) in drained { disk[seqno] = version }
                 vBucket.withCore { $0.persisted(through: drain.boundary) }
                 persisted = drain.boundary.value
             }
         } else {
-            drain = vBucket.withCore { $0.drain() }
+            let drain = vBucket.withCore { $0.drain() }
+            self.drain = drain
+            drained = drain.entries.map {
+                let item = $0.item
+                return (item.seqno.value, (item.key.bytes, item.meta, item.value.bytes))
+            }
         }
+    }
+
+    /// As under great pressure: all that may go, goes.
+    func evictAll() {
+        var next: UInt64? = 0
+        while let place = next {
+            let slice = vBucket.withCore {
+                $0.ejectSlice(from: place, groupsMax: 2, threshold: .max, stage.turn)
+            }
+            next = slice.next
+        }
+        for (number, document) in model.documents
+        where document.seqno <= persisted && document.lockedUntil == nil {
+            if document.hasLockCAS {
+                // The disk does not know its CAS, so only its value goes, where that frees anything.
+                model.documents[number]?.isEjected = document.isEjected || shrinks(number, document)
+                continue
+            }
+            model.documents[number]?.isStub = true
+            model.documents[number]?.isEjected = false
+        }
+    }
+
+    private func shrinks(_ number: Int, _ document: ModelVBucket.Document) -> Bool {
+        let meta = DocumentMeta(
+            revision: document.revision,
+            flags: document.flags,
+            expiry: document.expiry
+        )
+        let (keyCount, valueCount) = (key(number).count, document.value.count)
+        let whole = Item.bytes(for: meta, keyCount: keyCount, valueCount: valueCount)
+        let rest = Item.bytes(for: meta, keyCount: keyCount, valueCount: 0)
+        return SizeClass.footprint(of: rest) < SizeClass.footprint(of: whole)
     }
 
     func step(keys: Int) {
@@ -370,7 +483,8 @@ private final class Duel {
         case 61..<65: unlock(number)
         case 65..<80: get(number)
         case 80..<86: getMeta(number)
-        case 86..<93: eject(number)
+        case 86..<93:
+            if bucket.evictionPolicy == .fullEviction { evictAll() } else { eject(number) }
         case 93..<97: commit()
         default:
             stage.seconds += UInt32.random(in: 0...2, using: &random)
@@ -380,10 +494,11 @@ private final class Duel {
 
     func expectSameState() {
         let counts = vBucket.withCore {
-            [$0.liveCount, $0.tombstoneCount, $0.ejectedCount, $0.table.count]
+            [$0.liveCount, $0.tombstoneCount, $0.ejectedCount, $0.table.count, $0.table.stubCount]
         }
         let expected = [
             model.liveCount, model.tombstoneCount, model.ejectedCount, model.documents.count,
+            model.stubCount,
         ]
         check(counts == expected, "counts: \(counts), not \(expected)")
         let (high, recount) = vBucket.withCore { ($0.highSeqno.value, $0.recount()) }
@@ -412,5 +527,18 @@ private final class Duel {
             if step % 20 == 0 { duel.expectSameState() }
         }
         #expect(duel.model.ejectedCount == 0)
+    }
+
+    /// Nearly nothing resident, and still every CAS, revision and count as in the model.
+    @Test(arguments: 201...260)
+    func fullEvictionIsAsExactAsMemory(seed: UInt64) throws {
+        let duel = try Duel(.persistent, policy: .fullEviction, seed: seed)
+        for step in 0..<3_000 where !duel.hasFailed {
+            duel.step(keys: seed % 2 == 0 ? 12 : 200)
+            if step % 20 == 0 { duel.expectSameState() }
+        }
+        duel.expectSameState()
+        #expect(duel.wholeFetches > 20 || duel.hasFailed)
+        #expect(duel.tombstoneFetches > 0 || duel.hasFailed)
     }
 }

@@ -50,7 +50,8 @@ package final class Bucket: Sendable {
                 uuid: newUUID(),
                 table: table,
                 account: account,
-                isPersistent: settings.type == .persistent
+                isPersistent: settings.type == .persistent,
+                ejectsWhole: settings.evictionPolicy == .fullEviction
             )
             made.append(VBucket(core, root: root))
         }

@@ -25,7 +25,10 @@ extension VBucketCore {
         let last = min(checkpoint.lowestCursor, persistedSeqno)
         _ = table.visit(from: start, groupsMax: groupsMax) { item in
             sweep.noteLookedAt()
-            if isPersistent, isEjectable(item, through: last) {
+            if isPersistent, goesWhole(item, through: last) {
+                let bytes = SizeClass.footprint(of: item.blockBytes)
+                sweep.note(frequency: item.isDeleted ? 0 : item.frequency, bytes: bytes)
+            } else if isPersistent, isEjectable(item, through: last) {
                 sweep.note(frequency: item.frequency, bytes: item.valueCount)
             } else if !isPersistent, isDeletable(item) {
                 // All of it: where memory is short its tombstone does not stay either.
@@ -35,7 +38,9 @@ extension VBucketCore {
         }
     }
 
-    /// Ejects values at or below `threshold` in some groups; other counters are halved.
+    /// Ejects what is at or below `threshold` in some groups; other counters are halved.
+    ///
+    /// Values, or whole documents where the bucket's policy has it so; tombstones whatever it says.
     package mutating func ejectSlice(
         from start: UInt64,
         groupsMax: Int,
@@ -47,14 +52,14 @@ extension VBucketCore {
         let last = min(checkpoint.lowestCursor, persistedSeqno)
         slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
             let item = place.item
-            if item.frequency > threshold {
+            if item.frequency > threshold, !item.isDeleted {
                 item.frequency /= 2
-            } else if isEjectable(item, through: last) {
+            } else if goesWhole(item, through: last) || isEjectable(item, through: last) {
                 victims.append(place)
             }
         }
         for victim in victims {
-            let freed = eject(victim, turn)
+            let freed = evict(victim, turn)
             slice.freed += freed
             if freed > 0 { slice.count += 1 }
         }
@@ -161,9 +166,8 @@ extension VBucketCore {
     /// The disk forgot the tombstone of a key; memory does as well, unless the key came back.
     package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
         purgeSeqno = max(purgeSeqno, seqno)
-        guard let place = table.find(key, hash: hash), place.item.seqno == seqno,
-            place.item.isDeleted
-        else { return }
+        guard let place = table.find(key, hash: hash) else { return forgetStub(hash, seqno) }
+        guard place.item.seqno == seqno, place.item.isDeleted else { return }
         _ = forgetTombstone(place)
     }
 

@@ -1,7 +1,7 @@
 extension HashTable {
     /// Calls `body` for the documents of some groups, from the hash `start` on, in hash order.
     ///
-    /// What was there throughout is seen at least once in a whole pass; what comes and goes, maybe.
+    /// Stubs are passed over. What was there throughout is seen at least once in a whole pass; what comes and goes, maybe.
     ///
     /// - Parameters:
     ///   - start: Where to go on: 0 at first, then what the last call returned.
@@ -32,7 +32,7 @@ extension HashTable {
             // after growth perhaps, begins beyond its hash. Seeing some twice is allowed.
             while index < end || (index < segment.groupsWithSpares && segment.isFull(index - 1)) {
                 let group = segment.group(index)
-                for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
+                for place in 0..<Segment.slotsPerGroup where Slot(group[place]).isResident {
                     let item = Slot(group[place]).item
                     body(Place(segment: segment, group: index, place: place, item: item))
                 }

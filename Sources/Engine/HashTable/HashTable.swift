@@ -26,10 +26,14 @@ package struct HashTable: ~Copyable {
 
     /// The root: 0, a segment, or a directory with its lowest bit set.
     private let root: SharedWord
-    private let hash: KeyHash
+    let hash: KeyHash
     private let account: MemoryAccount
     private let reclaimer: Reclaimer
+    /// Documents and tombstones, stubs too.
     package private(set) var count = 0
+    /// Those of which only a stub is here.
+    package internal(set) var stubCount = 0
+    var coding = StubCoding()
 
     package init(root: SharedWord, hash: KeyHash, account: MemoryAccount, reclaimer: Reclaimer) {
         self.root = root
@@ -139,26 +143,23 @@ package struct HashTable: ~Copyable {
 
     /// Takes a document out; its block is the caller's to free.
     package mutating func remove(_ place: Place) {
+        remove(place.segment, place.group, place.place, hash: hash(place.item.key))
+    }
+
+    mutating func remove(_ segment: Segment, _ group: Int, _ place: Int, hash: UInt64) {
         count -= 1
-        let segment = place.segment
         segment.base.storeBytes(
             of: UInt64(occupied(segment) - 1),
             toByteOffset: 8,
             as: UInt64.self
         )
-        let depth = depth(of: place.item)
-        segment.remove(place.group, place.place) { [hash] slot in
-            hash(slot.item.key) << depth
-        }
+        let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
+        segment.remove(group, place) { slot in self.hash(of: slot) << depth }
     }
 
-    private func depth(of item: Item) -> UInt64 {
-        let word = root.load()
-        guard word & 1 == 1, let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else {
-            return 0
-        }
-        let directory = Directory(base)
-        return directory.depth(at: directory.index(of: hash(item.key)))
+    /// The hash of what a slot stands for; of a stub its top bits, which are enough to place it.
+    func hash(of slot: Slot) -> UInt64 {
+        slot.isStub ? coding.hash(of: slot) : hash(slot.item.key)
     }
 
     private func occupied(_ segment: Segment) -> Int {
@@ -176,13 +177,13 @@ package struct HashTable: ~Copyable {
     private mutating func grow(_ segment: Segment, for hash: UInt64) {
         let slots = segment.groups * Segment.slotsPerGroup
         let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
-        if slots < HashTable.segmentSlotsMax {
+        // A split takes one more hash bit of each stub; where they have none to spare, no split.
+        let canSplit = stubCount == 0 || coding.hashBits > Segment.homeBits + depth
+        if slots < HashTable.segmentSlotsMax || !canSplit {
             // By half while small, for fewer moves; by a quarter later, for less slack.
             let wanted = segment.groups < 128 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
-            let groups = max(
-                segment.groups + 1,
-                min(wanted, HashTable.segmentSlotsMax / Segment.slotsPerGroup)
-            )
+            let groupsMax = HashTable.segmentSlotsMax / Segment.slotsPerGroup
+            let groups = max(segment.groups + 1, canSplit ? min(wanted, groupsMax) : wanted)
             let larger = rehash(segment, into: groups, depth: depth, half: nil)
             replace(segment, by: [larger], depth: depth, hash: hash)
         } else {
@@ -216,13 +217,13 @@ package struct HashTable: ~Copyable {
             let group = old.group(index)
             if index + 2 < old.groupsWithSpares {
                 let ahead = old.group(index + 2)
-                for place in 0..<Segment.slotsPerGroup where ahead[place] != 0 {
+                for place in 0..<Segment.slotsPerGroup where Slot(ahead[place]).isResident {
                     prefetch(Slot(ahead[place]).item.address)
                 }
             }
             for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
                 let slot = Slot(group[place])
-                let hash = hash(slot.item.key)
+                let hash = hash(of: slot)
                 if let half, (hash << (depth - 1)) >> 63 != half { continue }
                 guard target.insert(slot, position: hash << depth) else { return nil }
                 moved += 1
@@ -268,7 +269,7 @@ package struct HashTable: ~Copyable {
     }
 
     /// Every segment once, in hash order.
-    private var segments: [Segment] {
+    var segments: [Segment] {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return [] }
         guard word & 1 == 1 else { return [Segment(base)] }
@@ -280,7 +281,7 @@ package struct HashTable: ~Copyable {
         return found
     }
 
-    /// Forgets everything: calls `body` for each document, then retires all segments.
+    /// Forgets everything: calls `body` for each document that is here, then retires all segments.
     package mutating func removeAll(_ body: (Item) -> Void) {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return }
@@ -288,10 +289,11 @@ package struct HashTable: ~Copyable {
         account.add(-bytes)
         root.storeRelease(0)
         count = 0
+        stubCount = 0
         for segment in segments {
             for index in 0..<segment.groupsWithSpares {
                 let group = segment.group(index)
-                for place in 0..<Segment.slotsPerGroup where group[place] != 0 {
+                for place in 0..<Segment.slotsPerGroup where Slot(group[place]).isResident {
                     body(Slot(group[place]).item)
                 }
             }

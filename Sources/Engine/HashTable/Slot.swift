@@ -4,7 +4,8 @@ internal import Bytes
 ///
 /// A resident document: `0 | tag 15 | pointer 45 | size 3`. The tag is 15 bits of the key's hash, so
 /// that a wrong document is hardly ever touched. The size, in the bits that are free as blocks lie at
-/// multiples of 8, says how many cache lines to ask for ahead of a command. Zero is a free slot.
+/// multiples of 8, says how many cache lines to ask for ahead of a command. Zero is a free slot; one
+/// with its highest bit set is a stub (`StubCoding`).
 package struct Slot {
     let word: UInt64
 
@@ -38,6 +39,12 @@ package struct Slot {
     static func tag(of hash: UInt64) -> UInt64 { hash & 0x7fff }
 
     @inline(__always)
+    var isStub: Bool { word >> 63 == 1 }
+
+    @inline(__always)
+    var isResident: Bool { word != 0 && word >> 63 == 0 }
+
+    @inline(__always)
     var isFree: Bool { word == 0 }
 
     @inline(__always)
@@ -47,6 +54,7 @@ package struct Slot {
     var item: Item {
         guard let address = UnsafeMutableRawPointer(bitPattern: UInt(word & Slot.pointerMask))
         else { preconditionFailure("a free slot has no item") }
+        assert(!isStub, "a stub has no item")
         return Item(address)
     }
 }

@@ -50,6 +50,8 @@ package struct Item {
         @inlinable static var hasRevision64: State { State(rawValue: 1 << 12) }
         @inlinable static var hasFlags: State { State(rawValue: 1 << 13) }
         @inlinable static var hasExpiry: State { State(rawValue: 1 << 14) }
+        /// A lock gave the version another CAS, which is in memory only.
+        static var hasLockCAS: State { State(rawValue: 1 << 15) }
         @inlinable static var datatypeShift: UInt16 { 8 }
         @inlinable static var datatypeMask: UInt16 { 7 << 8 }
     }

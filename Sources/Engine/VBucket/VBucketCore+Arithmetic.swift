@@ -41,6 +41,10 @@ extension VBucketCore {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(request.key, hash: request.hash)
+        let makesNew = request.initial != nil
+        if let wait = missing(place, request.hash, tombstones: makesNew) {
+            return .wouldBlock(wait)
+        }
         let old = live(place, turn)
         if let refusal = refusal(old, request.cas, turn) { return refusal }
         guard account.admits(64) else { return .temporaryFailure }

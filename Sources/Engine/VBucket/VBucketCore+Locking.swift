@@ -22,12 +22,14 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
-        guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
+        let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
+        guard let item = live(place, turn) else { return .notFound }
         if isLocked(item, turn) { return .locked }
         if item.isEjected { return .wouldBlock(.value(item.seqno)) }
         touchFrequency(item)
         item.cas = clock.next(turn.wallNanoseconds)
-        item.state.insert(.locked)
+        item.state.formUnion([.locked, .hasLockCAS])
         lockExpiries[key.bytes] = turn.seconds &+ seconds
         return .found(item, cas: item.cas)
     }
@@ -41,7 +43,9 @@ extension VBucketCore {
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
-        guard let item = live(table.find(key, hash: hash), turn) else { return .notFound }
+        let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
+        guard let item = live(place, turn) else { return .notFound }
         guard isLocked(item, turn) else { return .notLocked }
         guard item.cas == cas else { return .locked }
         item.state.remove(.locked)
@@ -70,6 +74,7 @@ extension VBucketCore {
         guard case .active = state else { return only(.notMyVBucket) }
         guard isLoaded else { return only(.wouldBlock(.warmup)) }
         let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: false) { return only(.wouldBlock(wait)) }
         guard let old = live(place, turn) else { return only(.notFound) }
         if isLocked(old, turn) { return only(.locked) }
         if old.isEjected { return only(.wouldBlock(.value(old.seqno))) }

@@ -53,6 +53,7 @@ extension VBucketCore {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(request.key, hash: request.hash)
+        if let wait = missing(place, request.hash, tombstones: true) { return .wouldBlock(wait) }
         let old = live(place, turn)
         if request.mode == .add, old != nil { return .exists }
         if let refusal = refusal(old, request.cas, turn) { return refusal }
@@ -105,6 +106,7 @@ extension VBucketCore {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
         let put = put(
@@ -142,6 +144,7 @@ extension VBucketCore {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
         if old.isEjected { return .wouldBlock(.value(old.seqno)) }

@@ -65,12 +65,14 @@ extension VBucketCore {
         let old = place.item
         guard isEjectable(old) else { return 0 }
         let (meta, oldBytes) = (old.meta, old.blockBytes)
+        let lock = old.state.intersection(.hasLockCAS)
         let valueCount = old.valueCount
         let bytes = oldBytes - valueCount
         guard SizeClass.footprint(of: bytes) < SizeClass.footprint(of: oldBytes) else { return 0 }
         let item = Item(turn.arena.allocate(bytes))
         account.add(SizeClass.footprint(of: bytes))
         item.write(meta, key: old.key, value: .empty, ejectedCount: valueCount)
+        item.state.formUnion(lock)
         item.frequency = old.frequency
         table.replace(place, with: item)
         free(old, oldBytes)
@@ -98,19 +100,14 @@ extension VBucketCore {
         let item = Item(turn.arena.allocate(oldBytes + value.count))
         account.add(SizeClass.footprint(of: oldBytes + value.count))
         let frequency = old.frequency
-        let isLocked = old.state.contains(.locked)
+        let lock = old.state.intersection([.locked, .hasLockCAS])
         item.write(old.meta, key: old.key, value: value)
         item.frequency = frequency
-        if isLocked { item.state.insert(.locked) }
+        item.state.formUnion(lock)
         table.replace(place, with: item)
         free(old, oldBytes)
         ejectedCount -= 1
         return true
-    }
-
-    /// The newest version that is known of a key, a tombstone too: for compaction.
-    package func currentSeqno(of key: ByteView, hash: UInt64) -> Seqno? {
-        table.find(key, hash: hash)?.item.seqno
     }
 
     // MARK: Warmup
@@ -132,6 +129,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> Seqno? {
         precondition(!isLoaded, "documents are loaded before requests are served")
+        precondition(table.stubCount == 0, "keys are compared until all of them are known")
         let place = table.find(key, hash: hash)
         if let place, place.item.seqno >= meta.seqno {
             return place.item.seqno == meta.seqno ? nil : meta.seqno

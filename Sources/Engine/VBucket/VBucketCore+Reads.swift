@@ -15,7 +15,8 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard let place = table.find(key, hash: hash) else {
-            return isLoaded ? .notFound : .wouldBlock(.warmup)
+            guard isLoaded else { return .wouldBlock(.warmup) }
+            return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
         }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let item = place.item
@@ -51,7 +52,9 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
-        guard var place = table.find(key, hash: hash) else { return .notFound }
+        guard var place = table.find(key, hash: hash) else {
+            return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
+        }
         if !place.item.isDeleted, isDue(place.item, turn) {
             expire(place, turn)
             guard let tombstone = table.find(key, hash: hash) else { return .notFound }

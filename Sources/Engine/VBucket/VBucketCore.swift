@@ -26,12 +26,14 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var superseded: [Seqno] = []
     package internal(set) var liveCount = 0
     package internal(set) var tombstoneCount = 0
-    /// Live documents whose value is on disk only.
+    /// Live documents whose value, or all of which, is on disk only.
     package internal(set) var ejectedCount = 0
     /// Until when (absolute seconds) locked documents stay locked, by key.
     var lockExpiries: [[UInt8]: UInt32] = [:]
     let account: MemoryAccount
     let isPersistent: Bool
+    /// Whole documents may leave memory, not only their values.
+    let ejectsWhole: Bool
     /// A read turned an expired document into a change that the flusher was not told of yet.
     private var owesWake = false
     private var coin: UInt32
@@ -41,7 +43,8 @@ package struct VBucketCore: ~Copyable {
         uuid: VBucketUUID,
         table: consuming HashTable,
         account: MemoryAccount,
-        isPersistent: Bool
+        isPersistent: Bool,
+        ejectsWhole: Bool
     ) {
         self.id = id
         state = .active
@@ -52,6 +55,7 @@ package struct VBucketCore: ~Copyable {
         persistedSeqno = .zero
         self.account = account
         self.isPersistent = isPersistent
+        self.ejectsWhole = ejectsWhole
         coin = UInt32(id.number) &* 2_654_435_761 | 1
     }
 

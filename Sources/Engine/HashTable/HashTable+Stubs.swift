@@ -1,0 +1,89 @@
+internal import Bytes
+
+/// Documents of which the table keeps eight bytes.
+///
+/// A stub may stand for any key with its hash bits: whoever needs to know fetches the version from
+/// disk and `fill`s the slot, or learns that it was another key's, one time in millions.
+extension HashTable {
+    /// A stub that was found; valid until the table changes.
+    struct Stub {
+        fileprivate let segment: Segment
+        fileprivate let group: Int
+        fileprivate let place: Int
+        let seqno: UInt64
+        let isDeleted: Bool
+    }
+
+    /// The first stub that may be the one of `hash` and satisfies `condition`.
+    func findStub(_ hash: UInt64, where condition: (Stub) -> Bool) -> Stub? {
+        guard stubCount > 0, let (segment, position) = segment(of: hash) else { return nil }
+        for index in segment.home(position)..<segment.groupsWithSpares {
+            let group = segment.group(index)
+            for place in 0..<Segment.slotsPerGroup {
+                let slot = Slot(group[place])
+                guard coding.matches(slot, hash: hash) else { continue }
+                let stub = Stub(
+                    segment: segment,
+                    group: index,
+                    place: place,
+                    seqno: coding.seqno(of: slot),
+                    isDeleted: coding.isDeleted(slot)
+                )
+                if condition(stub) { return stub }
+            }
+            if !segment.isFull(index) { return nil }
+        }
+        return nil
+    }
+
+    /// Keeps eight bytes of a document; false where the hash bits no longer suffice for that.
+    ///
+    /// The item's block is the caller's to free.
+    mutating func shrink(_ place: Place, seqno: UInt64, isDeleted: Bool) -> Bool {
+        let hash = hash(place.item.key)
+        let wider = coding.widened(for: seqno)
+        let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
+        guard wider.isEnough(forDepth: depth) else { return false }
+        if wider.seqnoBits != coding.seqnoBits { rewrite(wider) }
+        let slot = coding.slot(hash: hash, seqno: seqno, isDeleted: isDeleted)
+        SharedWord(at: place.segment.group(place.group) + place.place).store(slot.word)
+        stubCount += 1
+        return true
+    }
+
+    /// Puts a document that was fetched in the place of its stub.
+    mutating func fill(_ stub: Stub, with item: Item, hash: UInt64) {
+        let word = stub.segment.group(stub.group) + stub.place
+        SharedWord(at: word).store(Slot(item, hash: hash).word)
+        stubCount -= 1
+    }
+
+    /// Takes a stub out.
+    mutating func remove(_ stub: Stub, hash: UInt64) {
+        stubCount -= 1
+        remove(stub.segment, stub.group, stub.place, hash: hash)
+    }
+
+    /// Writes every stub anew, with fewer hash bits and more for its seqno.
+    ///
+    /// Nothing moves: what places a stub are its top bits.
+    private mutating func rewrite(_ wider: StubCoding) {
+        if stubCount > 0 {
+            for segment in segments {
+                for index in 0..<segment.groupsWithSpares {
+                    let group = segment.group(index)
+                    for place in 0..<Segment.slotsPerGroup where Slot(group[place]).isStub {
+                        let slot = Slot(group[place])
+                        let next = wider.slot(
+                            hash: coding.hash(of: slot),
+                            seqno: coding.seqno(of: slot),
+                            isDeleted: coding.isDeleted(slot)
+                        )
+                        SharedWord(at: group + place).store(next.word)
+                    }
+                }
+            }
+        }
+        coding = wider
+    }
+}

@@ -1,0 +1,52 @@
+/// How a slot says "this document is on disk only".
+///
+/// `1 | deleted 1 | top bits of the hash 62 - k | seqno k`: eight bytes and no block. The seqno is the
+/// document's address on disk. The hash bits place the stub when the table grows, as there is no key
+/// to ask, and tell it apart from nearly all others.
+///
+/// - k grows with the vBucket's seqnos; every stub of a table has the same.
+struct StubCoding {
+    /// k: enough for 16 million changes, which leaves 38 hash bits.
+    private(set) var seqnoBits: UInt64 = 24
+
+    private static let stubBit: UInt64 = 1 << 63
+    private static let deletedBit: UInt64 = 1 << 62
+    /// k grows by so many bits at a time, for few rewrites.
+    private static let step: UInt64 = 4
+    /// Hash bits beyond those that place a stub, so that its table can grow sixteenfold.
+    private static let growthBits: UInt64 = 4
+
+    var hashBits: UInt64 { 62 - seqnoBits }
+
+    private var seqnoMask: UInt64 { (1 << seqnoBits) - 1 }
+    private var hashMask: UInt64 { ~(StubCoding.stubBit | StubCoding.deletedBit) & ~seqnoMask }
+
+    func slot(hash: UInt64, seqno: UInt64, isDeleted: Bool) -> Slot {
+        precondition(seqno & ~seqnoMask == 0, "the coding is widened before seqnos outgrow it")
+        let deleted = isDeleted ? StubCoding.deletedBit : 0
+        return Slot(StubCoding.stubBit | deleted | (hash >> 2) & hashMask | seqno)
+    }
+
+    func seqno(of slot: Slot) -> UInt64 { slot.word & seqnoMask }
+
+    func isDeleted(_ slot: Slot) -> Bool { slot.word & StubCoding.deletedBit != 0 }
+
+    /// What is known of the hash; the bits below are zero.
+    func hash(of slot: Slot) -> UInt64 { (slot.word & hashMask) << 2 }
+
+    func matches(_ slot: Slot, hash: UInt64) -> Bool {
+        slot.isStub && (slot.word ^ hash >> 2) & hashMask == 0
+    }
+
+    /// Whether there are hash bits enough to place stubs in a segment of that depth.
+    func isEnough(forDepth depth: UInt64) -> Bool {
+        hashBits >= Segment.homeBits + depth + StubCoding.growthBits
+    }
+
+    /// The coding for seqnos up to `seqno`.
+    func widened(for seqno: UInt64) -> StubCoding {
+        var wider = self
+        while seqno & ~wider.seqnoMask != 0 { wider.seqnoBits += StubCoding.step }
+        return wider
+    }
+}
