@@ -64,15 +64,19 @@ extension DataService {
             if case .failed(_, let reason) = completion { return done(.failed(reason)) }
             lanes.nonIO.lane.post { [self] in attempt(action, key, bucket, done) }
         }
-        switch wait {
-        case .value(let seqno):
+        func fetch(_ seqno: Seqno, isWhole: Bool) {
             let request = FetchRequest(
                 vBucket: number,
                 seqno: seqno,
                 key: key,
-                hash: key.withUnsafeBytes { hash(ByteView($0)) }
+                hash: key.withUnsafeBytes { hash(ByteView($0)) },
+                isWhole: isWhole
             )
             disk.fetcher.fetch(request, resume)
+        }
+        switch wait {
+        case .value(let seqno): fetch(seqno, isWhole: false)
+        case .metadata(let seqno): fetch(seqno, isWhole: true)
         case .warmup: disk.warmup.whenLoaded(number, resume)
         }
     }

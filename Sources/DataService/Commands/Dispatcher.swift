@@ -96,18 +96,21 @@ extension Connection {
         }
         let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
         return self.wait(exchange) { done in
-            switch wait {
-            case .value(let seqno):
+            func fetch(_ seqno: Seqno, isWhole: Bool) {
                 bucket.counters.count(.backgroundFetches, row: context.row)
                 let request = FetchRequest(
                     vBucket: VBucketID(number),
                     seqno: seqno,
                     key: exchange.frame.key.bytes,
-                    hash: exchange.hash
+                    hash: exchange.hash,
+                    isWhole: isWhole
                 )
                 disk.fetcher.fetch(request, done)
-            case .warmup:
-                disk.warmup.whenLoaded(VBucketID(number), done)
+            }
+            switch wait {
+            case .value(let seqno): fetch(seqno, isWhole: false)
+            case .metadata(let seqno): fetch(seqno, isWhole: true)
+            case .warmup: disk.warmup.whenLoaded(VBucketID(number), done)
             }
         }
     }

@@ -5,12 +5,15 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// A value that memory let go and a request needs.
+/// A value, or a whole document, that memory let go and a request needs.
 struct FetchRequest: Sendable {
     let vBucket: VBucketID
     let seqno: Seqno
+    /// The request's; where `isWhole`, the version's own may be another.
     let key: [UInt8]
     let hash: UInt64
+    /// Memory knows no more of the version than its seqno.
+    let isWhole: Bool
 }
 
 /// Brings values back from disk, on the reader lanes, while reactors serve others.
@@ -58,6 +61,7 @@ final class BackgroundFetcher: Sendable {
         value.removeAll(keepingAtMost: 1 << 20)
         let lane = files[Int(request.vBucket.number) % files.count]
         do throws(StorageError) {
+            if request.isWhole { return try readWhole(request, lane, context) }
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
             return install(request, outcome, value.view, context)
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
@@ -67,6 +71,33 @@ final class BackgroundFetcher: Sendable {
             environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
             return .failed(.internalError, error.description)
         }
+    }
+
+    private func readWhole(
+        _ request: FetchRequest,
+        _ lane: LaneStore,
+        _ context: LaneContext
+    ) throws(StorageError) -> Completion {
+        guard let vBucket = engine[request.vBucket.number] else { return .ready }
+        let turn = context.turn(environment.time.wallNanoseconds())
+        let outcome = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
+            vBucket.withCore { core in
+                _ = core.restore(meta, key: key, valueCount: value.count, value: value, turn)
+            }
+        }
+        guard case .missing = outcome else { return .ready }
+        // Superseded and compacted meanwhile: ask again. Else the disk lost it.
+        let isLost = request.key.withUnsafeBytes { buffer in
+            let key = ByteView(buffer)
+            return vBucket.withCore { core in
+                core.currentSeqno(of: key, hash: request.hash, asked: request.seqno)
+                    == request.seqno
+            }
+        }
+        guard isLost else { return .ready }
+        let what = "\(request.vBucket) seqno \(request.seqno.value)"
+        environment.trace.fault("fetcher", "the document of \(what) is not on disk")
+        return .failed(.internalError, "The document is not on disk any more.")
     }
 
     private func install(

@@ -109,9 +109,9 @@ final class Compactor: Sendable {
     /// One bounded piece of work; false where there was none, or it failed.
     private func step() -> Bool {
         do throws(StorageError) {
-            let summary = try store.compactStep(bytesMax: Compactor.stepBytes) { id, key, _ in
+            let summary = try store.compactStep(bytesMax: Compactor.stepBytes) { id, key, seqno in
                 engine[id.number]?.withCore { core in
-                    core.currentSeqno(of: key, hash: engine.hash(key))
+                    core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                 }
             }
             return summary.kind != .nothing

@@ -90,7 +90,7 @@ final class ItemPager: Sendable {
         let start = environment.entropy.next()
         for vBucket in engine.all {
             vBucket.withCore { core in
-                total += UInt64(core.table.count)
+                total += UInt64(core.table.count - core.table.stubCount)
                 core.sample(&sweep, from: start, groupsMax: ItemPager.sampledGroups)
             }
         }

@@ -105,7 +105,11 @@ final class ValueWarmup: Sendable {
             if wanted?.contains(meta.seqno) == false || meta.isDeleted { return true }
             let hash = engine.hash(key)
             vBucket.withCore { core in
-                _ = core.install(value, of: meta.seqno, key: key, hash: hash, turn)
+                guard !core.install(value, of: meta.seqno, key: key, hash: hash, turn) else {
+                    return
+                }
+                // Or all of it had left.
+                core.restore(meta, key: key, valueCount: value.count, value: value, turn)
             }
             return engine.account.bytes < engine.account.lowWatermark
         }

@@ -101,6 +101,7 @@ final class Warmup: Sendable {
         do throws(StorageError) {
             let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
             for vBucket in Set(wanted).sorted() { try loadAlone(vBucket, lane, worker.context) }
+            if isTight { return beginOneByOne(lane, worker) }
             let next = try scan(lane, position, worker.context)
             guard let next else {
                 endAll([lane.number])
@@ -111,6 +112,56 @@ final class Warmup: Sendable {
             fail(lane, error)
         }
     }
+
+    // MARK: More keys than memory
+
+    /// Keys and metadata alone exceed memory, and whole documents may leave it.
+    private var isTight: Bool {
+        engine.evictionPolicy == .fullEviction && engine.account.isAboveHighWatermark
+    }
+
+    /// Forgets what was loaded in part: keys can only leave memory once all of a vBucket's are known.
+    private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker) {
+        let left = state.withLock { state in
+            state.missing.keys.filter { laneNumber($0) == lane.number }.sorted()
+        }
+        for id in left {
+            engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
+        }
+        worker.lane.post { [self] in loadOneByOne(left[...], lane, worker) }
+    }
+
+    /// Loads one vBucket after the other, and has each leave memory again before the next comes.
+    private func loadOneByOne(
+        _ left: ArraySlice<VBucketID>,
+        _ lane: LaneStore,
+        _ worker: DataLanes.Worker
+    ) {
+        guard !isStopped else { return }
+        do throws(StorageError) {
+            let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
+            for id in Set(wanted).sorted() { try loadAlone(id, lane, worker.context) }
+            guard let id = left.first else { return startValues(lane, worker) }
+            try loadAlone(id, lane, worker.context)
+            evict(id, worker.context)
+            worker.lane.post { [self] in loadOneByOne(left.dropFirst(), lane, worker) }
+        } catch {
+            fail(lane, error)
+        }
+    }
+
+    private func evict(_ id: VBucketID, _ context: LaneContext) {
+        var place: UInt64? = 0
+        while let from = place, engine.account.bytes > engine.account.lowWatermark {
+            let turn = context.turn(environment.time.wallNanoseconds())
+            place =
+                engine[id.number]?.withCore { core in
+                    core.ejectSlice(from: from, groupsMax: 64, threshold: .max, turn).next
+                } ?? nil
+        }
+    }
+
+    // MARK: Values
 
     /// Values come last, once every key of the lane is known.
     private func startValues(_ lane: LaneStore, _ worker: DataLanes.Worker) {

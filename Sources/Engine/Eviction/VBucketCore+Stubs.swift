@@ -34,10 +34,10 @@ extension VBucketCore {
         item.state.isDisjoint(with: [.locked, .hasLockCAS]) && item.seqno <= last
     }
 
-    /// All of this version may leave memory, not only its value.
+    /// All of this version may leave memory, not only its value; while loading, keys are needed.
     @inline(__always)
     func goesWhole(_ item: Item, through last: Seqno) -> Bool {
-        (ejectsWhole || item.isDeleted) && isShrinkable(item, through: last)
+        isLoaded && (ejectsWhole || item.isDeleted) && isShrinkable(item, through: last)
     }
 
     /// Takes as much of a version out of memory as may go; returns how many bytes that freed.
