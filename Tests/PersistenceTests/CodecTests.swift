@@ -34,50 +34,32 @@ import Vocabulary
         }
     }
 
-    private func decodeMeta(_ bytes: [UInt8], _ cursor: MetadataCursor) -> Bool {
-        withView(bytes) { view in
-            guard cursor.open(view) else { return false }
-            var count = 0
-            for run in 0..<cursor.runCount {
-                cursor.select(run: run)
-                while cursor.next() {
-                    count += cursor.key.count > 0 && cursor.meta.seqno.value > 0 ? 1 : 0
-                }
-            }
-            return count == cursor.documents
-        }
+    private func isMeta(_ bytes: [UInt8], _ probe: BlockProbe) -> Bool {
+        withView(bytes) { probe.readMeta($0) } != nil
     }
 
-    private func decodeBody(_ bytes: [UInt8], _ reader: BodyReader) -> Bool {
-        withView(bytes) { view in
-            guard reader.open(view), reader.readAll() else { return false }
-            let writer = ByteWriter()
-            for place in 0..<reader.documents where !reader.read(place, into: writer) {
-                return false
-            }
-            return true
-        }
+    private func isBody(_ bytes: [UInt8], _ probe: BlockProbe) -> Bool {
+        withView(bytes) { probe.readBody($0) } != nil
     }
 
     /// Checksums keep nonsense out; the decoders behind them stand on their own all the same.
     @Test func decodersAreTotal() throws {
-        let cursor = MetadataCursor()
-        let body = BodyReader()
+        let probe = BlockProbe()
         let metas = try blobs("meta")
         let bodies = try blobs("body")
         try #require(metas.count > 4)
-        for bytes in metas { #expect(decodeMeta(bytes, cursor)) }
-        for bytes in bodies { #expect(decodeBody(bytes, body)) }
+        for bytes in metas { #expect(isMeta(bytes, probe)) }
+        for bytes in bodies { #expect(isBody(bytes, probe)) }
         var random = SeededRandom(seed: 22)
         var refused = 0
         func feed(_ bytes: [UInt8]) {
-            refused += decodeMeta(bytes, cursor) ? 0 : 1
-            refused += decodeBody(bytes, body) ? 0 : 1
+            refused += isMeta(bytes, probe) ? 0 : 1
+            refused += isBody(bytes, probe) ? 0 : 1
         }
         for bytes in metas + bodies {
             for length in stride(from: 0, to: bytes.count, by: 1 + bytes.count / 200) {
-                #expect(!decodeMeta(Array(bytes[..<length]), cursor))
-                #expect(!decodeBody(Array(bytes[..<length]), body))
+                #expect(!isMeta(Array(bytes[..<length]), probe))
+                #expect(!isBody(Array(bytes[..<length]), probe))
             }
             for _ in 0..<100 {
                 var wrong = bytes
@@ -100,6 +82,6 @@ import Vocabulary
         LEB128.append(1, to: writer)  // one document
         LEB128.append(50 << 20, to: writer)  // of 50 MiB,
         writer.append(bigEndian: UInt32(0))  // in four bytes.
-        #expect(!decodeBody(writer.bytes, BodyReader()))
+        #expect(!isBody(writer.bytes, BlockProbe()))
     }
 }

@@ -96,6 +96,10 @@ import Vocabulary
         #expect(try restart { try $0.markRunning() }.isEmpty)
         #expect(try restart { try $0.closeCleanly() } == [1])
         #expect(try restart { $0.closeIdle() }.isEmpty)
+        let later = CommitBatch()
+        later.begin(record(1, high: 3, state: .dead))
+        #expect(try restart { try $0.lanes[1].commit(later) }.isEmpty)
+        #expect(try restart { try $0.closeCleanly() } == [1], "a commit ends a clean stop as well")
         // Closing idle connections and opening them again is no start.
         let store = try bucket.open()
         try store.markRunning()

@@ -1,12 +1,12 @@
-package import Bytes
+internal import Bytes
 
 /// Reads the values of one block: one of them with as little decompression as will do, or all.
 ///
 /// - Total on any input: lengths are checked against what LZ4 could make of the bytes at hand
 ///   before any memory is taken.
-package final class BodyReader {
+final class BodyReader {
     private(set) var runs: [BlockRun] = []
-    package private(set) var documents = 0
+    private(set) var documents = 0
     private var lengths: [UInt32] = []
     private let seqnos: UnsafeMutablePointer<UInt64>
     private let raw = ByteWriter(capacity: 16)
@@ -14,7 +14,7 @@ package final class BodyReader {
     private var compressed = ByteView.empty
     private var offsets: [Int] = []
 
-    package init() {
+    init() {
         seqnos = .allocate(capacity: BlockBounds.documentsMax)
     }
 
@@ -23,7 +23,7 @@ package final class BodyReader {
     func seqno(_ place: Int) -> UInt64 { seqnos[place] }
 
     /// Reads the table of a body blob's content, which stays borrowed; false on nonsense.
-    package func open(_ content: ByteView) -> Bool {
+    func open(_ content: ByteView) -> Bool {
         var reader = ByteReader(content)
         lengths.removeAll(keepingCapacity: true)
         rawBytes = 0
@@ -54,7 +54,7 @@ package final class BodyReader {
     }
 
     /// Appends the value at `place`, decompressing no further than its end; false on nonsense.
-    package func read(_ place: Int, into writer: ByteWriter) -> Bool {
+    func read(_ place: Int, into writer: ByteWriter) -> Bool {
         let offset = lengths[..<place].reduce(0) { $0 + Int($1) }
         let length = Int(lengths[place])
         guard length > 0 else { return true }
@@ -72,7 +72,7 @@ package final class BodyReader {
     }
 
     /// Decompresses everything, for `value(_:)`; false on nonsense.
-    package func readAll() -> Bool {
+    func readAll() -> Bool {
         raw.removeAll()
         offsets.removeAll(keepingCapacity: true)
         var offset = 0

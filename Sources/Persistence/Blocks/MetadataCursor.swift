@@ -24,7 +24,7 @@ package final class MetadataCursor {
     }
 
     private(set) var runs: [BlockRun] = []
-    package private(set) var documents = 0
+    private(set) var documents = 0
     private let seqnos: UnsafeMutablePointer<UInt64>
     private let rows: UnsafeMutablePointer<Row>
     private let keyBytes: UnsafeMutableRawPointer
@@ -36,7 +36,7 @@ package final class MetadataCursor {
     private var keyIndex = -1
     private var keyLength = 0
 
-    package init() {
+    init() {
         seqnos = .allocate(capacity: BlockBounds.documentsMax)
         rows = .allocate(capacity: BlockBounds.documentsMax)
         keyBytes = Memory.allocate(256)
@@ -92,14 +92,11 @@ package final class MetadataCursor {
 
     // MARK: For those who read blocks
 
-    /// How many runs the block has.
-    package var runCount: Int { runs.count }
-
     /// The place, within the block, of the document the cursor is at.
     var place: Int { index }
 
     /// Makes the run at `runs[number]` the one to walk.
-    package func select(run number: Int) {
+    func select(run number: Int) {
         let start = runs[..<number].reduce(0) { $0 + $1.count }
         index = start - 1
         end = start + runs[number].count
@@ -125,7 +122,7 @@ package final class MetadataCursor {
     }
 
     /// Decodes a meta blob's content; false where it is nonsense.
-    package func open(_ content: ByteView) -> Bool {
+    func open(_ content: ByteView) -> Bool {
         index = -1
         end = 0
         keyIndex = -1
@@ -166,12 +163,16 @@ package final class MetadataCursor {
         guard let least = reader.bigEndian(UInt64.self), let width = reader.bigEndian(UInt8.self),
             width <= 8, let planes = reader.bytes(Int(width) * documents)
         else { return false }
-        for place in 0..<documents {
-            var difference: UInt64 = 0
-            for plane in 0..<Int(width) {
-                difference = difference << 8 | UInt64(planes[plane * documents + place])
+        // Plane by plane, so that both sides are walked in order.
+        for place in 0..<documents { rows[place].cas = 0 }
+        for plane in 0..<Int(width) {
+            let bytes = planes.slice(plane * documents, documents).buffer
+            for place in 0..<documents {
+                rows[place].cas = rows[place].cas << 8 | UInt64(bytes[place])
             }
-            let (cas, overflow) = least.addingReportingOverflow(difference)
+        }
+        for place in 0..<documents {
+            let (cas, overflow) = least.addingReportingOverflow(rows[place].cas)
             guard !overflow else { return false }
             rows[place].cas = cas
         }

@@ -12,8 +12,8 @@ final class LaneReader {
     private let lane: Int
     private let selectMeta: Statement
     private let selectBody: Statement
-    private let selectNextMeta: Statement
-    private let selectNextBody: Statement
+    private let selectMetas: Statement
+    private let selectBodies: Statement
     private let selectRuns: Statement
 
     init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
@@ -22,11 +22,11 @@ final class LaneReader {
         lane = identity.lane
         selectMeta = try connection.prepare("SELECT bytes FROM meta WHERE id = ?")
         selectBody = try connection.prepare("SELECT bytes FROM body WHERE id = ?")
-        selectNextMeta = try connection.prepare(
-            "SELECT id, bytes FROM meta WHERE id > ? ORDER BY id LIMIT 1"
+        selectMetas = try connection.prepare(
+            "SELECT id, bytes FROM meta WHERE id > ? ORDER BY id"
         )
-        selectNextBody = try connection.prepare(
-            "SELECT id, bytes FROM body WHERE id > ? ORDER BY id LIMIT 1"
+        selectBodies = try connection.prepare(
+            "SELECT id, bytes FROM body WHERE id > ? ORDER BY id"
         )
         selectRuns = try connection.prepare("SELECT runs FROM block WHERE id = ?")
     }
@@ -40,15 +40,51 @@ final class LaneReader {
         return true
     }
 
-    /// Opens the metadata of the first block behind `block`; nil where there is none.
-    func openMeta(after block: UInt64) throws(StorageError) -> UInt64? {
-        selectNextMeta.bind(1, block)
-        defer { selectNextMeta.reset() }
-        guard try selectNextMeta.step() else { return nil }
-        let found = selectNextMeta.unsigned(0)
-        guard found > block else { throw unsorted }
-        try decodeMeta(selectNextMeta.bytes(1), found)
-        return found
+    /// Opens the metadata of one block behind the other, in one read transaction.
+    ///
+    /// Returns the last block that was visited; nil where there are no more, or enough was seen.
+    func forEachMeta(
+        after block: UInt64,
+        blocksMax: Int,
+        _ visit: (_ block: UInt64) -> Bool
+    ) throws(StorageError) -> UInt64? {
+        try forEach(selectMetas, after: block, blocksMax) { (block, bytes) throws(StorageError) in
+            try decodeMeta(bytes, block)
+            return visit(block)
+        }
+    }
+
+    /// The same with the values of blocks, decompressed.
+    func forEachBody(
+        after block: UInt64,
+        blocksMax: Int,
+        _ visit: (_ block: UInt64) -> Bool
+    ) throws(StorageError) -> UInt64? {
+        try forEach(selectBodies, after: block, blocksMax) { (block, bytes) throws(StorageError) in
+            guard let content = seal.open(bytes, block: block, part: .body), body.open(content),
+                body.readAll()
+            else { throw damaged(block, .body) }
+            return visit(block)
+        }
+    }
+
+    private func forEach(
+        _ rows: Statement,
+        after block: UInt64,
+        _ blocksMax: Int,
+        _ body: (UInt64, ByteView) throws(StorageError) -> Bool
+    ) throws(StorageError) -> UInt64? {
+        rows.bind(1, block)
+        defer { rows.reset() }
+        var last = block
+        for _ in 0..<blocksMax {
+            guard try rows.step() else { return nil }
+            let found = rows.unsigned(0)
+            guard found > last else { throw unsorted }
+            last = found
+            guard try body(found, rows.bytes(1)) else { return nil }
+        }
+        return last
     }
 
     private func decodeMeta(_ bytes: ByteView, _ block: UInt64) throws(StorageError) {
@@ -94,23 +130,6 @@ final class LaneReader {
         else { throw damaged(block, .body) }
         try visit(body)
         return true
-    }
-
-    /// The same for the first block behind `block`.
-    func openBody(after block: UInt64) throws(StorageError) -> UInt64? {
-        selectNextBody.bind(1, block)
-        defer { selectNextBody.reset() }
-        guard try selectNextBody.step() else { return nil }
-        let found = selectNextBody.unsigned(0)
-        guard found > block else { throw unsorted }
-        try decodeBody(selectNextBody.bytes(1), found)
-        return found
-    }
-
-    private func decodeBody(_ bytes: ByteView, _ block: UInt64) throws(StorageError) {
-        guard let content = seal.open(bytes, block: block, part: .body), body.open(content),
-            body.readAll()
-        else { throw damaged(block, .body) }
     }
 
     /// A damaged tree may give rows out of order; a scan that trusted them might never end.

@@ -48,16 +48,15 @@ extension LaneStore {
         try checkOpen()
         guard exists else { return nil }
         return try readers.scan { (reader) throws(StorageError) in
-            var last = position.block
-            for _ in 0..<blocksMax {
-                guard let block = try reader.openMeta(after: last) else { return nil }
-                last = block
+            let last = try reader.forEachMeta(after: position.block, blocksMax: blocksMax) {
+                block in
                 for (index, run) in reader.cursor.runs.enumerated() where isCurrent(run, block) {
                     reader.cursor.select(run: index)
-                    guard visit(VBucketID(run.vBucket), reader.cursor) else { return nil }
+                    guard visit(VBucketID(run.vBucket), reader.cursor) else { return false }
                 }
+                return true
             }
-            return ScanPosition(block: last)
+            return last.map(ScanPosition.init(block:))
         }
     }
 
@@ -77,10 +76,8 @@ extension LaneStore {
         try checkOpen()
         guard exists else { return nil }
         return try readers.scan { (reader) throws(StorageError) in
-            var last = position.block
-            for _ in 0..<blocksMax {
-                guard let block = try reader.openBody(after: last) else { return nil }
-                last = block
+            let last = try reader.forEachBody(after: position.block, blocksMax: blocksMax) {
+                block in
                 var place = 0
                 for run in reader.body.runs {
                     defer { place += run.count }
@@ -88,11 +85,12 @@ extension LaneStore {
                     for index in place..<place + run.count {
                         let seqno = Seqno(reader.body.seqno(index))
                         let value = reader.body.value(index)
-                        guard visit(VBucketID(run.vBucket), seqno, value) else { return nil }
+                        guard visit(VBucketID(run.vBucket), seqno, value) else { return false }
                     }
                 }
+                return true
             }
-            return ScanPosition(block: last)
+            return last.map(ScanPosition.init(block:))
         }
     }
 

@@ -166,7 +166,8 @@ package final class LaneStore: Sendable {
                 return result
             } catch {
                 settle(error, &writer)
-                throw error
+                // A flush or a deletion takes the file away under a commit: that is its error then.
+                throw closedBy ?? error
             }
         }
     }
