@@ -51,6 +51,10 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
 
     private func commit(_ changes: [FlushDocuments.Change], _ number: Int) throws -> Int {
         let (lane, batch) = (store.lanes[number], batches[number])
+        // The comparison is at no more than one half dead: there both layouts take the same room.
+        while lane.compactionNeeded().willBeHalfDead(after: changes.count) {
+            guard try compact(lane) else { break }
+        }
         batch.reset()
         documents.append(changes, to: batch)
         let summary = try lane.commit(batch)
@@ -63,8 +67,6 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
             return steps
         }
         for _ in 0..<steps { guard try compact(lane) else { break } }
-        // The comparison is at one half dead: there rows and blocks take the same room.
-        while lane.compactionNeeded().deadShare > 0.5 { guard try compact(lane) else { break } }
         return changes.count
     }
 
@@ -93,5 +95,12 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
             let statistics = try lane.statistics()
             return sum + statistics.fileBytes + statistics.walBytes
         }
+    }
+}
+
+extension CompactionNeed {
+    /// Whether a commit that overwrites `count` documents would leave more dead than alive.
+    fileprivate func willBeHalfDead(after count: Int) -> Bool {
+        documents > count && (dead + count) * 2 > documents + count
     }
 }
