@@ -293,6 +293,9 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     private func closeAll() {
         for slot in slots { slot.target?.abandon() }
+        // Connections know their reactor: whatever still held one would keep both for ever.
+        again = []
+        overdue = []
         lock.acquire()
         let dropped = mailbox
         mailbox = Mailbox(isStopping: true)

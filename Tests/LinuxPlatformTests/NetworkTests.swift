@@ -178,6 +178,40 @@ import Testing
         }
     }
 
+    @Test func aStoppedNetworkLeavesNothingBehind() async throws {
+        weak var stopped: ReactorNetwork?
+        weak var lane: (any Lane)?
+        weak var connection: (any ConnectionPort)?
+        do {
+            let network = network(1)
+            stopped = network
+            lane = network.lane(ofReactor: 0)
+            let ports = Signal<any ConnectionPort>()
+            // A reply nobody takes, an end that lingers, and a pause: what a reactor has lists for.
+            let listener = try network.listen(on: anyPort) { port in
+                ports.send(port)
+                return ScriptedHandler(receive: { input, output in
+                    _ = output.claim(16 << 20)
+                    switch input[0] {
+                    case 1: return ReceiveProgress(consumed: 1, next: .receive)
+                    case 2: return ReceiveProgress(consumed: 1, next: .close)
+                    default: return ReceiveProgress(consumed: 1, next: .pause)
+                    }
+                })
+            }
+            let clients = try (1...3).map { _ in try TestSocket(to: listener.address) }
+            for (index, client) in clients.enumerated() {
+                try client.send([UInt8(index + 1)])
+                #expect(client.receive(1_000).count == 1_000)
+            }
+            connection = await ports.wait(3).first
+            network.stop()
+        }
+        #expect(stopped == nil)
+        #expect(lane == nil)
+        #expect(connection == nil)
+    }
+
     @Test func afterStopNothingRunsAndEverythingIsClosed() async throws {
         let network = network()
         let closed = Signal<Bool>()
