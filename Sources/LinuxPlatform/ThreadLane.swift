@@ -1,3 +1,4 @@
+internal import CLinux
 package import Seams
 
 /// A lane that is a thread of its own.
@@ -12,10 +13,19 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
     private var isStopping = false
     private var thread: SystemThread?
 
-    package init(_ name: String) {
+    /// What a patient lane's thread weighs against the others': a third.
+    ///
+    /// Less would starve it beside
+    /// busy reactors, and what it writes would grow old.
+    private static let patientNiceness: Int32 = 5
+
+    package init(_ name: String, isPatient: Bool = false) {
         self.name = name
         monitor.acquire()
-        thread = SystemThread(name) { self.run() }
+        thread = SystemThread(name) {
+            if isPatient { divan_lower_priority(ThreadLane.patientNiceness) }
+            self.run()
+        }
         monitor.release()
     }
 
@@ -94,5 +104,7 @@ package struct LinuxLanes: LaneFactory {
         self.reactorCount = reactorCount
     }
 
-    package func makeLane(_ name: String) -> any Lane { ThreadLane(name) }
+    package func makeLane(_ name: String, isPatient: Bool) -> any Lane {
+        ThreadLane(name, isPatient: isPatient)
+    }
 }

@@ -26,6 +26,11 @@ package struct LaneTimer: Sendable {
 package protocol LaneFactory: Sendable {
     /// How many reactors serve connections, numbered from 0; each works on its own core.
     var reactorCount: Int { get }
-    /// A new lane; an idle one costs a blocked thread and wakes nobody.
-    func makeLane(_ name: String) -> any Lane
+    /// A new lane; an idle one costs a blocked thread and wakes nobody. A patient lane lets the
+    /// others go first where there are fewer cores than work, and still gets its part.
+    func makeLane(_ name: String, isPatient: Bool) -> any Lane
+}
+
+extension LaneFactory {
+    package func makeLane(_ name: String) -> any Lane { makeLane(name, isPatient: false) }
 }

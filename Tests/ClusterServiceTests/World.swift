@@ -104,7 +104,7 @@ final class HandLanes: LaneFactory {
 
     var reactorCount: Int { 1 }
 
-    func makeLane(_ name: String) -> any Lane { lane }
+    func makeLane(_ name: String, isPatient: Bool) -> any Lane { lane }
 
     func runTimers() { lane.runTimers() }
 }

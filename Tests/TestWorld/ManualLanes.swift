@@ -46,7 +46,7 @@ package final class ManualLanes: LaneFactory {
         self.time = time
     }
 
-    package func makeLane(_ name: String) -> any Lane { ManualLane(name, self) }
+    package func makeLane(_ name: String, isPatient: Bool) -> any Lane { ManualLane(name, self) }
 
     /// Lanes whose names begin with `prefix` do nothing until they are released.
     package func hold(_ prefix: String) { state.withLock { _ = $0.held.insert(prefix) } }

@@ -45,6 +45,11 @@ final class BucketDisk: Sendable {
             )
         }
         self.compactors = compactors
+        let pace = FlushQueue.Pace(
+            delay: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000,
+            ageMax: UInt64(Limits.commitAgeMillisecondsMax) * 1_000_000,
+            restFactor: UInt64(Limits.commitRestFactor * lanes.count - 1)
+        )
         flushers = zip(lanes, compactors).map { lane, compactor in
             Flusher(
                 engine: engine,
@@ -53,7 +58,8 @@ final class BucketDisk: Sendable {
                 environment: service.environment,
                 counters: counters,
                 alerts: service.alerts,
-                compactor: compactor
+                compactor: compactor,
+                pace: pace
             )
         }
     }
@@ -66,11 +72,11 @@ final class BucketDisk: Sendable {
     func noteDirty(_ vBucket: VBucketID) { flusher(of: vBucket).noteDirty(vBucket) }
 
     /// Somebody waits until this vBucket is persisted.
-    func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow() }
+    func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow(vBucket) }
 
     /// Memory is short and waits for the disk.
     func flushAll() {
-        for flusher in flushers { flusher.flushNow() }
+        for flusher in flushers { flusher.flushAll() }
     }
 
     func stop() {

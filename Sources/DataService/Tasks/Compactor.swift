@@ -14,6 +14,7 @@ final class Compactor: Sendable {
     private struct State {
         var budget = 0.0
         var isIdlePosted = false
+        var lastCommit: UInt64 = 0
         var isStopped = false
         /// Somebody asked for compaction down to nothing.
         var isForced = false
@@ -71,7 +72,9 @@ final class Compactor: Sendable {
     func afterCommit(rawBytes: Int) {
         guard isReady else { return }
         let earned = store.compactionNeeded().bytesPerFlushedByte * Double(rawBytes)
+        let now = environment.time.monotonicNanoseconds()
         let steps: Int = state.withLock { state in
+            state.lastCommit = now
             state.budget += earned
             let steps = Int(state.budget / Double(Compactor.stepBytes))
             state.budget -= Double(steps * Compactor.stepBytes)
@@ -90,9 +93,14 @@ final class Compactor: Sendable {
         }
         guard isFirst else { return }
         worker.lane.post(after: nanoseconds) { [self] in
-            state.withLock { $0.isIdlePosted = false }
-            guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
             let before = environment.time.monotonicNanoseconds()
+            let isIdle = state.withLock { state in
+                state.isIdlePosted = false
+                return before &- state.lastCommit >= Compactor.idleNanoseconds
+            }
+            // While changes come, the flushed bytes earn what is needed.
+            guard isIdle else { return postIdleStep(after: Compactor.idleNanoseconds) }
+            guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
             guard step() else { return }
             // One part work, three parts rest.
             let worked = environment.time.monotonicNanoseconds() - before

@@ -18,14 +18,15 @@ package final class DataLanes: Sendable {
     let nonIO: Worker
 
     init(environment: Environment, pool: ChunkPool, row: Int) {
-        func worker(_ name: String) -> Worker {
+        func worker(_ name: String, isPatient: Bool = true) -> Worker {
             Worker(
-                lane: environment.lanes.makeLane(name),
+                lane: environment.lanes.makeLane(name, isPatient: isPatient),
                 context: LaneContext(row: row, pool: pool)
             )
         }
         writers = [worker("writer-0"), worker("writer-1")]
-        readers = [worker("reader-0"), worker("reader-1")]
+        // Requests wait for these.
+        readers = [worker("reader-0", isPatient: false), worker("reader-1", isPatient: false)]
         nonIO = worker("non-io")
     }
 

@@ -6,28 +6,31 @@ internal import Vocabulary
 
 /// Brings the changes of one lane's vBuckets to disk, many vBuckets to a transaction.
 ///
-/// There is no fixed beat: a commit begins at the latest 250 ms after the oldest change that it
-/// takes, at once when somebody waits, and while one runs the next batch grows.
+/// `FlushQueue` says when a commit begins and what it takes; this is the hand that does it.
 ///
 /// - Works on its writer lane only; `noteDirty` and `flushNow` may be called from anywhere.
 /// - A change counts as persisted after the commit that carries it returned; a commit that failed
 ///   changes nothing and is tried again.
 final class Flusher: Sendable {
     private struct State {
-        /// vBuckets with changes that nobody has drained.
-        var dirty: [VBucketID] = []
-        /// When the oldest of them arrived.
-        var dirtySince: UInt64 = 0
-        /// A run is posted, or under way.
-        var isScheduled = false
-        /// The posted run waits for its delay; somebody in a hurry posts another.
-        var isDelayed = false
-        /// Somebody came to wait during a run: the next one follows at once.
-        var isHurried = false
+        var queue: FlushQueue
+        /// A commit is under way; it sees to the next one itself.
+        var isRunning = false
         var isStopped = false
-        /// Of the timer that counts: a run makes older ones void.
+        /// Of the run that is posted and counts: another one makes older ones void.
         var timer: UInt64 = 0
-        var waiters: [@Sendable () -> Void] = []
+        var timerDue: UInt64?
+        /// Nothing is tried before, because the disk refused.
+        var blockedUntil: UInt64 = 0
+        /// Since when the oldest change of the commit under way waits.
+        var inFlightSince: UInt64?
+        var waiters: [Waiter] = []
+    }
+
+    /// Somebody who waits for everything that was there when he came.
+    private struct Waiter {
+        let came: UInt64
+        let done: @Sendable () -> Void
     }
 
     /// One vBucket's share of a batch.
@@ -44,7 +47,7 @@ final class Flusher: Sendable {
     private let alerts: AlertBoard
     private let compactor: Compactor
     private let alertID: String
-    private let state = Guarded(State())
+    private let state: Guarded<State>
     /// Used on the writer lane only.
     private let batch = Guarded(CommitBatchBox())
 
@@ -61,7 +64,8 @@ final class Flusher: Sendable {
         environment: Environment,
         counters: BucketCounters,
         alerts: AlertBoard,
-        compactor: Compactor
+        compactor: Compactor,
+        pace: FlushQueue.Pace
     ) {
         self.engine = engine
         self.store = store
@@ -71,6 +75,7 @@ final class Flusher: Sendable {
         self.alerts = alerts
         self.compactor = compactor
         alertID = "flush/\(engine.name)/\(store.number)"
+        state = Guarded(State(queue: FlushQueue(pace: pace)))
     }
 
     // MARK: From anywhere
@@ -78,104 +83,139 @@ final class Flusher: Sendable {
     /// A vBucket that had nothing to flush has something now.
     func noteDirty(_ vBucket: VBucketID) {
         let now = environment.time.monotonicNanoseconds()
-        let timer: UInt64? = state.withLock { state in
-            if state.dirty.isEmpty { state.dirtySince = now }
-            state.dirty.append(vBucket)
-            guard !state.isScheduled, !state.isStopped else { return nil }
-            return Flusher.setTimer(&state)
+        let next: Posting? = state.withLock { state in
+            state.queue.add(vBucket, since: now)
+            // The run that is posted comes for an older change.
+            return state.timerDue == nil ? Flusher.schedule(&state, now) : nil
         }
-        guard let timer else { return }
-        post(after: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000, timer)
+        if let next { post(next) }
     }
 
-    private static func setTimer(_ state: inout State) -> UInt64 {
-        state.isScheduled = true
-        state.isDelayed = true
-        state.timer += 1
-        return state.timer
+    /// Somebody waits until this vBucket is persisted.
+    func flushNow(_ vBucket: VBucketID) {
+        hurry { queue, _ in queue.hurry(vBucket) }
     }
 
-    /// Runs later, unless another run comes first: that one sees to the rest itself.
-    private func post(after delay: UInt64, _ timer: UInt64) {
-        worker.lane.post(after: delay) { [self] in
-            if state.withLock({ $0.timer == timer }) { run() }
-        }
+    /// Everything is wanted on disk as soon as can be.
+    func flushAll() {
+        hurry { queue, now in queue.hurryAll(now: now) }
     }
 
-    /// Somebody waits for persistence: commit what is there.
-    func flushNow() {
-        let isIdle = state.withLock { state in
-            guard state.isDelayed || !state.isScheduled else {
-                state.isHurried = true
-                return false
-            }
-            guard !state.dirty.isEmpty else { return false }
-            state.isScheduled = true
-            state.isDelayed = false
-            return true
+    private func hurry(_ mark: (inout FlushQueue, UInt64) -> Void) {
+        let now = environment.time.monotonicNanoseconds()
+        let next: Posting? = state.withLock { state in
+            guard state.isRunning || !state.queue.isEmpty else { return nil }
+            mark(&state.queue, now)
+            return Flusher.schedule(&state, now)
         }
-        if isIdle { worker.lane.post { [self] in run() } }
+        if let next { post(next) }
     }
 
     /// Calls `done` on the writer lane when everything that is there now is committed.
     func drain(_ done: @escaping @Sendable () -> Void) {
-        state.withLock { $0.waiters.append(done) }
-        worker.lane.post { [self] in run() }
+        let now = environment.time.monotonicNanoseconds()
+        state.withLock { $0.waiters.append(Waiter(came: now, done: done)) }
+        flushAll()
+        // Where nothing is there, no run would come to say so.
+        worker.lane.post { [self] in finishWaiters() }
     }
 
     /// Commits nothing any more.
     func stop() {
         state.withLock { state in
             state.isStopped = true
-            state.dirty = []
+            state.queue.removeAll()
         }
     }
 
-    /// Nanoseconds since the oldest change that nobody has drained arrived; 0 where there is none.
+    /// Nanoseconds since the oldest change that is not on disk arrived; 0 where there is none.
     var oldestChangeAge: UInt64 {
-        let since = state.withLock { $0.dirty.isEmpty ? 0 : $0.dirtySince }
-        return since == 0 ? 0 : environment.time.monotonicNanoseconds() &- since
+        let since = state.withLock { state in
+            [state.queue.oldest, state.inFlightSince].compactMap { $0 }.min()
+        }
+        guard let since else { return 0 }
+        return environment.time.monotonicNanoseconds() &- since
+    }
+
+    // MARK: When
+
+    private struct Posting {
+        let delay: UInt64
+        let timer: UInt64
+    }
+
+    /// The run to post, unless one is posted that comes early enough.
+    private static func schedule(_ state: inout State, _ now: UInt64) -> Posting? {
+        guard !state.isRunning, !state.isStopped, let start = state.queue.nextStart() else {
+            return nil
+        }
+        let due = max(start, state.blockedUntil, now)
+        if let posted = state.timerDue, posted <= due { return nil }
+        state.timer += 1
+        state.timerDue = due
+        return Posting(delay: due - now, timer: state.timer)
+    }
+
+    private func post(_ next: Posting) {
+        let begin: @Sendable () -> Void = { [self] in
+            if state.withLock({ $0.timer == next.timer }) { run() }
+        }
+        if next.delay == 0 {
+            worker.lane.post(begin)
+        } else {
+            worker.lane.post(after: next.delay, begin)
+        }
     }
 
     // MARK: On the writer lane
 
     private func run() {
-        let work: (dirty: [VBucketID], since: UInt64)? = state.withLock { state in
-            guard !state.isStopped else { return nil }
-            state.isScheduled = true
-            state.isDelayed = false
-            state.timer += 1
-            defer { state.dirty = [] }
-            return (state.dirty, state.dirtySince)
+        let began = environment.time.monotonicNanoseconds()
+        let entries: [FlushQueue.Entry] = state.withLock { state in
+            guard !state.isStopped else { return [] }
+            state.timerDue = nil
+            state.isRunning = true
+            state.inFlightSince = state.queue.oldest
+            return state.queue.take(now: began)
         }
-        guard let (dirty, since) = work else { return finishWaiters() }
-        // A vBucket that comes twice (a new history, and then a change) would be drained twice.
-        var seen: Set<VBucketID> = []
-        var rest = dirty.filter { seen.insert($0).inserted }[...]
-        if !rest.isEmpty { compactor.beforeCommit() }
-        while !rest.isEmpty {
-            let (shares, taken) = fill(rest)
-            rest = rest.dropFirst(taken)
-            guard commit(shares) else {
-                let left = shares.map { share in share.vBucket.withCore { $0.id } } + rest
-                return retry(left, since)
+        guard !entries.isEmpty else {
+            state.withLock { $0.isRunning = false }
+            return finishWaiters()
+        }
+        compactor.beforeCommit()
+        let (shares, taken) = fill(entries)
+        state.withLock { $0.queue.putBack(entries.dropFirst(taken)) }
+        if commit(shares) {
+            noteAgain(shares, since: began)
+            state.withLock { $0.blockedUntil = 0 }
+        } else {
+            state.withLock { state in
+                state.queue.putBack(entries.prefix(taken))
+                state.blockedUntil = began &+ Flusher.retryNanoseconds
             }
         }
+        let ended = environment.time.monotonicNanoseconds()
+        let next = state.withLock { state in
+            state.isRunning = false
+            state.inFlightSince = nil
+            state.queue.committed(taken, began: began, ended: ended)
+            return Flusher.schedule(&state, ended)
+        }
         finishWaiters()
-        scheduleNext()
+        if let next { post(next) }
     }
 
     /// Drains vBuckets into the batch until it is full.
-    private func fill(_ dirty: ArraySlice<VBucketID>) -> (shares: [Share], taken: Int) {
+    private func fill(_ entries: [FlushQueue.Entry]) -> (shares: [Share], taken: Int) {
         let horizon = environment.time.wallNanoseconds() &+ Flusher.casAheadNanoseconds
         return batch.withLock { box in
             let batch = box.batch
             batch.reset()
             var shares: [Share] = []
             var taken = 0
-            for id in dirty {
+            for entry in entries {
                 taken += 1
-                guard let vBucket = engine[id.number] else { continue }
+                guard let vBucket = engine[entry.vBucket.number] else { continue }
                 let (drain, record) = vBucket.withCore { core in
                     let drain = core.drain()
                     return (drain, core.record(through: drain.boundary, casHorizon: horizon))
@@ -240,62 +280,42 @@ final class Flusher: Sendable {
             )
             return false
         }
-        var again: [VBucketID] = []
         for share in shares {
-            share.vBucket.withCore { core in
-                core.persisted(through: share.drain.boundary)
-                if core.highSeqno > share.drain.boundary { again.append(core.id) }
-            }
+            share.vBucket.withCore { $0.persisted(through: share.drain.boundary) }
         }
-        noteAgain(again)
         compactor.afterCommit(rawBytes: rawBytes)
         return true
     }
 
-    /// vBuckets that changed during the commit: nobody was told, because they were never clean.
-    private func noteAgain(_ vBuckets: [VBucketID]) {
-        guard !vBuckets.isEmpty else { return }
-        let now = environment.time.monotonicNanoseconds()
-        state.withLock { state in
-            if state.dirty.isEmpty { state.dirtySince = now }
-            state.dirty.append(contentsOf: vBuckets)
-        }
-    }
-
-    private func retry(_ vBuckets: [VBucketID], _ since: UInt64) {
-        let timer = state.withLock { state in
-            state.dirty = vBuckets + state.dirty
-            state.dirtySince = since
-            return Flusher.setTimer(&state)
-        }
-        post(after: Flusher.retryNanoseconds, timer)
-        // A node that stops does not wait for a disk that may never take anything again.
-        finishWaiters()
-    }
-
-    private func finishWaiters() {
-        let waiters = state.withLock { state in
-            defer { state.waiters = [] }
-            return state.waiters
-        }
-        for waiter in waiters { waiter() }
-    }
-
-    private func scheduleNext() {
-        let now = environment.time.monotonicNanoseconds()
-        let next: (delay: UInt64, timer: UInt64)? = state.withLock { state in
-            defer { state.isHurried = false }
-            guard !state.dirty.isEmpty, !state.isStopped else {
-                state.isScheduled = false
-                state.isDelayed = false
-                return nil
+    /// vBuckets that changed since they were drained: nobody was told, because they were never
+    /// clean.
+    private func noteAgain(_ shares: [Share], since: UInt64) {
+        var again: [VBucketID] = []
+        for share in shares {
+            share.vBucket.withCore { core in
+                if core.highSeqno > share.drain.boundary { again.append(core.id) }
             }
-            let timer = Flusher.setTimer(&state)
-            if state.isHurried { return (0, timer) }
-            let due = state.dirtySince + UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000
-            return (due > now ? due - now : 0, timer)
         }
-        if let next { post(after: next.delay, next.timer) }
+        state.withLock { state in
+            guard !state.isStopped else { return }
+            for id in again { state.queue.add(id, since: since) }
+        }
+    }
+
+    /// Lets those go who waited for what is on disk now.
+    ///
+    /// Where the disk refuses, or nothing is
+    /// committed any more, all go: a node that stops does not wait for a disk that may never take
+    /// anything again.
+    private func finishWaiters() {
+        let finished = state.withLock { state in
+            let isHopeless = state.isStopped || state.blockedUntil > 0
+            let oldest = isHopeless ? nil : state.queue.oldest
+            let isDone = { (waiter: Waiter) in oldest.map { waiter.came < $0 } ?? true }
+            defer { state.waiters.removeAll(where: isDone) }
+            return state.waiters.filter(isDone)
+        }
+        for waiter in finished { waiter.done() }
     }
 }
 

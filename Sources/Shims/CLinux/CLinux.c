@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -61,6 +62,11 @@ int divan_processors(void) {
 }
 
 void divan_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+void divan_lower_priority(int niceness) {
+  // On Linux a process of 0 means the calling thread. Where it is refused, things only get slower.
+  (void)setpriority(PRIO_PROCESS, 0, niceness);
+}
 
 static int signal_pipe[2] = {-1, -1};
 

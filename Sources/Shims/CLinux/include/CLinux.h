@@ -40,6 +40,8 @@ int divan_accept(int listener, void *peer, uint32_t *length);
 int divan_processors(void);
 // Names the calling thread; Linux keeps 15 bytes.
 void divan_name_thread(const char *name);
+// Makes the calling thread nicer to others than it is, by 0...19.
+void divan_lower_priority(int niceness);
 
 // Has these signals write their number as one byte into a pipe; returns the end to read
 // from. Once a process: a second call returns -1.

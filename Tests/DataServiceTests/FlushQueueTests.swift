@@ -1,0 +1,113 @@
+import DataService
+import Testing
+import Vocabulary
+
+@Suite struct FlushQueueTests {
+    private static let ms: UInt64 = 1_000_000
+    private var queue = FlushQueue(
+        pace: FlushQueue.Pace(delay: 250 * ms, ageMax: 1_500 * ms, restFactor: 15)
+    )
+
+    private func at(_ milliseconds: UInt64) -> UInt64 { milliseconds * FlushQueueTests.ms }
+
+    private func numbers(_ entries: [FlushQueue.Entry]) -> [UInt16] {
+        entries.map(\.vBucket.number)
+    }
+
+    @Test func aCommitBeginsAQuarterOfASecondAfterTheOldestChange() {
+        var queue = queue
+        #expect(queue.nextStart() == nil)
+        queue.add(VBucketID(7), since: at(1_000))
+        queue.add(VBucketID(8), since: at(1_100))
+        queue.add(VBucketID(7), since: at(1_200))
+        #expect(queue.nextStart() == at(1_250))
+        #expect(numbers(queue.take(now: at(1_250))) == [7, 8])
+        #expect(queue.isEmpty)
+        #expect(queue.nextStart() == nil)
+    }
+
+    @Test func littleWorkIsNotSlowedDown() {
+        var queue = queue
+        queue.committed(4, began: at(1_000), ended: at(1_005))
+        queue.add(VBucketID(1), since: at(1_001))
+        #expect(queue.nextStart() == at(1_251))
+    }
+
+    @Test func muchWorkRestsSoThatChangesMeetInMemory() {
+        var queue = queue
+        queue.committed(100, began: at(1_000), ended: at(1_050))
+        queue.add(VBucketID(1), since: at(1_000))
+        // Fifteen times 50 ms after its end.
+        #expect(queue.nextStart() == at(1_800))
+    }
+
+    @Test func noRestIsSoLongThatAChangeGrowsTooOld() {
+        var queue = queue
+        queue.committed(100, began: at(1_000), ended: at(1_400))
+        for number in UInt16(0)..<100 { queue.add(VBucketID(number), since: at(1_000)) }
+        // A vBucket took 4 ms; the last of a hundred has to be begun in time.
+        #expect(queue.nextStart() == at(1_000 + 1_500 - 400))
+        // What arrived just now does not keep it waiting.
+        queue.add(VBucketID(100), since: at(1_500))
+        #expect(queue.nextStart() == at(2_100))
+    }
+
+    @Test func evenInAHurryForTimeItNeverBeginsBeforeTheDelay() {
+        var queue = queue
+        queue.committed(1, began: at(0), ended: at(3_000))
+        queue.add(VBucketID(1), since: at(3_000))
+        queue.add(VBucketID(2), since: at(3_000))
+        #expect(queue.nextStart() == at(3_250))
+    }
+
+    @Test func whoWaitsComesFirstAndDoesNotWakeTheOthersFromTheirRest() {
+        var queue = queue
+        queue.committed(100, began: at(1_000), ended: at(1_050))
+        for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_050)) }
+        queue.hurry(VBucketID(3))
+        #expect(queue.nextStart() == 0)
+        #expect(numbers(queue.take(now: at(1_060))) == [3])
+        queue.committed(1, began: at(1_060), ended: at(1_061))
+        #expect(queue.nextStart() ?? 0 > at(1_061))
+    }
+
+    @Test func whoWaitsWhileTheLaneIsAtLeisureTakesTheOthersAlong() {
+        var queue = queue
+        for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_000)) }
+        queue.hurry(VBucketID(3))
+        #expect(numbers(queue.take(now: at(1_060))) == [3, 0, 1, 2, 4])
+    }
+
+    @Test func waitingForACleanVBucketEndsWithTheNextCommit() {
+        var queue = queue
+        queue.hurry(VBucketID(9))
+        queue.add(VBucketID(1), since: at(1_000))
+        #expect(queue.nextStart() == at(1_250))
+        #expect(numbers(queue.take(now: at(1_250))) == [1])
+        queue.committed(1, began: at(1_250), ended: at(1_251))
+        queue.add(VBucketID(9), since: at(1_300))
+        #expect(queue.nextStart() == at(1_550))
+    }
+
+    @Test func everythingCanBeWantedAtOnceUpToNow() {
+        var queue = queue
+        queue.committed(100, began: at(1_000), ended: at(1_050))
+        queue.add(VBucketID(1), since: at(1_000))
+        queue.add(VBucketID(2), since: at(1_100))
+        queue.hurryAll(now: at(1_050))
+        #expect(queue.nextStart() == 0)
+        #expect(numbers(queue.take(now: at(1_110))) == [1])
+        #expect(queue.nextStart() ?? 0 > at(1_110))
+    }
+
+    @Test func whatDidNotFitComesBackInItsPlace() {
+        var queue = queue
+        for number in UInt16(0)..<4 {
+            queue.add(VBucketID(number), since: at(UInt64(1_000 + number)))
+        }
+        let taken = queue.take(now: at(1_250))
+        queue.add(VBucketID(9), since: at(1_260))
+        queue.putBack(taken.dropFirst(1))
+        #expect(numbers(queue.entries) == [1, 2, 3, 9])
+    }
+}
