@@ -8,7 +8,8 @@ struct VictimCandidate {
 }
 
 extension LaneDirectory {
-    /// Blocks with documents of one group of vBuckets of which a tenth at least is dead.
+    /// Blocks with documents of one group of vBuckets of which a tenth at least is dead, and no less
+    /// than is in the lane as a whole: what is fresh may die by itself before it is worth the work.
     ///
     /// Blocks that are dead as a whole belong to every group: they cost little to remove.
     func deadCandidates(group: Int, of groups: Int) -> [VictimCandidate] {
@@ -18,7 +19,10 @@ extension LaneDirectory {
         for entry in entries[first..<end] {
             for run in entry.runs {
                 let block = blocks[Int(run.ordinal)]
-                if Int(block.live) * 10 <= Int(block.documents) * 9 { ordinals.insert(run.ordinal) }
+                let isWorse = Int(block.live) * documents <= Int(block.documents) * live
+                if isWorse, Int(block.live) * 10 <= Int(block.documents) * 9 {
+                    ordinals.insert(run.ordinal)
+                }
             }
         }
         for (ordinal, block) in blocks.enumerated() where block.id != 0 && block.live == 0 {

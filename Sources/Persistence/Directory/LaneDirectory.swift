@@ -2,13 +2,13 @@ internal import Bytes
 
 /// Which block holds which seqnos of which vBucket: the lane's map in memory.
 ///
-/// The seqno is the address (storage.md). Items know nothing of the disk; this small table, 16
+/// The seqno is the address (storage.md). Items know nothing of the disk; this small table, 24
 /// bytes for some thirty documents, does. So compaction moves documents without touching items.
 ///
 /// - A vBucket's runs are sorted by first seqno and never overlap.
 /// - Every run's block is in `blocks`; a block without runs has nothing but dead documents.
-/// - `live` counts never fall below zero and never exceed `count`. They steer compaction; whether
-///   a document lives is asked of the engine, not of them.
+/// - A version is dead here as soon as a newer one of its key is on disk, and not before: whoever
+///   commits or warms up says so, once for each.
 struct LaneDirectory {
     /// What a vBucket has in this lane.
     struct Entry {
@@ -126,10 +126,11 @@ struct LaneDirectory {
         let place = slot(vBucket)
         let index = entries[place].runs.firstIndex(endingAtOrAfter: seqno)
         guard index < entries[place].runs.count else { return }
-        let run = entries[place].runs[index]
-        guard run.first <= seqno, run.live > 0 else { return }
-        entries[place].runs[index].live -= 1
-        blocks[Int(run.ordinal)].live -= 1
+        let ordinal = Int(entries[place].runs[index].ordinal)
+        guard entries[place].runs[index].first <= seqno,
+            entries[place].runs[index].markDead(seqno)
+        else { return }
+        blocks[ordinal].live -= 1
         live -= 1
     }
 
@@ -139,7 +140,7 @@ struct LaneDirectory {
         for index in entries[place].runs.indices {
             let run = entries[place].runs[index]
             let dead = run.count - run.live
-            entries[place].runs[index].live += dead
+            entries[place].runs[index].resetLive()
             blocks[Int(run.ordinal)].live += UInt8(dead)
             live += Int(dead)
         }
@@ -180,7 +181,7 @@ struct LaneDirectory {
                     old.blocks[Int(others[found].ordinal)].id == blocks[Int(run.ordinal)].id
                 else { continue }
                 let dead = run.live - others[found].live
-                entries[place].runs[index].live -= dead
+                entries[place].runs[index].adoptLive(from: others[found])
                 blocks[Int(run.ordinal)].live -= UInt8(dead)
                 live -= Int(dead)
             }
@@ -202,6 +203,7 @@ struct LaneDirectory {
     var memoryUsed: Int {
         let runs = entries.reduce(0) { $0 + $1.runs.capacity }
         return runs * MemoryLayout<DirectoryRun>.stride
+            + (documents - live) * MemoryLayout<UInt16>.stride
             + blocks.capacity * MemoryLayout<Block>.stride
             + entries.capacity * MemoryLayout<Entry>.stride
     }

@@ -1,41 +1,19 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Whether a stored version is needed.
-enum Liveness {
-    case live
-    /// It has a committed successor.
-    case dead
-    /// It has a successor that is not committed: one version of the key must stay, and if there
-    /// are several, the newest is enough.
-    case waiting
-}
-
 /// Blocks being replaced by fewer or purer ones: the common part of compaction, merge and purge.
 ///
 /// - Runs inside one transaction on the writing connection: a crash finds the old blocks or the
 ///   new ones, never both, never none.
-/// - Keeps whatever it is not told is dead. Of a key that is overwritten all the time every
-///   version is found waiting, so of these only the newest is kept: otherwise a small set of hot
-///   keys would fill the disk.
+/// - Keeps whatever it is not told is dead.
 struct LaneRewrite {
-    private struct Key: Hashable {
-        let vBucket: UInt16
-        let bytes: [UInt8]
-    }
-
     private let directory: Guarded<LaneDirectory>
     private let reader: LaneReader
     private(set) var victims: Set<UInt32> = []
     private var blocks: [UInt64] = []
     private let documents = DocumentBuffer()
-    /// Whether a document that was taken is to be written.
-    private var isKept: [Bool] = []
-    private var kept: [(place: Int, liveness: Liveness)] = []
-    /// Where in `documents` the newest waiting version of a key is.
-    private var waiting: [Key: Int] = [:]
-    /// Of the waiting versions of a vBucket, how many are known to be dead.
-    private var deadWaiting: [UInt16: Int] = [:]
+    /// Places in the block at hand that stay.
+    private var kept: [Int] = []
     private(set) var dropped = 0
 
     init(_ directory: Guarded<LaneDirectory>, _ reader: LaneReader) {
@@ -43,10 +21,11 @@ struct LaneRewrite {
         self.reader = reader
     }
 
-    /// Reads a victim and keeps of it what `liveness` says.
+    /// Reads a victim and keeps of it what is not dead; `isDead` is also told what the directory
+    /// thinks.
     mutating func take(
         _ victim: VictimCandidate,
-        liveness: (VBucketID, MetadataCursor) -> Liveness
+        isDead: (VBucketID, MetadataCursor, _ isNoted: Bool) -> Bool
     ) throws(StorageError) {
         let block = victim.block.id
         victims.insert(victim.ordinal)
@@ -59,13 +38,10 @@ struct LaneRewrite {
             let current = directory.withLock { $0.run(at: run.first, in: run.vBucket) }
             guard let current, current.ordinal == victim.ordinal else { continue }
             cursor.select(run: index)
-            let before = kept.count
             while cursor.next() {
-                let liveness = liveness(VBucketID(run.vBucket), cursor)
-                if liveness != .dead { kept.append((cursor.place, liveness)) }
+                let isNoted = current.isDead(cursor.seqno.value)
+                if !isDead(VBucketID(run.vBucket), cursor, isNoted) { kept.append(cursor.place) }
             }
-            let surplus = kept.count - before - Int(current.live)
-            if surplus > 0 { deadWaiting[run.vBucket, default: 0] += surplus }
         }
         dropped += cursor.documents - kept.count
         guard !kept.isEmpty else { return }
@@ -81,32 +57,16 @@ struct LaneRewrite {
         for (index, run) in cursor.runs.enumerated() {
             cursor.select(run: index)
             while next < kept.count, cursor.next() {
-                guard cursor.place == kept[next].place else { continue }
-                let isWaiting = kept[next].liveness == .waiting
+                guard cursor.place == kept[next] else { continue }
                 next += 1
-                if isWaiting, !isNewest(cursor, in: run.vBucket) { continue }
                 documents.append(
                     cursor.meta,
                     in: run.vBucket,
                     key: cursor.key,
                     value: reader.body.value(cursor.place)
                 )
-                isKept.append(true)
             }
         }
-    }
-
-    /// Takes note of a waiting version about to be appended; false where a newer one is at hand.
-    private mutating func isNewest(_ cursor: MetadataCursor, in vBucket: UInt16) -> Bool {
-        let key = Key(vBucket: vBucket, bytes: cursor.key.bytes)
-        if let other = waiting[key] {
-            dropped += 1
-            if let dead = deadWaiting[vBucket], dead > 0 { deadWaiting[vBucket] = dead - 1 }
-            guard documents.entries[other].seqno < cursor.seqno.value else { return false }
-            isKept[other] = false
-        }
-        waiting[key] = documents.count
-        return true
     }
 
     /// Writes what was kept as new blocks and deletes the victims.
@@ -120,20 +80,6 @@ struct LaneRewrite {
         for block in blocks { try lane.delete(block: block) }
         packer.removeAll()
         lane.encoder.trim()
-    }
-
-    /// Waiting versions that the directory must not count as live: as many as it knew to be dead.
-    var deadSeqnos: [(vBucket: UInt16, seqno: UInt64)] {
-        var left = deadWaiting.filter { $0.value > 0 }
-        guard !left.isEmpty else { return [] }
-        let entries = waiting.values.map { documents.entries[$0] }.sorted { $0.seqno < $1.seqno }
-        var dead: [(vBucket: UInt16, seqno: UInt64)] = []
-        for entry in entries {
-            guard let count = left[entry.vBucket], count > 0 else { continue }
-            left[entry.vBucket] = count - 1
-            dead.append((entry.vBucket, entry.seqno))
-        }
-        return dead
     }
 
     /// Sorts by vBucket and seqno, and keeps apart what a surviving run lies between.
@@ -164,7 +110,7 @@ struct LaneRewrite {
 
     private func sortedOrder() -> [UInt32] {
         documents.entries.withUnsafeBufferPointer { entries in
-            (0..<UInt32(entries.count)).filter { isKept[Int($0)] }.sorted { one, other in
+            (0..<UInt32(entries.count)).sorted { one, other in
                 let (first, second) = (entries[Int(one)], entries[Int(other)])
                 return first.vBucket == second.vBucket
                     ? first.seqno < second.seqno : first.vBucket < second.vBucket

@@ -45,9 +45,9 @@ extension LaneStore {
 
     /// Does one bounded piece of work in one transaction: compaction, else merging, else vacuum.
     ///
-    /// A version s is dropped only where `currentSeqno` says that its key is now at c, s < c, and
-    /// c is committed; where c is not on disk yet, the newest version at hand stays. A key the
-    /// closure does not know is kept. Not to be called before warmup is through.
+    /// A version s is dropped where the directory was told of its successor, or where
+    /// `currentSeqno` says that its key is now at c, s < c, and c is committed. A successor that is
+    /// not on disk kills nothing. Not to be called before warmup is through.
     ///
     /// - Parameters:
     ///   - bytesMax: Bytes of values to write again at most, about.
@@ -80,23 +80,23 @@ extension LaneStore {
         _ lane: LaneWriter,
         _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
     ) throws(StorageError) -> CompactionSummary {
-        var summary = try rewrite(victims, &writer, lane) { vBucket, cursor in
-            liveness(vBucket, cursor, currentSeqno)
+        var summary = try rewrite(victims, &writer, lane) { vBucket, cursor, isNoted in
+            isDead(vBucket, cursor, isNoted, currentSeqno)
         }
         summary.kind = kind
         return summary
     }
 
-    func liveness(
+    func isDead(
         _ vBucket: VBucketID,
         _ cursor: MetadataCursor,
+        _ isNoted: Bool,
         _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
-    ) -> Liveness {
-        guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno),
-            current > cursor.seqno
-        else { return .live }
-        let high = directory.withLock { $0[vBucket.number].high }
-        return current.value > high ? .waiting : .dead
+    ) -> Bool {
+        guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno) else { return isNoted }
+        // What the table serves is never thrown away, whatever was noted.
+        guard current > cursor.seqno else { return false }
+        return isNoted || current.value <= directory.withLock { $0[vBucket.number].high }
     }
 
     /// Replaces blocks by what lives of them, in one transaction, `alongside` included.
@@ -105,7 +105,7 @@ extension LaneStore {
         _ writer: inout Writer,
         _ lane: LaneWriter,
         alongside: () throws(StorageError) -> Void = {},
-        liveness: (VBucketID, MetadataCursor) -> Liveness
+        isDead: (VBucketID, MetadataCursor, _ isNoted: Bool) -> Bool
     ) throws(StorageError) -> CompactionSummary {
         var rewrite = LaneRewrite(directory, try lane.reader(identity))
         var insertions = Insertions()
@@ -114,7 +114,7 @@ extension LaneStore {
         try lane.connection.transaction { () throws(StorageError) in
             for victim in victims {
                 do throws(StorageError) {
-                    try rewrite.take(victim, liveness: liveness)
+                    try rewrite.take(victim, isDead: isDead)
                 } catch {
                     if let damage = error.damage {
                         unreadable.withLock { _ = $0.insert(damage.block) }
@@ -135,7 +135,6 @@ extension LaneStore {
             for inserted in insertions.blocks {
                 directory.add(inserted.block, runs: insertions.runs[inserted.runs])
             }
-            for (vBucket, seqno) in rewrite.deadSeqnos { directory.markDead(seqno, in: vBucket) }
         }
         return CompactionSummary(
             kind: .compacted,

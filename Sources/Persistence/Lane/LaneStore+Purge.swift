@@ -72,9 +72,9 @@ extension LaneStore {
                 &writer,
                 lane,
                 alongside: { () throws(StorageError) in try update.run() },
-                liveness: { other, cursor in
-                    other == vBucket && cursor.isDoomed(by: doomed)
-                        ? .dead : liveness(other, cursor, currentSeqno)
+                isDead: { other, cursor, isNoted in
+                    (other == vBucket && cursor.isDoomed(by: doomed))
+                        || isDead(other, cursor, isNoted, currentSeqno)
                 }
             )
         }
