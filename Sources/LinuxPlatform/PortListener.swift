@@ -47,6 +47,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             set(opened, SOL_SOCKET, SO_REUSEADDR, 1)
             if family == AF_INET6 { set(opened, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
             inherit(opened)
+            if address.isLoopback { simplifyCongestionControl(opened) }
             guard bind(opened, system, length) == 0, Glibc.listen(opened, 4_096) == 0 else {
                 return errno
             }
@@ -64,6 +65,19 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             throw SystemError.network(code == 0 ? errno : code, "listen on", address)
         }
         return (opened, local)
+    }
+
+    /// Within one machine nothing gets congested: the plainest control saves the timers that others
+    /// set for every send. Best effort: a kernel may not offer it.
+    private static func simplifyCongestionControl(_ descriptor: Int32) {
+        let name = Array("reno".utf8)
+        _ = setsockopt(
+            descriptor,
+            Int32(IPPROTO_TCP),
+            TCP_CONGESTION,
+            name,
+            socklen_t(name.count)
+        )
     }
 
     /// What every connection of ours has; on a listener, what accepted sockets inherit.

@@ -74,7 +74,14 @@ package final class CommitBatch {
     /// Bytes of memory in use.
     package var byteCount: Int { documents.byteCount }
 
-    /// Forgets the content and keeps ordinary amounts of memory.
+    /// Forgets the content, and the memory with it but for a little.
+    package func trim() {
+        documents.removeAllAndTrim()
+        sections = []
+        dead = []
+    }
+
+    /// Forgets the content and keeps the memory for as much again.
     package func reset() {
         documents.removeAll()
         sections.removeAll(keepingCapacity: true)

@@ -32,7 +32,7 @@ package enum Limits {
     package static let commitDelayMillisecondsMax = 250
     /// Under any load every change is on disk by then, as far as the disk goes: well below the two
     /// seconds that we promise, because a commit that begins in time may still meet a slow disk.
-    package static let commitAgeMillisecondsMax = 1_500
+    package static let commitAgeMillisecondsMax = 1_700
     /// Until then, a bucket's lanes together rest so many times longer than they work, less one:
     /// a quarter of a core for writing, and changes of a key meet in memory meanwhile.
     package static let commitRestFactor = 4

@@ -79,6 +79,12 @@ final class BucketDisk: Sendable {
         for flusher in flushers { flusher.flushAll() }
     }
 
+    /// Gives back files and memory that nobody used lately.
+    func closeIdle() {
+        store.closeIdle()
+        for flusher in flushers { flusher.trimIdle() }
+    }
+
     func stop() {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }

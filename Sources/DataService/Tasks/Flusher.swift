@@ -22,6 +22,8 @@ final class Flusher: Sendable {
         var timerDue: UInt64?
         /// Nothing is tried before, because the disk refused.
         var blockedUntil: UInt64 = 0
+        /// A commit happened since somebody last looked.
+        var wasUsed = false
         /// Since when the oldest change of the commit under way waits.
         var inFlightSince: UInt64?
         var waiters: [Waiter] = []
@@ -128,6 +130,17 @@ final class Flusher: Sendable {
         }
     }
 
+    /// Gives memory back where nothing was committed since the last call.
+    func trimIdle() {
+        worker.lane.post { [self] in
+            let isIdle = state.withLock { state in
+                defer { state.wasUsed = false }
+                return !state.wasUsed
+            }
+            if isIdle { batch.withLock { $0.batch.trim() } }
+        }
+    }
+
     /// Nanoseconds since the oldest change that is not on disk arrived; 0 where there is none.
     var oldestChangeAge: UInt64 {
         let since = state.withLock { state in
@@ -175,6 +188,7 @@ final class Flusher: Sendable {
             guard !state.isStopped else { return [] }
             state.timerDue = nil
             state.isRunning = true
+            state.wasUsed = true
             state.inFlightSince = state.queue.oldest
             return state.queue.take(now: began)
         }

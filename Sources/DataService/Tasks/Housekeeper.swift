@@ -47,7 +47,7 @@ final class Housekeeper: Sendable {
         service.reclaimer.collect()
         for bucket in service.buckets {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
-            if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.store.closeIdle() }
+            if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.closeIdle() }
             if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
         }
         post()

@@ -4,8 +4,9 @@ package struct StoreSettings: Hashable, Sendable {
     package var lanes = 4
     package var vBuckets = 1_024
     package var blocks = BlockLimits()
-    /// The WAL is copied into the file when it passes this many 4 KiB pages (16 MiB).
-    package var walPagesPassive = 4_096
+    /// The WAL is copied into the file when it passes this many 4 KiB pages (32 MiB): what was
+    /// overwritten by then is copied once.
+    package var walPagesPassive = 8_192
     /// Beyond this (64 MiB) the WAL is cut, waiting for readers.
     package var walPagesTruncate = 16_384
     /// Merging waits for as many documents in mixed blocks: fewer would not fill pure ones.

@@ -27,7 +27,8 @@ package struct CompactionNeed: Hashable, Sendable {
         switch deadShare {
         case 0.50...: 4
         case 0.45...: 1
-        case 0.30...: 0.25
+        case 0.40...: 0.25
+        case 0.30...: 0.1
         default: wantsMerging ? 0.25 : 0
         }
     }
