@@ -34,6 +34,26 @@ package enum LZ4 {
         return Int(length)
     }
 
+    /// The same in a sixth less room, for five times the time; it is read as fast as the other.
+    package static func compressSmall(_ source: ByteView, to writer: ByteWriter) -> Int {
+        let capacity = bound(source.count)
+        let before = writer.count
+        let target = writer.claim(capacity)
+        let length = LZ4_compress_HC(
+            source.start.assumingMemoryBound(to: CChar.self),
+            target.assumingMemoryBound(to: CChar.self),
+            CInt(source.count),
+            CInt(capacity),
+            smallLevel
+        )
+        precondition(length > 0, "LZ4 with enough room always succeeds")
+        writer.truncate(to: before + Int(length))
+        return Int(length)
+    }
+
+    /// Of 3 to 9: beyond it a percent costs half as much time again.
+    private static let smallLevel: CInt = 4
+
     /// Appends exactly `rawCount` decompressed bytes; false (and nothing appended) on nonsense.
     package static func decompress(
         _ source: ByteView,

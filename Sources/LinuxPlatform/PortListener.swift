@@ -67,8 +67,9 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         return (opened, local)
     }
 
-    /// Within one machine nothing gets congested: the plainest control saves the timers that others
-    /// set for every send. Best effort: a kernel may not offer it.
+    /// Within one machine nothing gets congested.
+    ///
+    /// The plainest control saves the timers that others set for every send. Best effort: a kernel may not offer it.
     private static func simplifyCongestionControl(_ descriptor: Int32) {
         let name = Array("reno".utf8)
         _ = setsockopt(

@@ -36,6 +36,22 @@ import Testing
         endless.withUnsafeBytes { #expect(LEB128.decode(ByteView($0)) == nil) }
     }
 
+    @Test func takingTimeMakesTheSameBytesSmaller() {
+        var random = SystemRandomNumberGenerator()
+        let words = (0..<200).map { _ in String(UInt32.random(in: 0..<1 << 30, using: &random)) }
+        let text = Array(
+            (0..<4_000).map { _ in words.randomElement(using: &random) ?? "" }.joined().utf8
+        )
+        let (fast, small, whole) = (ByteWriter(), ByteWriter(), ByteWriter())
+        text.withUnsafeBytes { bytes in
+            _ = LZ4.compress(ByteView(bytes), to: fast)
+            _ = LZ4.compressSmall(ByteView(bytes), to: small)
+        }
+        #expect(small.count < fast.count)
+        #expect(LZ4.decompress(small.view, rawCount: text.count, to: whole))
+        #expect(whole.view.bytes == text)
+    }
+
     @Test func lz4RoundTripsAndRefusesDamage() {
         let text = Array(String(repeating: "divan keeps sheets. ", count: 200).utf8)
         let packed = ByteWriter()

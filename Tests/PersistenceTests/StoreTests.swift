@@ -253,6 +253,59 @@ import Vocabulary
         #expect(try lane.statistics().documents == 18)
     }
 
+    @Test func compactionLeavesWhatIsBetterThanItsLane() throws {
+        let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
+        let lane = try bucket.open().lanes[0]
+        let batch = CommitBatch()
+        // One vBucket of which one document in ten lives, one of which one in five is dead.
+        for vBucket: UInt16 in [0, 1] {
+            batch.begin(record(vBucket, high: 200))
+            for seqno in 1...200 as ClosedRange<UInt64> {
+                let meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
+                let value = [UInt8](repeating: UInt8(seqno), count: 1_000)
+                batch.append(TestDocument(meta: meta, key: [UInt8(seqno)], value: value))
+            }
+        }
+        try lane.commit(batch)
+        for seqno in 1...200 as ClosedRange<UInt64> {
+            if seqno % 10 != 0 { lane.markDead(VBucketID(0), Seqno(seqno)) }
+            if seqno % 5 == 0 { lane.markDead(VBucketID(1), Seqno(seqno)) }
+        }
+        // Everything changed once more in memory: only what was noted says what is dead.
+        let step = try lane.compactStep(bytesMax: 1 << 20) { _, _, _ in Seqno(1_000) }
+        #expect(step.kind == .compacted)
+        #expect(step.dropped == 180)
+        #expect(step.rewritten == 20)
+        #expect(try lane.statistics().documents == 220)
+        #expect(try lane.value(0, 10)?.first == 10)
+        #expect(try lane.value(1, 1)?.first == 1)
+        let rest = try lane.compactStep(bytesMax: 1 << 20, isUnhurried: true) { _, _, _ in
+            Seqno(1_000)
+        }
+        #expect(rest.dropped == 40)
+        #expect(try lane.statistics().documents == 180)
+        #expect(try lane.value(1, 199)?.count == 1_000)
+    }
+
+    @Test func aVersionThatTheTableServesIsNeverThrownAway() throws {
+        let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
+        let lane = try bucket.open().lanes[0]
+        let batch = CommitBatch()
+        batch.begin(record(0, high: 20))
+        for seqno in 1...20 as ClosedRange<UInt64> {
+            let meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
+            batch.append(TestDocument(meta: meta, key: [UInt8(seqno)], value: [1, 2, 3]))
+        }
+        try lane.commit(batch)
+        for seqno in 1...19 as ClosedRange<UInt64> { lane.markDead(VBucketID(0), Seqno(seqno)) }
+        let step = try lane.compactStep(bytesMax: 1 << 20) { _, _, seqno in
+            seqno.value < 5 ? seqno : Seqno(20)
+        }
+        #expect(step.dropped == 15)
+        #expect(try lane.value(0, 4) == [1, 2, 3])
+        #expect(try lane.value(0, 5) == nil)
+    }
+
     @Test func heatIsKept() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()

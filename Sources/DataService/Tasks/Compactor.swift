@@ -101,7 +101,7 @@ final class Compactor: Sendable {
             // While changes come, the flushed bytes earn what is needed.
             guard isIdle else { return postIdleStep(after: Compactor.idleNanoseconds) }
             guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
-            guard step() else { return }
+            guard step(isUnhurried: true) else { return }
             // One part work, three parts rest.
             let worked = environment.time.monotonicNanoseconds() - before
             postIdleStep(after: 3 * worked)
@@ -109,15 +109,18 @@ final class Compactor: Sendable {
     }
 
     private func forcedStep() {
-        let isMore = isReady && step()
+        let isMore = isReady && step(isUnhurried: true)
         guard isMore else { return state.withLock { $0.isForced = false } }
         worker.lane.post { [self] in forcedStep() }
     }
 
     /// One bounded piece of work; false where there was none, or it failed.
-    private func step() -> Bool {
+    private func step(isUnhurried: Bool = false) -> Bool {
         do throws(StorageError) {
-            let summary = try store.compactStep(bytesMax: Compactor.stepBytes) { id, key, seqno in
+            let summary = try store.compactStep(
+                bytesMax: Compactor.stepBytes,
+                isUnhurried: isUnhurried
+            ) { id, key, seqno in
                 engine[id.number]?.withCore { core in
                     core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                 }

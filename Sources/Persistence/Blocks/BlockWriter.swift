@@ -13,6 +13,8 @@ final class BlockWriter {
     let bodyBlob = ByteWriter(capacity: 32 << 10)
     private(set) var runs: [BlockRun] = []
     private(set) var rawBytes = 0
+    /// Whether values are to take little room rather than little time.
+    var isSmall = false
     private let seal: BlockSeal
     private let table = ByteWriter(capacity: 1 << 10)
     private let raw = ByteWriter(capacity: 16 << 10)
@@ -190,15 +192,22 @@ final class BlockWriter {
         let values = documents.values.view
         if isContiguous {
             // What one vBucket handed over in a row is compressed from where it lies.
-            _ = LZ4.compress(values.slice(first, rawBytes), to: bodyBlob)
-            return
+            return compress(values.slice(first, rawBytes))
         }
         gathered.removeAll(keepingAtMost: 1 << 20)
         for index in order {
             let entry = entries[Int(index)]
             gathered.append(values.slice(entry.valueOffset, Int(entry.valueLength)))
         }
-        _ = LZ4.compress(gathered.view, to: bodyBlob)
+        compress(gathered.view)
+    }
+
+    private func compress(_ values: ByteView) {
+        if isSmall {
+            _ = LZ4.compressSmall(values, to: bodyBlob)
+        } else {
+            _ = LZ4.compress(values, to: bodyBlob)
+        }
     }
 
     /// Gives memory back that a very large value took.

@@ -90,8 +90,10 @@ final class DocumentBuffer {
         values.view.slice(entry.valueOffset, Int(entry.valueLength))
     }
 
-    /// Forgets everything and keeps the memory: under load the next commit is as large, and fresh
-    /// pages cost an eighth of a writer's time. What was taken for much more is given back.
+    /// Forgets everything and keeps the memory.
+    ///
+    /// Under load the next commit is as large, and fresh pages cost an eighth of a writer's time.
+    /// What was taken for much more is given back.
     func removeAll() {
         if values.count + keys.count < values.capacity / 4 { return removeAllAndTrim() }
         entries.removeAll(keepingCapacity: true)

@@ -51,16 +51,20 @@ extension LaneStore {
     ///
     /// - Parameters:
     ///   - bytesMax: Bytes of values to write again at most, about.
+    ///   - isUnhurried: Nobody waits: spend time to make the blocks smaller than commits can.
     ///   - currentSeqno: The seqno the table has for a key, asked under the vBucket's lock; nil
     ///     where it has none. With the seqno at hand, for tables that kept only that of a key.
     /// - Throws: What could not be read or written; nothing has changed then.
     /// - Returns: What was done.
     package func compactStep(
         bytesMax: Int,
+        isUnhurried: Bool = false,
         currentSeqno: (VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno?
     ) throws(StorageError) -> CompactionSummary {
         guard exists else { return CompactionSummary() }
         return try write { (writer, lane) throws(StorageError) in
+            lane.encoder.isSmall = isUnhurried
+            defer { lane.encoder.isSmall = false }
             if let victims = deadVictims(&writer.compaction, bytesMax) {
                 return try rewrite(victims, .compacted, &writer, lane, currentSeqno)
             }

@@ -70,8 +70,11 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
         return changes.count
     }
 
-    private func compact(_ lane: LaneStore) throws -> Bool {
-        let summary = try lane.compactStep(bytesMax: BlockLanes.stepBytes) {
+    private func compact(_ lane: LaneStore, isUnhurried: Bool = false) throws -> Bool {
+        let summary = try lane.compactStep(
+            bytesMax: BlockLanes.stepBytes,
+            isUnhurried: isUnhurried
+        ) {
             [documents] _, key, _ in
             var number = 0
             for digit in key.dropFirst(4).buffer { number = number * 10 + Int(digit) - 48 }
@@ -84,7 +87,7 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
     func finish() throws {
         bytesBefore = try size()
         for lane in store.lanes {
-            while try compact(lane) {}
+            while try compact(lane, isUnhurried: true) {}
         }
         try store.closeCleanly()
         bytesAfter = try size()
