@@ -1,3 +1,4 @@
+package import Credentials
 package import Vocabulary
 
 /// What the cluster service needs from the data service, no more.

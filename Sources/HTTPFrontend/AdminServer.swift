@@ -8,8 +8,8 @@ internal import ServiceLifecycle
 
 /// The admin port: REST for tools and clients, and a page for people.
 ///
-/// It translates between HTTP and `ClusterService` and decides nothing. It answers 503 until the
-/// service was started, so that it may claim its port before the service knows what that is.
+/// It translates between HTTP and `AdministrationService` and decides nothing. It answers 503 until
+/// the service was started, so that it may claim its port before the service knows what that is.
 package final class AdminServer: Sendable {
     /// The port that was really claimed.
     package let port: UInt16
@@ -34,7 +34,7 @@ package final class AdminServer: Sendable {
     /// - Throws: `AdminServerError` that names the address and what to do.
     /// - Returns: The server, once it listens.
     package static func start(
-        service: ClusterService,
+        service: AdministrationService,
         host: String,
         port: UInt16,
         logger: Logger

@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Vocabulary
 
 /// Writes down what it is told, in order; opens what it is not told to refuse.
@@ -8,6 +9,7 @@ final class RecordingPlane: DataPlane {
         var calls: [String] = []
         var statistics: [String: BucketStatistics] = [:]
         var status: [String: BucketStatus] = [:]
+        var users: [String: StoredCredentials] = [:]
         var refused: Set<String> = []
         /// Runs at every call, to look at the world at that moment.
         var witness: (@Sendable (String) -> Void)?
@@ -62,8 +64,8 @@ final class RecordingPlane: DataPlane {
     }
 
     func setCredentials(user: String, stored: StoredCredentials?) {
-        let text = stored.map { String(decoding: $0.bytes, as: UTF8.self) } ?? "nobody"
-        note("user \(user) \(text)")
+        record.withLock { $0.users[user] = stored }
+        note("user \(user) \(stored == nil ? "may not" : "may") log in")
     }
 
     func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading { .noBucket }

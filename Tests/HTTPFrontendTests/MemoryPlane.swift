@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Vocabulary
 
 /// A data service in memory, small and honest: what is written is read, counted and listed.

@@ -4,13 +4,13 @@ internal import Vocabulary
 
 /// Finds the route of a request, asks whether it serves whoever sent it, and has it answered.
 struct Router: Sendable {
-    let service: ClusterService
+    let service: AdministrationService
     private let authentication: Authentication
     private let sessions = Sessions()
     private let machine: Machine
     private let routes: [Route]
 
-    init(service: ClusterService) {
+    init(service: AdministrationService) {
         self.service = service
         machine = Machine(directory: service.settings.directory)
         authentication = Authentication(service: service, sessions: sessions)

@@ -1,4 +1,5 @@
 internal import Bytes
+package import Credentials
 package import Orchestration
 package import Seams
 internal import Vocabulary
@@ -13,7 +14,7 @@ internal import Vocabulary
 /// - The data plane is told of a bucket before its configuration is published, so that a client
 ///   that learns of a bucket can select it.
 /// - A bucket whose data plane refuses to open it is taken back.
-package final class ClusterService: Sendable {
+package final class AdministrationService: Sendable {
     /// What the operator and the machine say, and the state does not hold.
     package struct Settings: Sendable {
         /// Where the state is kept; made where it is missing.
@@ -43,7 +44,7 @@ package final class ClusterService: Sendable {
     package let events = EventLog()
     package let sampler: StatisticsSampler
     let environment: Environment
-    let passwords: PasswordKeeper
+    let passwords: PasswordVerifier
     let lane: any Lane
     let core: Guarded<Core>
     /// The number and UUID of this node never change.
@@ -54,7 +55,7 @@ package final class ClusterService: Sendable {
         settings: Settings,
         environment: Environment,
         dataPlane: any DataPlane,
-        passwords: PasswordKeeper
+        passwords: PasswordVerifier
     ) throws(ClusterError) {
         self.settings = settings
         self.environment = environment
@@ -93,10 +94,7 @@ package final class ClusterService: Sendable {
         let state = state
         dataPlane.retain(only: state.buckets.map(\.settings))
         if let administrator = state.administrator {
-            dataPlane.setCredentials(
-                user: administrator.name,
-                stored: StoredCredentials(bytes: administrator.credentials)
-            )
+            dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
         }
         for bucket in state.buckets {
             do {
@@ -182,7 +180,7 @@ package final class ClusterService: Sendable {
     /// Tells the operator, in the log and under `/logs`.
     package func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
         if environment.trace.threshold <= severity {
-            environment.trace.tell(severity, "ClusterService", text)
+            environment.trace.tell(severity, "cluster", text)
         }
         events.append(severity, kind, text, atMilliseconds: wallMilliseconds)
     }
