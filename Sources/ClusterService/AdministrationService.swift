@@ -37,6 +37,9 @@ package final class AdministrationService: Sendable {
         var isStopped = false
         var startedNanoseconds: UInt64 = 0
         var watch = ChangeWatch()
+        /// Who waits for what comes of a command.
+        var proposals: [UInt64: CheckedContinuation<Result<Outcome, ClusterError>, Never>] = [:]
+        var nextProposal: UInt64 = 0
     }
 
     package let settings: Settings
@@ -72,7 +75,7 @@ package final class AdministrationService: Sendable {
     /// The state as of now.
     package var state: ClusterState { core.withLock { $0.state } }
 
-    /// `start` has been called and `stop` has not.
+    /// `start` has been called and `beginStop` has not.
     package var isServing: Bool { core.withLock { $0.isServing } }
 
     /// Seconds since `start`.
@@ -141,20 +144,39 @@ package final class AdministrationService: Sendable {
         }
     }
 
-    /// Ends every stream and the control lane; once is enough, twice does no harm.
+    /// Has every stream end and every new request refused; what is under way may still propose.
+    package func beginStop() {
+        let waiters = core.withLock { core in
+            core.isServing = false
+            return core.watch.change()
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Ends the control lane; once is enough, twice does no harm.
     ///
     /// The data plane is stopped by whoever made it.
     package func stop() {
-        let (waiters, isFirst) = core.withLock { core in
+        beginStop()
+        let isFirst = core.withLock { core in
             defer { core.isStopped = true }
-            core.isServing = false
-            return (core.watch.change(), !core.isStopped)
+            return !core.isStopped
         }
-        for waiter in waiters { waiter.resume() }
         guard isFirst else { return }
         sampler.stop()
         lane.stop()
+        // A command that came to the lane after its end was dropped; its sender must not wait.
+        let proposals = core.withLock { core in
+            defer { core.proposals = [:] }
+            return core.proposals.values
+        }
+        for waiter in proposals { waiter.resume(returning: .failure(Self.stopping)) }
     }
+
+    private static let stopping = ClusterError(
+        code: .stopping,
+        description: "the node is stopping"
+    )
 
     // MARK: Changes
 
@@ -168,11 +190,19 @@ package final class AdministrationService: Sendable {
 
     /// Has a command applied, kept and carried out.
     package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
-        guard !core.withLock({ $0.isStopped }) else {
-            throw ClusterError(code: .stopping, description: "the node is stopping")
-        }
         let result: Result<Outcome, ClusterError> = await withCheckedContinuation { waiter in
-            lane.post { waiter.resume(returning: self.commit(command)) }
+            let number: UInt64? = core.withLock { core in
+                guard !core.isStopped else { return nil }
+                core.nextProposal += 1
+                core.proposals[core.nextProposal] = waiter
+                return core.nextProposal
+            }
+            guard let number else { return waiter.resume(returning: .failure(Self.stopping)) }
+            lane.post {
+                let result = self.commit(command)
+                let waiter = self.core.withLock { $0.proposals.removeValue(forKey: number) }
+                waiter?.resume(returning: result)
+            }
         }
         return try result.get()
     }

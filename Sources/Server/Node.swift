@@ -123,13 +123,15 @@ package final class Node: Sendable {
         }
     }
 
-    /// Ends streams and administration, so that the admin interface can be stopped.
-    package func beginStop() { cluster.stop() }
+    /// Ends streams and refuses new requests, so that the admin interface can be stopped; those
+    /// under way still find every lane at work.
+    package func beginStop() { cluster.beginStop() }
 
-    /// Persists everything and closes the files.
+    /// Ends administration, persists everything and closes the files.
     ///
     /// Call it once no client is connected.
     package func stop() async {
+        cluster.stop()
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
         }

@@ -89,14 +89,21 @@ struct Site: Sendable {
     }
 
     private func close() async {
-        service.stop()
+        service.beginStop()
         await server.stop()
+        service.stop()
         world.stop()
         try? FileManager.default.removeItem(atPath: directory)
     }
 
     /// Ends what a client could wait for, as a node does that stops.
-    func stop() { service.stop() }
+    func stop() { service.beginStop() }
+
+    /// Stops as a node does, up to where requests are neither taken nor answered.
+    func stopServer() async {
+        service.beginStop()
+        await server.stop()
+    }
 
     var port: UInt16 { server.port }
 
