@@ -76,6 +76,31 @@ import Testing
         }
     }
 
+    /// It once ended the process.
+    @Test func clientsThatGoAwayCostNobodyAnything() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let port = site.port
+            for path in ["/poolsStreaming/default", "/pools/default/bs/b"] {
+                let text = site.request("GET \(path)", .administrator)
+                for round in 0..<10 {
+                    try await apart {
+                        let client = try RawClient(port: port)
+                        try client.send(text)
+                        // Some go at once, some have read the first document.
+                        guard round % 2 == 0 else { return }
+                        #expect(try client.head().headers["connection"] == "close")
+                        _ = try client.chunk()
+                    }
+                }
+                let renamed = try await site.ask("POST /pools/default", form: "clusterName=\(port)")
+                #expect(renamed.status == 200)
+            }
+            try await Task.sleep(for: .milliseconds(300))
+            #expect(try await site.ask("GET /pools/default").status == 200)
+        }
+    }
+
     @Test func stoppingEndsEveryStream() async throws {
         try await Site.with { site in
             var streams: [AsyncThrowingStream<String, any Error>.Iterator] = []
