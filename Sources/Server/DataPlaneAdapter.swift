@@ -153,6 +153,10 @@ struct DataPlaneAdapter: DataPlane {
         writing(await perform(.delete, key, name))
     }
 
+    func randomKey(inBucket name: String) -> [UInt8]? {
+        data.bucket(named: name).flatMap { RandomKey(data: data).find(in: $0) }
+    }
+
     private func writing(_ answer: DocumentAnswer) -> DocumentWriting {
         switch answer {
         case .written(let cas): .written(cas)

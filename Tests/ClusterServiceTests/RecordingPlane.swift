@@ -10,6 +10,7 @@ final class RecordingPlane: DataPlane {
         var statistics: [String: BucketStatistics] = [:]
         var status: [String: BucketStatus] = [:]
         var users: [String: StoredCredentials] = [:]
+        var alerts: [Alert] = []
         var refused: Set<String> = []
         /// Runs at every call, to look at the world at that moment.
         var witness: (@Sendable (String) -> Void)?
@@ -91,5 +92,7 @@ final class RecordingPlane: DataPlane {
         withDocuments: Bool
     ) async -> DocumentListing { .noBucket }
 
-    func alerts() -> [Alert] { [] }
+    func randomKey(inBucket name: String) -> [UInt8]? { nil }
+
+    func alerts() -> [Alert] { record.withLock { $0.alerts } }
 }

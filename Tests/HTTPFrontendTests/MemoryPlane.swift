@@ -134,5 +134,9 @@ final class MemoryPlane: DataPlane {
         }
     }
 
+    func randomKey(inBucket name: String) -> [UInt8]? {
+        buckets.withLock { $0[name]?.documents.keys.first }
+    }
+
     func alerts() -> [Alert] { alarm.withLock { $0 } }
 }

@@ -54,6 +54,22 @@ import Testing
         }
     }
 
+    @Test func allBucketsComeInOneStreamAsProxiesOfLongAgoReadThem() async throws {
+        try await Site.with { site in
+            try await site.createBucket("a")
+            var stream = follow("/pools/default/saslBucketsStreaming", of: site)
+                .makeAsyncIterator()
+            let first = try parse(try #require(try await stream.next()))
+            let buckets = try #require(first["buckets"] as? [[String: Any]])
+            #expect(buckets.map { $0["name"] as? String } == ["a"])
+            #expect(buckets[0]["vBucketServerMap"] is [String: Any])
+            #expect(buckets[0]["nodes"] is [[String: Any]])
+            try await site.createBucket("b")
+            let second = try parse(try #require(try await stream.next()))
+            #expect((second["buckets"] as? [Any])?.count == 2)
+        }
+    }
+
     @Test func aHeartbeatIsABareSeparator() async throws {
         try await Site.with { site in
             let path = "/pools/default/nodeServicesStreaming?heartbeat=1"

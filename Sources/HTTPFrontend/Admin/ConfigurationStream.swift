@@ -63,7 +63,7 @@ private struct ConfigurationStream {
 
 extension Call {
     /// The same request, asked of the cluster as it is now.
-    fileprivate var refreshed: Call {
+    var refreshed: Call {
         Call(
             request: request,
             state: service.state,
