@@ -2,6 +2,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
+internal import NIOHTTPTypes
 
 /// Turns the framework's requests into ours, and our replies into the framework's.
 struct AdminResponder: HTTPResponder {
@@ -39,6 +40,11 @@ struct AdminResponder: HTTPResponder {
         switch router.admit(asked) {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
+        }
+        // Who asks before sending a large body is told now that it will be taken.
+        if request.headers[.expect]?.lowercased() == "100-continue" {
+            let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
+            context.channel.writeAndFlush(goOn, promise: nil)
         }
         var body = ByteBuffer()
         for try await part in request.body {

@@ -67,6 +67,7 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
         case .head(let head):
+            if head.status.kind == .informational { break }
             isLast = head.headerFields[.connection] == "close"
         case .body:
             break

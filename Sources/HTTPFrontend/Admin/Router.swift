@@ -54,6 +54,11 @@ struct Router: Sendable {
     }
 
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
+        // Read as a form it would say nothing, and every field would be missed.
+        if request.isJSON {
+            let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"
+            return .refused([FieldError("_", text)])
+        }
         let call = Call(
             request: request,
             state: service.state,
