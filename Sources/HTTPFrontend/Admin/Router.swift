@@ -17,7 +17,7 @@ struct Router: Sendable {
         routes =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning + Routes.buckets
             + Routes.configurations + Routes.documents + Routes.statistics + Routes.settings
-            + Routes.users
+            + Routes.users + Routes.collections
             + Routes.console
     }
 
