@@ -19,8 +19,8 @@ let plan = """
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     platforms  LinuxPlatform      Bytes Seams CLinux
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
-    services   ClusterService     Bytes Vocabulary Seams Orchestration
-    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Persistence DataService ClusterService
+    services   ClusterService     Bytes Vocabulary Seams Orchestration Credentials
+    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Credentials Persistence DataService ClusterService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
@@ -173,20 +173,25 @@ let tests: [(name: String, uses: [String])] = [
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
-    ("ClusterServiceTests", ["ClusterService", "Orchestration", "Vocabulary", "Seams", "Bytes"]),
+    (
+        "ClusterServiceTests",
+        ["ClusterService", "Orchestration", "Credentials", "Vocabulary", "Seams", "Bytes"]
+    ),
     (
         "HTTPFrontendTests",
         [
-            "HTTPFrontend", "ClusterService", "Orchestration", "LinuxPlatform", "Seams",
-            "Vocabulary",
-            "Bytes",
+            "HTTPFrontend", "ClusterService", "Orchestration", "Credentials", "LinuxPlatform",
+            "Seams", "Vocabulary", "Bytes",
         ]
     ),
     ("CredentialsTests", ["Credentials", "Bytes"]),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
     (
         "DataServiceTests",
-        ["TestWorld", "DataService", "Engine", "Bytes", "Vocabulary", "Seams", "LinuxPlatform"]
+        [
+            "TestWorld", "DataService", "Engine", "Credentials", "Bytes", "Vocabulary", "Seams",
+            "LinuxPlatform",
+        ]
     ),
 ]
 

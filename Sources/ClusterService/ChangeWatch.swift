@@ -28,7 +28,7 @@ struct ChangeWatch {
     }
 }
 
-extension ClusterService {
+extension AdministrationService {
     /// How many changes of what clients see there were since this process began.
     package var changes: UInt64 { core.withLock { $0.watch.changes } }
 

@@ -1,3 +1,4 @@
+package import Credentials
 package import Vocabulary
 
 /// What the cluster service needs from the data service, no more.
@@ -34,6 +35,8 @@ package protocol DataPlane: Sendable {
         inBucket name: String
     ) async -> DocumentWriting
     func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting
+    /// The key of some document in memory; nil where none is found quickly.
+    func randomKey(inBucket name: String) -> [UInt8]?
     /// Documents sorted by key from `from` up to `to`, for the browser page.
     func list(
         bucket: String,

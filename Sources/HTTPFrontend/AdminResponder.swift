@@ -2,6 +2,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
+internal import NIOHTTPTypes
 
 /// Turns the framework's requests into ours, and our replies into the framework's.
 struct AdminResponder: HTTPResponder {
@@ -37,8 +38,13 @@ struct AdminResponder: HTTPResponder {
         )
         let admitted: Router.Admitted
         switch router.admit(asked) {
-        case .refused(let reply): return response(reply, to: asked, request)
+        case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
+        }
+        // Who asks before sending a large body is told now that it will be taken.
+        if request.headers[.expect]?.lowercased() == "100-continue" {
+            let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
+            context.channel.writeAndFlush(goOn, promise: nil)
         }
         var body = ByteBuffer()
         for try await part in request.body {
@@ -47,15 +53,19 @@ struct AdminResponder: HTTPResponder {
                 var reply = Reply.text("The body has more than \(most) bytes.\r\n", status: 413)
                 // What is still on its way is not taken in: see `Deadlines`.
                 reply.headers.append(("Connection", "close"))
-                return response(reply, to: asked, request)
+                return response(reply, to: asked, context.channel)
             }
             body.writeImmutableBuffer(part)
         }
         asked.body = Array(body.readableBytesView)
-        return response(await router.answer(asked, admitted), to: asked, request)
+        return response(await router.answer(asked, admitted), to: asked, context.channel)
     }
 
-    private func response(_ reply: Reply, to asked: AdminRequest, _ request: Request) -> Response {
+    private func response(
+        _ reply: Reply,
+        to asked: AdminRequest,
+        _ channel: any Channel
+    ) -> Response {
         var headers = HTTPFields()
         for (name, value) in Self.commonHeaders + reply.headers {
             guard let name = HTTPField.Name(name) else { continue }
@@ -65,19 +75,20 @@ struct AdminResponder: HTTPResponder {
         return Response(
             status: HTTPResponse.Status(code: reply.status),
             headers: headers,
-            body: asked.method == .head ? ResponseBody() : body(of: reply, request)
+            body: asked.method == .head ? ResponseBody() : body(of: reply, channel)
         )
     }
 
-    private func body(of reply: Reply, _ request: Request) -> ResponseBody {
+    private func body(of reply: Reply, _ channel: any Channel) -> ResponseBody {
         switch reply.body {
         case .bytes(let bytes):
             bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
         case .stream(let run):
-            // A client that goes away would otherwise be noticed only at the next change.
+            // The framework can watch a request's body for the client's going; but where the body
+            // was taken in before, as here, that ends the process when a client does go.
             ResponseBody { writer in
-                try await request.body.consumeWithCancellationOnInboundClose { _ in
-                    try await run { try await writer.write(ByteBuffer(bytes: $0)) }
+                try await run({ channel.isActive }) {
+                    try await writer.write(ByteBuffer(bytes: $0))
                 }
                 try await writer.finish(nil)
             }

@@ -8,19 +8,26 @@ internal import ServiceLifecycle
 
 /// The admin port: REST for tools and clients, and a page for people.
 ///
-/// It translates between HTTP and `ClusterService` and decides nothing. It answers 503 until the
-/// service was started, so that it may claim its port before the service knows what that is.
+/// It translates between HTTP and `AdministrationService` and decides nothing. It answers 503 until
+/// the service was started, so that it may claim its port before the service knows what that is.
 package final class AdminServer: Sendable {
     /// The port that was really claimed.
     package let port: UInt16
+    private let group: ServiceGroup
     private let task: Task<Void, Never>
+
+    /// How long what is under way may take when the server stops, and how long it then takes at
+    /// most to be cut off; together what an operator waits for at most.
+    private static let farewell = Duration.milliseconds(1_500)
+    private static let cut = Duration.milliseconds(500)
 
     /// Connections at most; beyond it new ones wait.
     private static let connectionsMax = 8_192
     private static let headerBytesMax = 32 << 10
 
-    private init(port: UInt16, task: Task<Void, Never>) {
+    private init(port: UInt16, group: ServiceGroup, task: Task<Void, Never>) {
         self.port = port
+        self.group = group
         self.task = task
     }
 
@@ -34,7 +41,7 @@ package final class AdminServer: Sendable {
     /// - Throws: `AdminServerError` that names the address and what to do.
     /// - Returns: The server, once it listens.
     package static func start(
-        service: ClusterService,
+        service: AdministrationService,
         host: String,
         port: UInt16,
         logger: Logger
@@ -53,9 +60,10 @@ package final class AdminServer: Sendable {
             },
             logger: logger
         )
+        let group = ServiceGroup(configuration: .init(services: [application], logger: logger))
         let task = Task {
             do {
-                try await application.run()
+                try await group.run()
             } catch {
                 let failure = AdminServerError(error, host: host, port: port)
                 // Whoever waits for the beginning is told; later there is only the log.
@@ -66,17 +74,32 @@ package final class AdminServer: Sendable {
             begin.finish()
         }
         for await result in outcome {
-            return AdminServer(port: try result.get(), task: task)
+            return AdminServer(port: try result.get(), group: group, task: task)
         }
         throw AdminServerError(CancellationError(), host: host, port: port)
     }
 
-    /// Stops listening, ends what is under way, returns when all is closed.
+    /// Stops listening, lets what is under way finish, cuts off what does not within two seconds.
     ///
-    /// Stop the service first: that ends the streams properly.
+    /// Begin to stop the service first, which ends the streams properly, and stop it after: what
+    /// is under way needs it.
     package func stop() async {
-        task.cancel()
-        await task.value
+        await group.triggerGracefulShutdown()
+        let (ends, end) = AsyncStream<Never>.makeStream()
+        let waiting = Task { [task] in
+            await task.value
+            end.finish()
+        }
+        let patience = Task { [task] in
+            try await Task.sleep(for: Self.farewell)
+            task.cancel()
+            try await Task.sleep(for: Self.cut)
+            // Something waits for the world, a full disk for one, and does not hear.
+            end.finish()
+        }
+        for await _ in ends {}
+        waiting.cancel()
+        patience.cancel()
     }
 
     private static var channelConfiguration: HTTP1Channel.Configuration {

@@ -1,3 +1,4 @@
+internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTPTypes
 
@@ -8,6 +9,8 @@ internal import NIOHTTPTypes
 ///
 /// - While an answer is under way there is no deadline: streams last as long as they like.
 /// - Whoever was refused before sending all of a body does not get to send the rest.
+/// - An answer that says `Connection: close` is the last. A client that ends its side meanwhile is
+///   gone: streams are such answers, and would talk to nobody for as long as nothing changes.
 final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -28,6 +31,7 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     private var unanswered = 0
     private var isReading = false
+    private var isLast = false
 
     func handlerAdded(context: ChannelHandlerContext) {
         set(Self.firstHead, context)
@@ -61,11 +65,29 @@ final class Deadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .end = unwrapOutboundIn(data) {
+        switch unwrapOutboundIn(data) {
+        case .head(let head):
+            if head.status.kind == .informational { break }
+            isLast = head.headerFields[.connection] == "close"
+        case .body:
+            break
+        case .end:
             unanswered -= 1
+            if isLast {
+                context.writeAndFlush(data, promise: promise)
+                context.close(mode: .output, promise: nil)
+                return set(Self.farewell, context)
+            }
             if unanswered == 0 { set(isReading ? Self.farewell : Self.nextHead, context) }
         }
         context.write(data, promise: promise)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if isLast, unanswered > 0, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+            return context.close(promise: nil)
+        }
+        context.fireUserInboundEventTriggered(event)
     }
 
     private func set(_ amount: TimeAmount, _ context: ChannelHandlerContext) {

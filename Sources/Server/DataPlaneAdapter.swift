@@ -1,4 +1,5 @@
 internal import ClusterService
+internal import Credentials
 internal import DataService
 internal import Engine
 internal import Persistence
@@ -7,9 +8,9 @@ internal import Vocabulary
 
 /// The data service as the cluster service sees it: the one introduction between the two.
 struct DataPlaneAdapter: DataPlane {
-    private let data: DataService
+    private let data: DocumentService
 
-    init(_ data: DataService) {
+    init(_ data: DocumentService) {
         self.data = data
     }
 
@@ -112,10 +113,7 @@ struct DataPlaneAdapter: DataPlane {
     }
 
     func setCredentials(user: String, stored: StoredCredentials?) {
-        data.setCredentials(
-            user: user,
-            text: stored.map { String(decoding: $0.bytes, as: UTF8.self) }
-        )
+        data.setCredentials(user: user, stored: stored)
     }
 
     func alerts() -> [Alert] {
@@ -155,6 +153,10 @@ struct DataPlaneAdapter: DataPlane {
         writing(await perform(.delete, key, name))
     }
 
+    func randomKey(inBucket name: String) -> [UInt8]? {
+        data.bucket(named: name).flatMap { RandomKey(data: data).find(in: $0) }
+    }
+
     private func writing(_ answer: DocumentAnswer) -> DocumentWriting {
         switch answer {
         case .written(let cas): .written(cas)
@@ -186,7 +188,7 @@ struct DataPlaneAdapter: DataPlane {
         limit: Int,
         withDocuments: Bool
     ) async -> DocumentListing {
-        var range = DataService.KeyRange()
+        var range = DocumentService.KeyRange()
         range.from = from
         range.to = to
         range.inclusiveEnd = inclusiveEnd

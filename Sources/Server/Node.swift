@@ -11,8 +11,8 @@ package import Seams
 package final class Node: Sendable {
     package let environment: Environment
     package let settings: NodeSettings
-    package let data: DataService
-    package let cluster: ClusterService
+    package let data: DocumentService
+    package let cluster: AdministrationService
 
     package init(
         _ settings: NodeSettings,
@@ -22,7 +22,7 @@ package final class Node: Sendable {
         self.environment = environment
         self.settings = settings
         try Node.claim(settings.directory, environment.disk)
-        data = DataService(
+        data = DocumentService(
             environment: environment,
             version: version,
             dataDirectory: settings.directory,
@@ -30,15 +30,15 @@ package final class Node: Sendable {
         )
         let quota = settings.memoryQuota ?? max(settings.memoryTotal / 2, 2 << 30)
         do throws(ClusterError) {
-            cluster = try ClusterService(
-                settings: ClusterService.Settings(
+            cluster = try AdministrationService(
+                settings: AdministrationService.Settings(
                     directory: settings.directory,
                     memoryQuota: quota,
                     memoryTotal: settings.memoryTotal
                 ),
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data),
-                passwords: Node.passwordKeeper(data)
+                passwords: data.passwords
             )
         } catch {
             throw NodeError(error.description)
@@ -72,21 +72,6 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
-    }
-
-    private static func passwordKeeper(_ data: DataService) -> PasswordKeeper {
-        PasswordKeeper(
-            store: { password in
-                StoredCredentials(bytes: Array(data.credentialText(password: password).utf8))
-            },
-            verify: { user, password, stored in
-                data.verify(
-                    user: user,
-                    password: password,
-                    text: String(decoding: stored.bytes, as: UTF8.self)
-                )
-            }
-        )
     }
 
     // MARK: Life
@@ -138,13 +123,15 @@ package final class Node: Sendable {
         }
     }
 
-    /// Ends streams and administration, so that the admin interface can be stopped.
-    package func beginStop() { cluster.stop() }
+    /// Ends streams and refuses new requests, so that the admin interface can be stopped; those
+    /// under way still find every lane at work.
+    package func beginStop() { cluster.beginStop() }
 
-    /// Persists everything and closes the files.
+    /// Ends administration, persists everything and closes the files.
     ///
     /// Call it once no client is connected.
     package func stop() async {
+        cluster.stop()
         await withCheckedContinuation { waiter in
             data.stop { waiter.resume() }
         }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import time
@@ -37,6 +38,8 @@ class Checkout:
         programs = path / ".build/release"
         programs.mkdir(parents=True)
         (programs / "divan-server").symlink_to(SERVER)
+        (programs / "divan-bench").symlink_to(LAUNCHER.with_name("divan-bench"))
+        (path / "benchmarks").symlink_to(ROOT / "benchmarks")
         self.offset = free_offset()
 
     def run(self, *arguments, code=0, seconds=60, **environment):
@@ -216,7 +219,13 @@ def test_the_demo_loads_measures_and_leaves_it_running(checkout):
         pytest.fail("iso-codes is missing: make deps installs it")
     for _ in range(2):
         told = checkout.run("demo", "--seconds", "1", "--port-offset", str(checkout.offset))
-        assert "ops/s" in told and "no password needed" in told
+        assert "no password needed" in told and "couchbase://127.0.0.1:" in told
+        # The driver's table, with what its reads and writes took.
+        assert re.search(r"[0-9 ]+ ops/s in 1\.\d s", told), told
+        assert re.search(r"^  GET +[0-9. ]+$", told, re.M), told
+        assert re.search(r"^  SET +[0-9. ]+$", told, re.M), told
+        # It shows how it gets on, and that it is the node that it measures.
+        assert "measuring" in told and re.search(r"server +\d+ ns CPU/op", told), told
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
     assert json.loads(checkout.admin.get(path).json["json"])["name"] == "France"
     assert checkout.status()["running"] is True

@@ -113,6 +113,15 @@ def test_the_walk(page, node):
     assert page.console == [], "the page threw"
 
 
+def test_a_page_that_comes_too_early_asks_again(page, node):
+    # As while a node starts: nothing answers yet.
+    page.call("Network.setBlockedURLs", urls=["*/pools"])
+    page.call("Page.reload")
+    page.wait_for_text("not now", 30)
+    page.call("Network.setBlockedURLs", urls=[])
+    page.wait_for_text("log in", 30)
+
+
 def test_a_wrong_password_is_told_and_nothing_is_shown(page):
     log_in(page, "wrong-password")
     page.wait(

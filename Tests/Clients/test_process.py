@@ -3,13 +3,15 @@
 import os
 import random
 import signal
+import socket
 import sqlite3
+import threading
 import time
 
 import pytest
 
 from rig.load import Observer, Writer, fetch, ingest
-from rig.node import NotReady
+from rig.node import NotReady, wait_until
 from rig.wire import Op, Status, vbucket_of
 
 ROUNDS = int(os.environ.get("DIVAN_KILL_ROUNDS", "5"))
@@ -149,6 +151,98 @@ def test_clients_that_stay_do_not_keep_it_from_ending(make_node):
         assert time.monotonic() - began < 10
     for connection in connections:
         connection.close()
+
+
+def half_a_post(node, name):
+    """A connection that has sent a bucket's form but for its last bytes, and those bytes."""
+    form = f"name={name}&ramQuotaMB=100&replicaNumber=0&numVBuckets=64".encode()
+    login = "Authorization: Basic QWRtaW5pc3RyYXRvcjpwYXNzd29yZA=="
+    head = (
+        f"POST /pools/default/buckets HTTP/1.1\r\nHost: 127.0.0.1:{node.admin_port}\r\n{login}\r\n"
+        f"Content-Length: {len(form)}\r\n\r\n"
+    )
+    connection = socket.create_connection(("127.0.0.1", node.admin_port), timeout=20)
+    connection.sendall(head.encode() + form[:-4])
+    return connection, form[-4:]
+
+
+def await_deafness(node):
+    """Until the admin port takes no connection any more: the stop has begun."""
+
+    def is_deaf():
+        try:
+            socket.create_connection(("127.0.0.1", node.admin_port), timeout=1).close()
+            return False
+        except ConnectionRefusedError:
+            return True
+
+    wait_until(is_deaf, 5, "the admin port is closed")
+
+
+def test_sigterm_lets_a_request_under_way_finish(make_node):
+    node = make_node().start().provision()
+    connection, rest = half_a_post(node, "late")
+    idle = socket.create_connection(("127.0.0.1", node.admin_port))
+    time.sleep(0.2)
+    node.process.send_signal(signal.SIGTERM)
+    await_deafness(node)
+    connection.sendall(rest)
+    assert b" 202 " in connection.recv(4096).split(b"\r\n")[0]
+    began = time.monotonic()
+    assert node.process.wait(20) == 0
+    # An idle connection is closed at once and nobody waits for it.
+    assert time.monotonic() - began < 1.4
+    connection.close()
+    idle.close()
+    node.start()
+    assert [b["name"] for b in node.admin.get("/pools/default/buckets").json] == ["late"]
+
+
+def test_sigterm_cuts_off_a_request_that_does_not_finish(make_node):
+    node = make_node().start().provision()
+    connection, _ = half_a_post(node, "never")
+    time.sleep(0.2)
+    began = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - began < 4
+    connection.close()
+    node.start()
+    assert node.admin.get("/pools/default/buckets").json == []
+
+
+@pytest.mark.parametrize("round", range(3))
+def test_sigterm_amid_posts_keeps_what_was_answered(make_node, round):
+    node = make_node().start().provision().create_bucket("kept")
+    answered = []
+
+    def post(number):
+        """Changes the bucket's quota again and again; every answer is noted."""
+        admin = node.admin
+        try:
+            while True:
+                quota = 100 + len(answered) % 1900
+                reply = admin.post("/pools/default/buckets/kept", {"ramQuotaMB": quota})
+                if reply.status != 200:
+                    return
+                answered.append(quota)
+        except OSError:
+            return
+
+    threads = [threading.Thread(target=post, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3 + 0.05 * round)
+    began = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - began < 6
+    for thread in threads:
+        thread.join()
+    assert len(answered) > 10
+    assert "leaked its continuation" not in node.log()
+    node.start()
+    quota = node.admin.get("/pools/default/buckets/kept").json["quota"]["rawRAM"] >> 20
+    # Threads answer in any order: it is one of the last.
+    assert quota in answered[-12:] or quota >= max(answered[-12:])
 
 
 # Crashes

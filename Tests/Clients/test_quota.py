@@ -51,6 +51,32 @@ def test_more_than_the_quota_loads_and_is_read_back(make_node, policy, size, ove
     assert highest < QUOTA + BESIDE, f"{highest >> 20} MiB resident"
 
 
+def test_keys_alone_above_the_quota_raise_an_alert_and_reads_go_on(make_node):
+    node = make_node().start().provision().create_bucket("keys", numVBuckets=64)
+
+    def key(number):
+        return b"%08d" % number + b"k" * 242
+
+    with node.connect("keys") as connection:
+        # Keys of 250 bytes without values: nothing that could leave memory under valueOnly.
+        number = 280_000
+        ingest(connection, ((key(each), b"") for each in range(number)), depth=256)
+
+        def is_told():
+            nonlocal number
+            for _ in range(200):
+                if connection.set(key(number), b"").status == Status.SUCCESS:
+                    number += 1
+            alerts = node.admin.get("/pools/default").json["alerts"]
+            return any("keys" in alert["msg"] and "metadata" in alert["msg"] for alert in alerts)
+
+        # The pager tries for most of a minute before it gives up.
+        wait_until(is_told, 120, "an alert that metadata takes up the quota")
+        assert connection.set(key(number), b"").status == Status.TEMPORARY
+        for each in (0, number // 2, number - 1):
+            assert connection.get(key(each)).status == Status.SUCCESS
+
+
 def test_an_ephemeral_bucket_refuses_what_does_not_fit(make_node):
     node = make_node().start().provision()
     node.create_bucket("full", bucketType="ephemeral", evictionPolicy="noEviction")

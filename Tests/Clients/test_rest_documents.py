@@ -29,6 +29,19 @@ def ids(reply):
     return [row["id"] for row in reply.json["rows"]]
 
 
+def test_a_random_key_is_one_of_the_bucket(node, docs):
+    everything = set(ids(node.admin.get(f"{docs}?limit=1000")))
+    bucket = docs.removesuffix("/docs")
+    uri = node.admin.get(bucket).json["localRandomKeyUri"]
+    replies = [node.admin.get(uri).json for _ in range(60)]
+    assert all(reply["ok"] and reply["key"] in everything for reply in replies)
+    # 28 documents, and not always the same one.
+    assert len({reply["key"] for reply in replies}) > 3
+    node.create_bucket("nobody")
+    reply = node.admin.get("/pools/default/buckets/nobody/localRandomKey")
+    assert (reply.status, reply.json["error"]) == (404, "fallback_to_all_docs")
+
+
 def test_documents_are_listed_in_the_order_of_their_ids(node, docs):
     found = ids(node.admin.get(f"{docs}?limit=1000"))
     assert len(found) == 28

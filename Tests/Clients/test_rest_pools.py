@@ -313,9 +313,30 @@ def test_the_streamed_pool_ends_documents_with_four_lines(node):
         assert json.loads(stream.next())["name"] == "default"
 
 
+def test_clients_that_leave_a_stream_cost_nobody_anything(node):
+    for _ in range(10):
+        with node.admin.stream("/poolsStreaming/default") as stream:
+            assert stream.next()
+    assert node.admin.post("/pools/default", {"clusterName": "still here"}).status == 200
+    time.sleep(0.3)
+    assert node.is_running
+    assert node.admin.get("/pools/default").json["clusterName"] == "still here"
+
+
 def test_node_services_stream(node):
     with node.admin.stream("/pools/default/nodeServicesStreaming") as stream:
         assert json.loads(stream.next())["nodesExt"]
+
+
+def test_a_change_of_the_pool_can_be_waited_for(node):
+    etag = node.admin.get("/pools/default?waitChange=0&etag=").json["etag"]
+    began = time.monotonic()
+    assert node.admin.get(f"/pools/default?waitChange=400&etag={etag}").json["etag"] == etag
+    assert time.monotonic() - began >= 0.4
+    node.admin.post("/pools/default", {"clusterName": "waited for"})
+    found = node.admin.get(f"/pools/default?waitChange=20000&etag={etag}").json
+    assert found["clusterName"] == "waited for" and found["etag"] != etag
+    assert time.monotonic() - began < 10
 
 
 def test_erlang_is_not_evaluated(node):

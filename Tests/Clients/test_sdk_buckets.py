@@ -6,14 +6,20 @@ from couchbase.exceptions import (
     BucketDoesNotExistException,
     BucketNotFlushableException,
     BucketNotFoundException,
+    CouchbaseException,
     InvalidArgumentException,
+    UserNotFoundException,
 )
 from couchbase.management.buckets import (
     BucketSettings,
     BucketType,
+    CompressionMode,
+    ConflictResolutionType,
     CreateBucketSettings,
     EvictionPolicyType,
+    StorageBackend,
 )
+from couchbase.management.users import Role, User
 
 from rig import sdk
 from rig.node import wait_until
@@ -91,6 +97,50 @@ def test_a_bucket_can_be_changed(manager, node):
     found = manager.get_bucket("changed")
     assert found.ram_quota_mb == 150
     assert found.flush_enabled is True
+
+
+def test_what_nothing_would_come_of_is_refused(manager):
+    for settings in (
+        {"storage_backend": StorageBackend.MAGMA},
+        {"compression_mode": CompressionMode.ACTIVE},
+        {"conflict_resolution_type": ConflictResolutionType.TIMESTAMP},
+    ):
+        with pytest.raises(InvalidArgumentException):
+            manager.create_bucket(CreateBucketSettings(name="no", ram_quota_mb=100, **settings))
+    with pytest.raises(BucketDoesNotExistException):
+        manager.get_bucket("no")
+
+
+def test_what_clients_send_unasked_is_accepted(manager, node):
+    create(
+        manager,
+        node,
+        "usual",
+        storage_backend=StorageBackend.COUCHSTORE,
+        compression_mode=CompressionMode.PASSIVE,
+        conflict_resolution_type=ConflictResolutionType.SEQUENCE_NUMBER,
+        replica_index=True,
+        num_replicas=1,
+    )
+    found = manager.get_bucket("usual")
+    assert found.compression_mode == CompressionMode.PASSIVE
+    assert found.storage_backend == StorageBackend.COUCHSTORE
+
+
+def test_collections_are_unavailable_and_the_bucket_is_not_missing(cluster, manager, node):
+    create(manager, node, "flat")
+    with pytest.raises(CouchbaseException) as raised:
+        cluster.bucket("flat").collections().get_all_scopes()
+    assert not isinstance(raised.value, BucketNotFoundException)
+
+
+def test_there_is_one_user(cluster):
+    users = cluster.users()
+    assert users.get_all_users() == []
+    with pytest.raises(UserNotFoundException):
+        users.get_user("eve")
+    with pytest.raises(InvalidArgumentException):
+        users.upsert_user(User(username="eve", password="secret1", roles=[Role("admin")]))
 
 
 def test_a_flushed_bucket_is_empty_and_goes_on(manager, node, cluster):

@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Vocabulary
 
 /// Writes down what it is told, in order; opens what it is not told to refuse.
@@ -8,6 +9,8 @@ final class RecordingPlane: DataPlane {
         var calls: [String] = []
         var statistics: [String: BucketStatistics] = [:]
         var status: [String: BucketStatus] = [:]
+        var users: [String: StoredCredentials] = [:]
+        var alerts: [Alert] = []
         var refused: Set<String> = []
         /// Runs at every call, to look at the world at that moment.
         var witness: (@Sendable (String) -> Void)?
@@ -62,8 +65,8 @@ final class RecordingPlane: DataPlane {
     }
 
     func setCredentials(user: String, stored: StoredCredentials?) {
-        let text = stored.map { String(decoding: $0.bytes, as: UTF8.self) } ?? "nobody"
-        note("user \(user) \(text)")
+        record.withLock { $0.users[user] = stored }
+        note("user \(user) \(stored == nil ? "may not" : "may") log in")
     }
 
     func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading { .noBucket }
@@ -89,5 +92,7 @@ final class RecordingPlane: DataPlane {
         withDocuments: Bool
     ) async -> DocumentListing { .noBucket }
 
-    func alerts() -> [Alert] { [] }
+    func randomKey(inBucket name: String) -> [UInt8]? { nil }
+
+    func alerts() -> [Alert] { record.withLock { $0.alerts } }
 }

@@ -7,7 +7,7 @@ import Testing
     let world = World()
     let plane = RecordingPlane()
 
-    func service() async throws -> ClusterService {
+    func service() async throws -> AdministrationService {
         let service = try world.service(plane)
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),

@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Seams
 
 /// A small world in memory: files that survive a service, a clock and timers moved by hand.
@@ -25,19 +26,16 @@ final class World: Sendable {
         lanes.runTimers()
     }
 
-    func service(_ plane: RecordingPlane) throws(ClusterError) -> ClusterService {
-        try ClusterService(
-            settings: ClusterService.Settings(
+    func service(_ plane: RecordingPlane) throws(ClusterError) -> AdministrationService {
+        try AdministrationService(
+            settings: AdministrationService.Settings(
                 directory: "data",
                 memoryQuota: 1_000 << 20,
                 memoryTotal: 8_192 << 20
             ),
             environment: environment,
             dataPlane: plane,
-            passwords: PasswordKeeper(
-                store: { StoredCredentials(bytes: Array("stored:\($0)".utf8)) },
-                verify: { _, password, stored in stored.bytes == Array("stored:\(password)".utf8) }
-            )
+            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32))
         )
     }
 }

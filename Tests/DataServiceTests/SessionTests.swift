@@ -1,3 +1,5 @@
+import Bytes
+import Credentials
 import DataService
 import Engine
 import Seams
@@ -20,6 +22,15 @@ import Vocabulary
         frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
     }
 
+    private func admitAdministrator() {
+        let stored = Array("secret".utf8).withUnsafeBytes { password in
+            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
+                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
+            }
+        }
+        world.service.setCredentials(user: "Administrator", stored: stored)
+    }
+
     @Test func strangersMayOnlyIntroduceThemselves() {
         let client = Client(world)
         let allowed = [
@@ -34,8 +45,7 @@ import Vocabulary
     }
 
     @Test func whoHasLoggedInNeedsABucketForDocuments() {
-        let text = world.service.credentialText(password: "secret")
-        world.service.setCredentials(user: "Administrator", text: text)
+        admitAdministrator()
         let client = Client(world)
         #expect(client.ask(plain("Administrator", "wrong")).map(\.status) == [0x20])
         #expect(client.ask(plain("nobody", "secret")).map(\.status) == [0x20])
@@ -48,8 +58,7 @@ import Vocabulary
     }
 
     @Test func nothingOvertakesALogin() {
-        let text = world.service.credentialText(password: "secret")
-        world.service.setCredentials(user: "Administrator", text: text)
+        admitAdministrator()
         let client = Client(world)
         client.send(
             Ask.hello([Features.unordered]) + plain("Administrator", "secret")

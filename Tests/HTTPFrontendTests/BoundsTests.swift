@@ -54,6 +54,71 @@ import Testing
         }
     }
 
+    @Test func whoAsksBeforeSendingABodyIsAnswered() async throws {
+        try await Site.with { site in
+            let port = site.port
+            let form = "clusterName=later"
+            let head = site.request(
+                "POST /pools/default",
+                .administrator,
+                headers: ["Expect: 100-continue"],
+                body: form
+            ).dropLast(form.count)
+            let statuses = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(String(head))
+                let first = try client.head().status
+                try client.send(form)
+                return [first, try client.response().status]
+            }
+            #expect(statuses == [100, 200])
+            // A stranger is not encouraged.
+            let stranger = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(
+                    "POST /pools/default HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+                        + "Expect: 100-continue\r\n\r\n"
+                )
+                return try client.response().status
+            }
+            #expect(stranger == 401)
+        }
+    }
+
+    @Test func jsonWhereAFormBelongsIsNamedAsSuch() async throws {
+        try await Site.with { site in
+            let body = "{\"name\": \"b\", \"ramQuotaMB\": 100}"
+            let port = site.port
+            let json = site.request(
+                "POST /pools/default/buckets",
+                .administrator,
+                headers: ["Content-Type: application/json; charset=utf-8"],
+                body: body
+            )
+            let reply = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(json)
+                return try client.response()
+            }
+            #expect(reply.status == 400)
+            let text = (reply.object["errors"] as? [String: String])?["_"]
+            #expect(text?.contains("application/x-www-form-urlencoded") == true)
+            // Tools that call a form JSON are understood.
+            let form = site.request(
+                "POST /pools/default",
+                .administrator,
+                headers: ["Content-Type: application/json"],
+                body: "clusterName=x"
+            )
+            let understood = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(form)
+                return try client.response().status
+            }
+            #expect(understood == 200)
+        }
+    }
+
     @Test func aBodyTooLargeIsRefused() async throws {
         try await Site.with { site in
             let body = "value=" + String(repeating: "x", count: 17 << 10)

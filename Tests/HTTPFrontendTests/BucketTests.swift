@@ -81,6 +81,23 @@ import Testing
         }
     }
 
+    @Test func collectionsAreRefusedAndNotMistakenForAMissingBucket() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            for line in ["GET", "POST"].map({ "\($0) /pools/default/buckets/b/scopes" }) + [
+                "DELETE /pools/default/buckets/b/scopes/s",
+                "POST /pools/default/buckets/b/scopes/s/collections",
+                "DELETE /pools/default/buckets/b/scopes/s/collections/c",
+            ] {
+                let reply = try await site.ask(line)
+                #expect(reply.status == 400, "\(line)")
+                let text = (reply.object["errors"] as? [String: String])?["_"]
+                #expect(text?.contains("not available") == true)
+            }
+            #expect(try await site.ask("GET /pools/default/buckets/c/scopes").text == notFound)
+        }
+    }
+
     @Test func anotherBucketsUUIDIsRefused() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

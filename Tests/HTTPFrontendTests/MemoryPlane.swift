@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Vocabulary
 
 /// A data service in memory, small and honest: what is written is read, counted and listed.
@@ -131,6 +132,10 @@ final class MemoryPlane: DataPlane {
                 }
             )
         }
+    }
+
+    func randomKey(inBucket name: String) -> [UInt8]? {
+        buckets.withLock { $0[name]?.documents.keys.first }
     }
 
     func alerts() -> [Alert] { alarm.withLock { $0 } }

@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Foundation
 import HTTPFrontend
 import LinuxPlatform
@@ -11,7 +12,7 @@ import Testing
 /// A node's admin port over real sockets, its documents in memory.
 struct Site: Sendable {
     let plane: MemoryPlane
-    let service: ClusterService
+    let service: AdministrationService
     let server: AdminServer
     let world: LinuxEnvironment
     let directory: String
@@ -62,18 +63,15 @@ struct Site: Sendable {
         plane = MemoryPlane()
         directory = FileManager.default.temporaryDirectory
             .appending(path: "divan-admin-\(UUID().uuidString)").path()
-        service = try ClusterService(
-            settings: ClusterService.Settings(
+        service = try AdministrationService(
+            settings: AdministrationService.Settings(
                 directory: directory,
                 memoryQuota: 512 << 20,
                 memoryTotal: 16 << 30
             ),
             environment: world.environment,
             dataPlane: plane,
-            passwords: PasswordKeeper(
-                store: { StoredCredentials(bytes: Array("stored:\($0)".utf8)) },
-                verify: { _, password, stored in stored.bytes == Array("stored:\(password)".utf8) }
-            )
+            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32))
         )
         service.openBuckets()
         var logger = Logger(label: "test")
@@ -91,14 +89,21 @@ struct Site: Sendable {
     }
 
     private func close() async {
-        service.stop()
+        service.beginStop()
         await server.stop()
+        service.stop()
         world.stop()
         try? FileManager.default.removeItem(atPath: directory)
     }
 
     /// Ends what a client could wait for, as a node does that stops.
-    func stop() { service.stop() }
+    func stop() { service.beginStop() }
+
+    /// Stops as a node does, up to where requests are neither taken nor answered.
+    func stopServer() async {
+        service.beginStop()
+        await server.stop()
+    }
 
     var port: UInt16 { server.port }
 

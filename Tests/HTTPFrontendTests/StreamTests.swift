@@ -54,6 +54,22 @@ import Testing
         }
     }
 
+    @Test func allBucketsComeInOneStreamAsProxiesOfLongAgoReadThem() async throws {
+        try await Site.with { site in
+            try await site.createBucket("a")
+            var stream = follow("/pools/default/saslBucketsStreaming", of: site)
+                .makeAsyncIterator()
+            let first = try parse(try #require(try await stream.next()))
+            let buckets = try #require(first["buckets"] as? [[String: Any]])
+            #expect(buckets.map { $0["name"] as? String } == ["a"])
+            #expect(buckets[0]["vBucketServerMap"] is [String: Any])
+            #expect(buckets[0]["nodes"] is [[String: Any]])
+            try await site.createBucket("b")
+            let second = try parse(try #require(try await stream.next()))
+            #expect((second["buckets"] as? [Any])?.count == 2)
+        }
+    }
+
     @Test func aHeartbeatIsABareSeparator() async throws {
         try await Site.with { site in
             let path = "/pools/default/nodeServicesStreaming?heartbeat=1"
@@ -73,6 +89,31 @@ import Testing
             _ = try await site.ask("POST /pools/default/buckets/open", form: "passwordless=0")
             let last = try await stream.next()
             #expect(last == nil)
+        }
+    }
+
+    /// It once ended the process.
+    @Test func clientsThatGoAwayCostNobodyAnything() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let port = site.port
+            for path in ["/poolsStreaming/default", "/pools/default/bs/b"] {
+                let text = site.request("GET \(path)", .administrator)
+                for round in 0..<10 {
+                    try await apart {
+                        let client = try RawClient(port: port)
+                        try client.send(text)
+                        // Some go at once, some have read the first document.
+                        guard round % 2 == 0 else { return }
+                        #expect(try client.head().headers["connection"] == "close")
+                        _ = try client.chunk()
+                    }
+                }
+                let renamed = try await site.ask("POST /pools/default", form: "clusterName=\(port)")
+                #expect(renamed.status == 200)
+            }
+            try await Task.sleep(for: .milliseconds(300))
+            #expect(try await site.ask("GET /pools/default").status == 200)
         }
     }
 

@@ -61,10 +61,7 @@ import Vocabulary
         #expect(!settings.flushEnabled)
         #expect(!settings.passwordless)
         #expect(settings.maxTTL == 0)
-        #expect(options.storageBackend == .couchstore)
         #expect(options.compressionMode == .passive)
-        #expect(options.conflictResolution == .seqno)
-        #expect(options.replicaIndex)
     }
 
     @Test func everyFieldArrives() throws {
@@ -72,7 +69,7 @@ import Vocabulary
             ("name", "a_b.c-d%"), ("ramQuota", "200"), ("bucketType", "ephemeral"),
             ("replicaNumber", "2"), ("evictionPolicy", "nruEviction"), ("flushEnabled", "1"),
             ("numVBuckets", "64"), ("passwordless", "1"), ("maxTTL", "60"),
-            ("compressionMode", "active"), ("conflictResolutionType", "lww"),
+            ("compressionMode", "off"), ("conflictResolutionType", "seqno"),
             ("durabilityMinLevel", "none"), ("authType", "sasl"), ("saslPassword", ""),
             ("proxyPort", "0"), ("threadsNumber", "3"), ("whatever", "x"),
         ])
@@ -83,9 +80,17 @@ import Vocabulary
         #expect(settings.vBuckets == 64)
         #expect(settings.passwordless)
         #expect(settings.maxTTL == 60)
-        #expect(options.compressionMode == .active)
-        #expect(options.conflictResolution == .lww)
-        #expect(!options.replicaIndex)
+        #expect(options.compressionMode == .off)
+    }
+
+    /// What the clients of the day send without being asked.
+    @Test func whatIsNotBuiltIsAcceptedWhereItAsksForNothing() throws {
+        let (_, options) = try settings([
+            ("name", "b"), ("ramQuotaMB", "100"), ("replicaIndex", "1"),
+            ("storageBackend", "couchstore"), ("conflictResolutionType", "seqno"),
+            ("compressionMode", "passive"), ("autoCompactionDefined", "false"),
+        ])
+        #expect(options.compressionMode == .passive)
     }
 
     static let wrong: [(field: String, value: String, error: String, text: String)] = [
@@ -143,13 +148,20 @@ import Vocabulary
         ),
         ("maxTTL", "2147483648", "maxTTL", "The maximum time to live is 0 to 2147483647 seconds"),
         (
-            "compressionMode", "x", "compressionMode",
-            "The compression mode is off, passive or active"
+            "compressionMode", "active", "compressionMode",
+            "The compression mode is off or passive; active is not available"
         ),
-        ("storageBackend", "x", "storageBackend", "The storage backend is couchstore or magma"),
         (
-            "conflictResolutionType", "custom", "conflictResolutionType",
-            "The conflict resolution is seqno or lww"
+            "storageBackend", "magma", "storageBackend",
+            "The storage backend is couchstore; there is no other"
+        ),
+        (
+            "conflictResolutionType", "lww", "conflictResolutionType",
+            "The conflict resolution is seqno; there is no other"
+        ),
+        (
+            "autoCompactionDefined", "true", "autoCompactionDefined",
+            "A bucket has no compaction settings of its own; the cluster's count"
         ),
         (
             "durabilityMinLevel", "some", "durabilityMinLevel",
@@ -245,8 +257,8 @@ import Vocabulary
     @Test(arguments: [
         ("bucketType", "ephemeral", "A bucket's type cannot be changed"),
         ("numVBuckets", "64", "A bucket's number of vBuckets cannot be changed"),
-        ("storageBackend", "magma", "A bucket's storage backend cannot be changed"),
-        ("conflictResolutionType", "lww", "A bucket's conflict resolution cannot be changed"),
+        ("storageBackend", "magma", "The storage backend is couchstore; there is no other"),
+        ("conflictResolutionType", "lww", "The conflict resolution is seqno; there is no other"),
     ])
     func whatIsForeverCannotBeChanged(_ field: String, _ value: String, _ text: String) {
         #expect(

@@ -15,7 +15,7 @@ package final class TestWorld {
     package let lanes: ManualLanes
     package let trace = RecordingTrace()
     package let quiescence: Quiescence
-    package let service: DataService
+    package let service: DocumentService
     package let directory: String
     private let isOwner: Bool
     private let arena = Arena(pool: ChunkPool())
@@ -47,7 +47,7 @@ package final class TestWorld {
             lanes: threads > 0 ? LinuxLanes(reactorCount: threads) : lanes,
             trace: trace
         )
-        service = DataService(
+        service = DocumentService(
             environment: environment,
             version: "7.6.2",
             dataDirectory: self.directory,

@@ -41,6 +41,48 @@ import Testing
         }
     }
 
+    /// The walk names files by module, and a bare name lies in the module its step began in.
+    ///
+    /// What else stands in back quotes is in one of the step's files.
+    @Test func theWalkPassesFilesThatAreWhereItSays() throws {
+        let architecture = try #require(house.text("ARCHITECTURE.md"))
+        let steps = architecture.lines.compactMap { line in
+            line.firstMatch(of: /^\| +(\d+) \|(.*)/)
+        }
+        #expect(steps.compactMap { Int($0.1) } == Array(1...steps.count))
+        try #require(steps.count > 10)
+        for step in steps {
+            let names = step.2.matches(of: /`([^`]+)`/).map { String($0.1) }
+            let files = names.filter { $0.hasSuffix(".swift") }
+            let first = try #require(files.first, "step \(step.1) names no file")
+            let home = first.split(separator: "/")[0]
+            let found = files.map { name in
+                let module = house.modules.first { name.hasPrefix("\($0.name)/") }
+                let file = house.texts.first {
+                    module == nil
+                        ? $0.path.hasPrefix("Sources/\(home)/") && $0.path.hasSuffix("/\(name)")
+                        : $0.path == "Sources/\(name)"
+                }
+                if file == nil { Issue.record("step \(step.1): \(name)") }
+                return file?.text ?? ""
+            }
+            for name in names where !name.hasSuffix(".swift") {
+                let word = String(name.prefix { $0 != "(" })
+                #expect(found.contains { $0.contains(word) }, "step \(step.1): \(name)")
+            }
+        }
+    }
+
+    /// Every floor of the manifest has its row in the table that explains them.
+    @Test func everyFloorIsExplained() throws {
+        let architecture = try #require(house.text("ARCHITECTURE.md"))
+        let rows = architecture.lines.compactMap { $0.firstMatch(of: /^\| (\w+) \|/) }
+            .map { String($0.1) }
+        for floor in Set(house.modules.map(\.floor)) {
+            #expect(rows.contains(floor), "\(floor)")
+        }
+    }
+
     @Test func everyLinkLeadsSomewhere() {
         for document in house.documents {
             let folder = document.path.split(separator: "/").dropLast().joined(separator: "/")

@@ -31,12 +31,13 @@ struct Checkout {
     /// The directory of a cluster for which nobody named one.
     var defaultDirectory: String { memory + "/cluster" }
 
-    func serverProgram() throws -> String {
-        let path = root + "/.build/release/divan-server"
+    /// One of the checkout's programs, built.
+    func program(_ name: String) throws -> String {
+        let path = root + "/.build/release/" + name
         guard access(path, X_OK) == 0 else {
             throw Refusal(
-                "There is no server program at \(path).",
-                cure: "Run `make build`, or start with cluster/start, which builds it."
+                "There is no program at \(path).",
+                cure: "Run `make build`, or use the commands in cluster/, which build it."
             )
         }
         return path

@@ -10,7 +10,6 @@ final class MemcachedClient {
     private var received: [UInt8] = []
 
     enum Opcode: UInt8 {
-        case get = 0x00
         case set = 0x01
         case saslAuthenticate = 0x21
         case selectBucket = 0x89
@@ -67,7 +66,7 @@ final class MemcachedClient {
     }
 
     /// The length of the answer that `view` begins with; nil where it is not whole yet.
-    static func frameLength(in view: ByteView) throws -> Int? {
+    private static func frameLength(in view: ByteView) throws -> Int? {
         guard view.count >= 24 else { return nil }
         guard view[0] == 0x81 else {
             throw Refusal("The data port does not answer in memcached's binary protocol.")

@@ -21,7 +21,7 @@ struct Starter {
         buckets: [BucketRequest]
     ) throws -> Outcome {
         var cluster = try resolve(directory: directory, nodes: nodes, portOffset: portOffset)
-        let program = try checkout.serverProgram()
+        let program = try checkout.program("divan-server")
         try makeDirectory(cluster.directory)
 
         var started: [Int] = []

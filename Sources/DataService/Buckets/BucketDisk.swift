@@ -16,7 +16,7 @@ final class BucketDisk: Sendable {
         store: BucketStore,
         records: [VBucketRecord],
         counters: BucketCounters,
-        service: DataService
+        service: DocumentService
     ) {
         self.store = store
         let warmup = Warmup(

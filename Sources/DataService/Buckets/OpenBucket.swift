@@ -20,7 +20,7 @@ package final class OpenBucket: Sendable {
         engine: Bucket,
         disk: BucketDisk?,
         counters: BucketCounters,
-        service: DataService
+        service: DocumentService
     ) {
         self.engine = engine
         self.disk = disk

@@ -140,7 +140,7 @@ extension Connection {
     }
 }
 
-extension DataService {
+extension DocumentService {
     func passwordlessBucket(named name: String) -> OpenBucket? {
         guard let bucket = bucket(named: name), bucket.settings.passwordless else { return nil }
         return bucket

@@ -29,7 +29,7 @@ package final class Connection: ConnectionHandler {
     private static let parkedBytesMax = 1 << 20
 
     let port: any ConnectionPort
-    let service: DataService
+    let service: DocumentService
     let context: LaneContext
     let mailbox: Mailbox
     /// A plain memcached listener: no login, no vBucket numbers (they are computed).
@@ -71,7 +71,7 @@ package final class Connection: ConnectionHandler {
     private var turnStart: UInt64 = 0
     var output: ByteWriter
 
-    package init(port: any ConnectionPort, service: DataService, isPlain: Bool) {
+    package init(port: any ConnectionPort, service: DocumentService, isPlain: Bool) {
         self.port = port
         self.service = service
         self.isPlain = isPlain

@@ -13,7 +13,7 @@ final class ExpiryPager: Sendable {
     private static let groupsPerSlice = 128
     private static let vBucketsPerTurn = 16
 
-    init(service: DataService) {
+    init(service: DocumentService) {
         worker = service.lanes.nonIO
         environment = service.environment
     }

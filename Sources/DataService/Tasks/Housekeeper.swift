@@ -13,7 +13,7 @@ final class Housekeeper: Sendable {
         var round: UInt64 = 0
     }
 
-    private let service: DataService
+    private let service: DocumentService
     private let expiry: ExpiryPager
     private let state = Guarded(State())
 
@@ -23,7 +23,7 @@ final class Housekeeper: Sendable {
     /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
     private static let expiryRounds: UInt64 = 600
 
-    init(service: DataService) {
+    init(service: DocumentService) {
         self.service = service
         expiry = ExpiryPager(service: service)
     }

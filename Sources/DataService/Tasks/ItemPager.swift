@@ -46,7 +46,7 @@ final class ItemPager: Sendable {
     init(
         engine: Bucket,
         counters: BucketCounters,
-        service: DataService,
+        service: DocumentService,
         hurryFlushers: @escaping @Sendable () -> Void,
         noteDirty: @escaping @Sendable (VBucketID) -> Void
     ) {

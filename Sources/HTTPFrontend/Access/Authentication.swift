@@ -8,7 +8,7 @@ internal import Vocabulary
 ///   allows; before it everything is.
 /// - Wrong credentials are refused even where none would do.
 struct Authentication: Sendable {
-    let service: ClusterService
+    let service: AdministrationService
     let sessions: Sessions
 
     /// Nil where credentials were sent and are wrong.

@@ -32,6 +32,7 @@ struct BucketJSON {
             ("authType", "sasl"),
             ("passwordless", .bool(settings.passwordless)),
             ("controllers", controllers),
+            ("localRandomKeyUri", .string("\(path)/localRandomKey")),
             (
                 "nodes",
                 .array(
@@ -47,13 +48,10 @@ struct BucketJSON {
             ("quota", quota),
             ("evictionPolicy", .string(settings.evictionPolicy.rawValue)),
             ("durabilityMinLevel", "none"),
-            ("conflictResolutionType", .string(bucket.options.conflictResolution.rawValue)),
+            ("conflictResolutionType", "seqno"),
             ("maxTTL", .number(settings.maxTTL)),
             ("compressionMode", .string(bucket.options.compressionMode.rawValue)),
         ]
-        if settings.type == .persistent {
-            members.append(("replicaIndex", .bool(bucket.options.replicaIndex)))
-        }
         if call.request.query["skipMap"] != "true" {
             let map = ConfigurationJSON.serverMap(bucket, holders, host: call.naming)
             members.append(("vBucketServerMap", map))
@@ -63,7 +61,7 @@ struct BucketJSON {
     }
 
     private var storageBackend: String {
-        settings.type == .ephemeral ? "undefined" : bucket.options.storageBackend.rawValue
+        settings.type == .ephemeral ? "undefined" : "couchstore"
     }
 
     /// Clients read from the presence of `flush` whether a bucket may be flushed.

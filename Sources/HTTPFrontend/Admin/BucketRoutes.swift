@@ -64,6 +64,31 @@ extension Routes {
             .administrator("cluster.bucket[.].settings!read"),
             needsCluster: true
         ) { call in call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound },
+        Route(
+            .get,
+            "/pools/default/buckets/*/nodes/*",
+            .administrator("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) { call in
+            let name = call.capture(1)
+            let node = call.state.nodes.first { NodeJSON(call, $0).hostname == name }
+            guard let bucket = call.bucket, let node, bucket.servers.contains(node.number) else {
+                return .notFound
+            }
+            return .json(NodeJSON(call, node).json(bucket: bucket))
+        },
+        Route(
+            .get,
+            "/pools/default/buckets/*/localRandomKey",
+            .administrator("cluster.bucket[.].data.docs!read"),
+            needsCluster: true
+        ) { call in
+            guard let bucket = call.bucket else { return .notFound }
+            guard let key = call.service.dataPlane.randomKey(inBucket: bucket.settings.name) else {
+                return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)
+            }
+            return .json(["ok": true, "key": .string(String(decoding: key, as: UTF8.self))])
+        },
     ]
 
     @Sendable private static func createBucket(_ call: Call) async -> Reply {

@@ -25,6 +25,27 @@ extension Routes {
         ) { call in
             stream(call) { bucket, call in BucketJSON(call, bucket).json(volatile: false).bytes }
         },
+        // Proxies of long ago live by this one: all buckets in one stream.
+        Route(.get, "/pools/default/saslBucketsStreaming", .discovery, needsCluster: true) { call in
+            .stream(call) { call in
+                let buckets = call.visibleBuckets.map { bucket -> JSONText in
+                    let holders = bucket.servers.compactMap { call.state.node(number: $0) }
+                    return [
+                        "name": .string(bucket.settings.name),
+                        "nodeLocator": "vbucket",
+                        "vBucketServerMap": ConfigurationJSON.serverMap(
+                            bucket,
+                            holders,
+                            host: call.naming
+                        ),
+                        "nodes": .array(
+                            holders.map { NodeJSON(call, $0).json(bucket: bucket, volatile: false) }
+                        ),
+                    ]
+                }
+                return JSONText.object([("buckets", .array(buckets))]).bytes
+            }
+        },
     ]
 
     private static var bucketNotFound: Reply { .json("Bucket not found", status: 404) }

@@ -10,11 +10,13 @@ extension Reply {
     /// - Returns: The reply, which lasts as long as both sides want.
     static func stream(_ call: Call, _ render: @escaping @Sendable (Call) -> [UInt8]?) -> Reply {
         let stream = ConfigurationStream(call: call, render: render)
-        return Reply(
+        var reply = Reply(
             status: 200,
             contentType: "application/json; charset=utf-8",
-            body: .stream { send in try await stream.run(send) }
+            body: .stream { isHeard, send in try await stream.run(while: isHeard, send) }
         )
+        reply.headers.append(("Connection", "close"))
+        return reply
     }
 }
 
@@ -31,13 +33,13 @@ private struct ConfigurationStream {
     let call: Call
     let render: @Sendable (Call) -> [UInt8]?
 
-    func run(_ send: Reply.Send) async throws {
+    func run(while isHeard: () -> Bool, _ send: Reply.Send) async throws {
         let service = call.service
         let heartbeat = call.request.query["heartbeat"].flatMap(FormParameters.number)
             .map { min(max($0, 1), 3_600) * 1_000 }
         var shown: [UInt8] = []
         var sentMilliseconds: UInt64 = 0
-        while service.isServing, !Task.isCancelled {
+        while service.isServing, isHeard(), !Task.isCancelled {
             let seen = service.changes
             guard let json = render(call.refreshed) else { return }
             let now = service.wallMilliseconds
@@ -61,7 +63,7 @@ private struct ConfigurationStream {
 
 extension Call {
     /// The same request, asked of the cluster as it is now.
-    fileprivate var refreshed: Call {
+    var refreshed: Call {
         Call(
             request: request,
             state: service.state,

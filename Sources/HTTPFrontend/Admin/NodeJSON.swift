@@ -30,6 +30,8 @@ struct NodeJSON {
             ("nodeUUID", .string(node.uuid)),
             ("clusterCompatibility", .number(Release.clusterCompatibility)),
             ("version", .string(Release.couchbaseVersion)),
+            ("prod", "server"),
+            ("prodName", "Couchbase Server"),
             ("os", .string("\(Machine.architecture)-pc-linux-gnu")),
             ("cpuCount", .number(Machine.cpuCount)),
             ("ports", ports),

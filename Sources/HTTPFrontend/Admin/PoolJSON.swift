@@ -28,8 +28,8 @@ struct PoolJSON {
                 ]
             ),
             ("bucketNames", .array(call.visibleBuckets.map(bucketName))),
-            ("alerts", .array(call.identity.isAdministrator ? alerts : [])),
             ("controllers", [:]),
+            ("chronicleRev", .number(state.index)),
             ("rebalanceStatus", "none"),
             ("rebalanceProgressUri", "/pools/default/rebalanceProgress"),
             ("nodeStatusesUri", "/nodeStatuses"),
@@ -45,7 +45,10 @@ struct PoolJSON {
             ("balanced", true),
             ("memoryQuota", .number(state.memoryQuota >> 20)),
         ]
-        if volatile { members.append(("storageTotals", Self.storageTotals(call))) }
+        if volatile {
+            members.append(("alerts", .array(call.identity.isAdministrator ? alerts : [])))
+            members.append(("storageTotals", Self.storageTotals(call)))
+        }
         return .object(members)
     }
 
@@ -89,7 +92,7 @@ struct PoolJSON {
 
     private var alerts: [JSONText] {
         let now = Self.time(call.service.wallMilliseconds)
-        return call.service.dataPlane.alerts().map {
+        return call.service.alerts.map {
             ["msg": .string($0.message), "serverTime": .string(now), "disableUIPopUp": false]
         }
     }

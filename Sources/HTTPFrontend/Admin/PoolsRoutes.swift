@@ -6,10 +6,8 @@ internal import Vocabulary
 extension Routes {
     static let pools: [Route] = [
         Route(.get, "/pools", .discovery) { .json(discovery($0)) },
-        Route(.get, "/pools/default", .discovery, needsCluster: true) {
-            .json(PoolJSON($0).json())
-        },
-        Route(.get, "/pools/nodes", .discovery, needsCluster: true) { .json(PoolJSON($0).json()) },
+        Route(.get, "/pools/default", .discovery, needsCluster: true, pool),
+        Route(.get, "/pools/nodes", .discovery, needsCluster: true, pool),
         Route(.get, "/poolsStreaming/default", .discovery, needsCluster: true) { call in
             .stream(call) { call in PoolJSON(call).json(volatile: false).bytes }
         },
@@ -37,6 +35,11 @@ extension Routes {
             needsCluster: true
         ) { _ in .json(["status": "none"]) },
     ]
+
+    @Sendable private static func pool(_ call: Call) async -> Reply {
+        if call.request.query["waitChange"] != nil { return await PoolLongPoll(call: call).reply() }
+        return .json(PoolJSON(call).json())
+    }
 
     private static func discovery(_ call: Call) -> JSONText {
         let uuid = call.state.uuid

@@ -74,7 +74,7 @@ struct Call: Sendable {
     let identity: Identity
     /// What `*` and `**` of the route's path stand for.
     let captures: [[UInt8]]
-    let service: ClusterService
+    let service: AdministrationService
     let sessions: Sessions
     let machine: Machine
 

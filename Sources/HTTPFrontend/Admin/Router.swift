@@ -4,19 +4,20 @@ internal import Vocabulary
 
 /// Finds the route of a request, asks whether it serves whoever sent it, and has it answered.
 struct Router: Sendable {
-    let service: ClusterService
+    let service: AdministrationService
     private let authentication: Authentication
     private let sessions = Sessions()
     private let machine: Machine
     private let routes: [Route]
 
-    init(service: ClusterService) {
+    init(service: AdministrationService) {
         self.service = service
         machine = Machine(directory: service.settings.directory)
         authentication = Authentication(service: service, sessions: sessions)
         routes =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning + Routes.buckets
             + Routes.configurations + Routes.documents + Routes.statistics + Routes.settings
+            + Routes.users + Routes.collections
             + Routes.console
     }
 
@@ -53,6 +54,11 @@ struct Router: Sendable {
     }
 
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
+        // Read as a form it would say nothing, and every field would be missed.
+        if request.isJSON {
+            let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"
+            return .refused([FieldError("_", text)])
+        }
         let call = Call(
             request: request,
             state: service.state,

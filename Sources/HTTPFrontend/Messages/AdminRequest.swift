@@ -50,6 +50,13 @@ struct AdminRequest: Sendable {
         return type.filter { $0 != " " }.lowercased()
     }
 
+    /// It says that its body is JSON, and the body looks like it: some tools say so of forms.
+    var isJSON: Bool {
+        guard contentType == "application/json" else { return false }
+        let first = body.first { $0 > UInt8(ascii: " ") }
+        return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
+    }
+
     /// `Basic` credentials; nil where there are none, or none that can be read.
     var basicCredentials: (user: String, password: String)? {
         guard let header = headers["authorization"] else { return nil }

@@ -9,7 +9,9 @@ struct Reply: Sendable {
     }
 
     typealias Send = (consuming [UInt8]) async throws -> Void
-    typealias Stream = @Sendable (_ send: Send) async throws -> Void
+    /// Looks now and then whether the client is still there: a stream with nothing to say would
+    /// not notice otherwise.
+    typealias Stream = @Sendable (_ isHeard: () -> Bool, _ send: Send) async throws -> Void
 
     var status: Int
     var contentType: String?

@@ -10,20 +10,14 @@ extension BucketForm {
                 refuse("replicaNumber", "The number of replicas is 0, 1, 2 or 3")
             }
         }
-        guard let text = parameters["replicaIndex"] else {
-            if isNew { options.replicaIndex = canHaveReplicaIndex }
-            return
-        }
+        // Clients send this unasked; it is about views, which are not there, so nothing comes of it.
+        guard let text = parameters["replicaIndex"] else { return }
         if settings.type == .ephemeral {
-            return refuse("replicaIndex", "An ephemeral bucket has no replica index")
+            refuse("replicaIndex", "An ephemeral bucket has no replica index")
+        } else if Self.flag(text) == nil {
+            refuse("replicaIndex", "replicaIndex is 0 or 1")
         }
-        guard let flag = Self.flag(text) else {
-            return refuse("replicaIndex", "replicaIndex is 0 or 1")
-        }
-        if isNew { options.replicaIndex = flag && canHaveReplicaIndex }
     }
-
-    private var canHaveReplicaIndex: Bool { settings.type == .persistent && settings.replicas > 0 }
 
     mutating func judgeEviction() {
         let isPersistent = settings.type == .persistent
@@ -119,39 +113,24 @@ extension BucketForm {
             if let mode = BucketOptions.CompressionMode(rawValue: text) {
                 options.compressionMode = mode
             } else {
-                refuse("compressionMode", "The compression mode is off, passive or active")
+                refuse(
+                    "compressionMode",
+                    "The compression mode is off or passive; active is not available"
+                )
             }
         }
-        if let text = parameters["storageBackend"] {
-            if let backend = BucketOptions.StorageBackend(rawValue: text) {
-                judge(backend)
-            } else {
-                refuse("storageBackend", "The storage backend is couchstore or magma")
-            }
+        // What follows would be remembered and not done, so whoever asks for it is told.
+        if let text = parameters["storageBackend"], text != "couchstore" {
+            refuse("storageBackend", "The storage backend is couchstore; there is no other")
         }
-        if let text = parameters["conflictResolutionType"] {
-            if let resolution = BucketOptions.ConflictResolution(rawValue: text) {
-                judge(resolution)
-            } else {
-                refuse("conflictResolutionType", "The conflict resolution is seqno or lww")
-            }
+        if let text = parameters["conflictResolutionType"], text != "seqno" {
+            refuse("conflictResolutionType", "The conflict resolution is seqno; there is no other")
         }
-    }
-
-    private mutating func judge(_ backend: BucketOptions.StorageBackend) {
-        guard settings.type == .persistent else { return }
-        if isNew {
-            options.storageBackend = backend
-        } else if backend != options.storageBackend {
-            refuse("storageBackend", "A bucket's storage backend cannot be changed")
-        }
-    }
-
-    private mutating func judge(_ resolution: BucketOptions.ConflictResolution) {
-        if isNew {
-            options.conflictResolution = resolution
-        } else if resolution != options.conflictResolution {
-            refuse("conflictResolutionType", "A bucket's conflict resolution cannot be changed")
+        if let text = parameters["autoCompactionDefined"], Self.flag(text) != false {
+            refuse(
+                "autoCompactionDefined",
+                "A bucket has no compaction settings of its own; the cluster's count"
+            )
         }
     }
 

@@ -5,7 +5,7 @@ package struct ClusterForm {
     /// A user's name as the protocols can carry it.
     private static let userBytesMax = 128
     /// What Couchbase's default policy asks for.
-    private static let passwordCharactersMin = 6
+    package static let passwordCharactersMin = 6
     /// MB that the data service needs at least: what Couchbase's form accepts.
     private static let memoryQuotaMin: UInt64 = 256
 

@@ -1,28 +1,15 @@
 package import Vocabulary
 
-/// What REST remembers of a bucket beside `BucketSettings`: no service of this release acts on it.
+/// What REST remembers of a bucket beside `BucketSettings`.
 package struct BucketOptions: Hashable, Sendable {
-    package enum StorageBackend: String, Sendable {
-        case couchstore
-        case magma
-    }
-
+    /// What is done with documents that clients send compressed; compressing what they did not is
+    /// not built, so there is no `active`.
     package enum CompressionMode: String, Sendable {
         case off
         case passive
-        case active
     }
 
-    package enum ConflictResolution: String, Sendable {
-        case seqno
-        case lww
-    }
-
-    /// A name only, kept for the tools that ask for it: there is one storage.
-    package var storageBackend = StorageBackend.couchstore
     package var compressionMode = CompressionMode.passive
-    package var conflictResolution = ConflictResolution.seqno
-    package var replicaIndex = false
 
     package init() {}
 }

@@ -6,7 +6,7 @@ internal import Vocabulary
 /// A newer schema is told apart from damage, because the operator's answer to the two differs.
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
-    private static let schema: UInt16 = 1
+    private static let schema: UInt16 = 2
 
     package enum Decoded: Sendable {
         case state(ClusterState)
@@ -56,11 +56,11 @@ extension ClusterState {
             return .damaged
         }
         reader = ByteReader(checked.dropFirst(mark.count + 2))
-        guard let state = read(&reader), reader.isAtEnd else { return .damaged }
+        guard let state = read(&reader, schema), reader.isAtEnd else { return .damaged }
         return .state(state)
     }
 
-    private static func read(_ reader: inout ByteReader) -> ClusterState? {
+    private static func read(_ reader: inout ByteReader, _ schema: UInt16) -> ClusterState? {
         guard let index = reader.leb128(), let revEpoch = reader.leb128(),
             let rev = reader.leb128(), let uuid = reader.text(), let name = reader.text(),
             let hasAdministrator = reader.bigEndian(UInt8.self)
@@ -89,7 +89,7 @@ extension ClusterState {
         }
         guard let bucketCount = reader.leb128(UInt32.self) else { return nil }
         for _ in 0..<bucketCount {
-            guard let bucket = BucketRecord(&reader) else { return nil }
+            guard let bucket = BucketRecord(&reader, schema) else { return nil }
             state.buckets.append(bucket)
         }
         return state
@@ -122,15 +122,14 @@ extension BucketRecord {
     fileprivate func append(to writer: ByteWriter) {
         for text in [
             settings.name, settings.uuid, settings.type.rawValue, settings.evictionPolicy.rawValue,
-            options.storageBackend.rawValue, options.compressionMode.rawValue,
-            options.conflictResolution.rawValue,
+            options.compressionMode.rawValue,
         ] {
             writer.append(counted: text)
         }
         for number in [
             settings.quota, UInt64(settings.replicas), UInt64(settings.vBuckets),
             UInt64(settings.maxTTL), settings.flushEnabled ? 1 : 0, settings.passwordless ? 1 : 0,
-            options.replicaIndex ? 1 : 0, rev, UInt64(servers.count),
+            rev, UInt64(servers.count),
         ] {
             LEB128.append(number, to: writer)
         }
@@ -139,18 +138,19 @@ extension BucketRecord {
         writer.append(counted: rows.columns)
     }
 
-    fileprivate init?(_ reader: inout ByteReader) {
+    /// Schema 1 also kept a storage backend, a conflict resolution, a replica index and a
+    /// compression mode `active`, none of which was ever acted on.
+    fileprivate init?(_ reader: inout ByteReader, _ schema: UInt16) {
         guard let name = reader.text(), let uuid = reader.text(),
             let type = reader.text().flatMap(BucketType.init(rawValue:)),
             let eviction = reader.text().flatMap(EvictionPolicy.init(rawValue:)),
-            let storage = reader.text().flatMap(BucketOptions.StorageBackend.init(rawValue:)),
-            let compression = reader.text().flatMap(BucketOptions.CompressionMode.init(rawValue:)),
-            let resolution = reader.text()
-                .flatMap(BucketOptions.ConflictResolution.init(rawValue:)),
+            schema >= 2 || reader.text() != nil,
+            let compression = reader.text(),
+            schema >= 2 || reader.text() != nil,
             let quota = reader.leb128(), let replicas = reader.leb128(UInt8.self),
             let vBuckets = reader.leb128(UInt16.self), let maxTTL = reader.leb128(UInt32.self),
             let flush = reader.leb128(), let passwordless = reader.leb128(),
-            let replicaIndex = reader.leb128(), let rev = reader.leb128(),
+            schema >= 2 || reader.leb128() != nil, let rev = reader.leb128(),
             let serverCount = reader.leb128(UInt16.self)
         else { return nil }
         var settings = BucketSettings(name: name, uuid: uuid, quota: quota)
@@ -162,10 +162,11 @@ extension BucketRecord {
         settings.flushEnabled = flush == 1
         settings.passwordless = passwordless == 1
         var options = BucketOptions()
-        options.storageBackend = storage
-        options.compressionMode = compression
-        options.conflictResolution = resolution
-        options.replicaIndex = replicaIndex == 1
+        if let mode = BucketOptions.CompressionMode(rawValue: compression) {
+            options.compressionMode = mode
+        } else if schema >= 2 {
+            return nil
+        }
         var servers: [UInt16] = []
         for _ in 0..<serverCount {
             guard let server = reader.leb128(UInt16.self) else { return nil }

@@ -135,8 +135,15 @@ class Browser:
     # The page
 
     def open(self, address):
+        """Goes there and waits until the page says something.
+
+        The page that is left is complete too, so that alone says nothing; and a browser that just
+        started on a busy machine takes its time, which is not the page's.
+        """
         self.call("Page.navigate", url=address)
-        self.wait("document.readyState == 'complete'", "the page loads")
+        there = f"location.href.startsWith({json.dumps(address)})"
+        said = "document.querySelector('form, h1')"
+        self.wait(f"{there} && document.readyState == 'complete' && {said}", "the page loads", 60)
 
     def evaluate(self, expression):
         result = self.call(
@@ -151,11 +158,17 @@ class Browser:
         """The value of an expression once it is true."""
         deadline = time.monotonic() + seconds
         while True:
-            value = self.evaluate(expression)
+            try:
+                value = self.evaluate(expression)
+            except PageError as error:
+                # One page has gone and the next is not there yet.
+                if "context" not in str(error):
+                    raise
+                value = None
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise PageError(f"not within {seconds} s: {what}\n{self.text()[:2000]}")
+                raise PageError(f"not within {seconds} s: {what}\n{self.text()[:2000]}\n{self.console}")
             time.sleep(0.02)
 
     def text(self):
@@ -164,14 +177,14 @@ class Browser:
 
     def wait_for_text(self, text, seconds=10):
         self.wait(
-            f"document.body.innerText.toLowerCase().includes({json.dumps(text.lower())})",
+            f"(document.body?.innerText ?? '').toLowerCase().includes({json.dumps(text.lower())})",
             f"the page says “{text}”",
             seconds,
         )
 
     def wait_for_no_text(self, text, seconds=10):
         self.wait(
-            f"!document.body.innerText.toLowerCase().includes({json.dumps(text.lower())})",
+            f"document.body && !document.body.innerText.toLowerCase().includes({json.dumps(text.lower())})",
             f"the page no longer says “{text}”",
             seconds,
         )

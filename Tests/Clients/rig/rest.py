@@ -90,6 +90,8 @@ class Stream:
         return document
 
     def close(self):
+        # Both, or the socket stays open as long as the answer does.
+        self.answer.close()
         self.connection.close()
 
     def __enter__(self):

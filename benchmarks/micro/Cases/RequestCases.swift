@@ -67,7 +67,7 @@ private final class Session {
 
     init() throws {
         let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
-        let service = DataService(
+        let service = DocumentService(
             environment: world.environment,
             version: "micro",
             dataDirectory: "/nonexistent",

@@ -25,30 +25,29 @@ struct DemoCommand: ParsableCommand {
     func run() throws {
         let began = monotonicNanoseconds()
         let documents = try DemoDocuments()
-        let outcome = try start()
+        let checkout = try Checkout()
+        let outcome = try start(checkout)
         let took = Double(monotonicNanoseconds() - began) / 1e9
         guard let node = outcome.cluster.nodes.first,
             let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
         else { throw Refusal("The bucket demo is gone again.") }
 
         print("Loading \(documents.description) into the bucket demo ...")
-        let open = { try self.open(bucket, port: node.ports.kv) }
-        try DemoLoader(client: open(), vBuckets: bucket.numVBuckets).load(documents.all)
+        let client = try open(bucket, port: node.ports.kv)
+        try DemoLoader(client: client, vBuckets: bucket.numVBuckets).load(documents.all)
 
-        let plan = LoadPlan(documents: documents, vBuckets: bucket.numVBuckets, seconds: seconds)
-        print("\nLoad test: \(plan.description)")
-        var test = LoadTest(plan: plan)
-        let result = try test.run(connections: try (0..<plan.connections).map { _ in try open() })
-        print("\n" + result.table + "\n")
+        print("\nLoad test by divan-bench, \(Int(seconds)) s; server and load share this machine.")
+        let load = DemoLoad(checkout: checkout, credentials: Credentials())
+        let isMeasured = try load.run(on: node, bucket: bucket.name, seconds: seconds)
+        print()
 
         let summary = Summary(outcome: outcome, credentials: Credentials(), seconds: took)
         print(summary.text)
         print(advice(summary.connectionString, isPasswordless: bucket.passwordless == true))
-        if !result.failures.isEmpty { throw ExitCode.failure }
+        if !isMeasured { throw ExitCode.failure }
     }
 
-    private func start() throws -> Starter.Outcome {
-        let checkout = try Checkout()
+    private func start(_ checkout: Checkout) throws -> Starter.Outcome {
         let starter = Starter(
             checkout: checkout,
             credentials: Credentials(),

@@ -7,6 +7,8 @@ struct DemoLoader {
     let vBuckets: Int
 
     private static let batch = 256
+    /// The node is short of memory for now (kv.md: 0x86).
+    private static let temporaryFailure: UInt16 = 0x86
 
     func load(_ documents: [DemoDocument]) throws {
         var left = documents[...]
@@ -31,7 +33,7 @@ struct DemoLoader {
             let reply = try client.receive()
             switch reply.status {
             case 0: break
-            case Status.temporaryFailure: refused.append(document)
+            case DemoLoader.temporaryFailure: refused.append(document)
             default:
                 let key = String(decoding: document.key, as: UTF8.self)
                 throw Refusal("\(key) was refused with status \(reply.status).")
@@ -41,7 +43,7 @@ struct DemoLoader {
     }
 
     /// Appends the SET that stores `document`.
-    static func append(_ document: DemoDocument, vBuckets: Int, to frames: ByteWriter) {
+    private static func append(_ document: DemoDocument, vBuckets: Int, to frames: ByteWriter) {
         MemcachedClient.append(
             .set,
             key: document.key,
@@ -53,13 +55,7 @@ struct DemoLoader {
         )
     }
 
-    static func vBucket(of key: [UInt8], among count: Int) -> UInt16 {
+    private static func vBucket(of key: [UInt8], among count: Int) -> UInt16 {
         key.withUnsafeBytes { VBucketID(ofKey: ByteView($0), count: count).number }
     }
-}
-
-/// The answers by which the demo tells success, pressure and trouble apart.
-enum Status {
-    static let success: UInt16 = 0x00
-    static let temporaryFailure: UInt16 = 0x86
 }

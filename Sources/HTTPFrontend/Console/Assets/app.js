@@ -26,10 +26,11 @@ addEventListener("unhandledrejection", event => {
 begin();
 setInterval(refresh, 1000);
 
+// Asks again by itself until the server answers: it may be starting, or gone for a moment.
 async function begin() {
   try {
     const pools = await get("/pools");
-    if (pools.pools.length === 0) return showSetup();
+    if (pools.pools.length === 0) return await showSetup();
     if (!pools.isAdminCreds) return showLogin();
     const me = await get("/whoami");
     enter(me.id);
@@ -37,7 +38,8 @@ async function begin() {
     if (error instanceof LoggedOut) return showLogin();
     fill(main, h("section", { class: "card narrow" }, h("h1", {}, "Not now"),
       h("p", { class: "error" }, error.message),
-      h("button", { type: "button", onclick: begin }, "Try again")));
+      h("p", { class: "muted" }, "Asking again every second.")));
+    setTimeout(begin, 1000);
   }
 }
 

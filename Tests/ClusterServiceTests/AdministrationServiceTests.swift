@@ -4,7 +4,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-@Suite struct ClusterServiceTests {
+@Suite struct AdministrationServiceTests {
     let world = World()
     let ports = NodePorts(admin: 8_091, data: 11_210)
 
@@ -16,14 +16,14 @@ import Vocabulary
         form(("port", "SAME"), ("username", "Administrator"), ("password", "password"))
     }
 
-    func started(_ plane: RecordingPlane) async throws -> ClusterService {
+    func started(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try world.service(plane)
         service.openBuckets()
         try await service.start(host: "127.0.0.1", ports: ports)
         return service
     }
 
-    func provisioned(_ plane: RecordingPlane) async throws -> ClusterService {
+    func provisioned(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try await started(plane)
         guard case .done = await service.initialise(credentials) else {
             Issue.record("not initialised")
@@ -46,12 +46,14 @@ import Vocabulary
         #expect(
             plane.calls == [
                 "retain \(bucket.settings.uuid)",
-                "user Administrator stored:password",
+                "user Administrator may log in",
                 "open b",
                 "publish global 1.\(state.rev)",
                 "publish b 1.\(bucket.rev)",
             ]
         )
+        let known = plane.record.withLock { $0.users }
+        #expect(known["Administrator"] == state.administrator?.stored)
         #expect(second.isAdministrator("Administrator", "password"))
         #expect(!second.isAdministrator("Administrator", "passwore"))
         #expect(!second.isAdministrator("administrator", "password"))
@@ -182,9 +184,11 @@ import Vocabulary
             Issue.record("not changed")
             return
         }
-        #expect(plane.calls.suffix(2) == ["user Administrator nobody", "user Eve stored:secret2"])
+        let calls = ["user Administrator may not log in", "user Eve may log in"]
+        #expect(plane.calls.suffix(2) == calls[...])
         #expect(service.isAdministrator("Eve", "secret2"))
         #expect(!service.isAdministrator("Administrator", "password"))
+        #expect(!service.isAdministrator("Administrator", "secret2"))
     }
 
     @Test func watchersHearOfChangesOfTheEndAndOfTimePassed() async throws {

@@ -24,7 +24,7 @@ package struct RenderedConfiguration: Sendable {
 ///
 /// Connections look things up here when they log in or select a bucket, under one lock that no
 /// request on a document needs.
-package final class DataService: Sendable {
+package final class DocumentService: Sendable {
     private struct Registry {
         var buckets: [String: OpenBucket] = [:]
         var configurations: [String: RenderedConfiguration] = [:]

@@ -1,4 +1,5 @@
 internal import Bytes
+package import Credentials
 package import Orchestration
 package import Seams
 internal import Vocabulary
@@ -13,7 +14,7 @@ internal import Vocabulary
 /// - The data plane is told of a bucket before its configuration is published, so that a client
 ///   that learns of a bucket can select it.
 /// - A bucket whose data plane refuses to open it is taken back.
-package final class ClusterService: Sendable {
+package final class AdministrationService: Sendable {
     /// What the operator and the machine say, and the state does not hold.
     package struct Settings: Sendable {
         /// Where the state is kept; made where it is missing.
@@ -36,6 +37,9 @@ package final class ClusterService: Sendable {
         var isStopped = false
         var startedNanoseconds: UInt64 = 0
         var watch = ChangeWatch()
+        /// Who waits for what comes of a command.
+        var proposals: [UInt64: CheckedContinuation<Result<Outcome, ClusterError>, Never>] = [:]
+        var nextProposal: UInt64 = 0
     }
 
     package let settings: Settings
@@ -43,7 +47,7 @@ package final class ClusterService: Sendable {
     package let events = EventLog()
     package let sampler: StatisticsSampler
     let environment: Environment
-    let passwords: PasswordKeeper
+    let passwords: PasswordVerifier
     let lane: any Lane
     let core: Guarded<Core>
     /// The number and UUID of this node never change.
@@ -54,7 +58,7 @@ package final class ClusterService: Sendable {
         settings: Settings,
         environment: Environment,
         dataPlane: any DataPlane,
-        passwords: PasswordKeeper
+        passwords: PasswordVerifier
     ) throws(ClusterError) {
         self.settings = settings
         self.environment = environment
@@ -71,7 +75,7 @@ package final class ClusterService: Sendable {
     /// The state as of now.
     package var state: ClusterState { core.withLock { $0.state } }
 
-    /// `start` has been called and `stop` has not.
+    /// `start` has been called and `beginStop` has not.
     package var isServing: Bool { core.withLock { $0.isServing } }
 
     /// Seconds since `start`.
@@ -93,10 +97,7 @@ package final class ClusterService: Sendable {
         let state = state
         dataPlane.retain(only: state.buckets.map(\.settings))
         if let administrator = state.administrator {
-            dataPlane.setCredentials(
-                user: administrator.name,
-                stored: StoredCredentials(bytes: administrator.credentials)
-            )
+            dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
         }
         for bucket in state.buckets {
             do {
@@ -143,20 +144,39 @@ package final class ClusterService: Sendable {
         }
     }
 
-    /// Ends every stream and the control lane; once is enough, twice does no harm.
+    /// Has every stream end and every new request refused; what is under way may still propose.
+    package func beginStop() {
+        let waiters = core.withLock { core in
+            core.isServing = false
+            return core.watch.change()
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Ends the control lane; once is enough, twice does no harm.
     ///
     /// The data plane is stopped by whoever made it.
     package func stop() {
-        let (waiters, isFirst) = core.withLock { core in
+        beginStop()
+        let isFirst = core.withLock { core in
             defer { core.isStopped = true }
-            core.isServing = false
-            return (core.watch.change(), !core.isStopped)
+            return !core.isStopped
         }
-        for waiter in waiters { waiter.resume() }
         guard isFirst else { return }
         sampler.stop()
         lane.stop()
+        // A command that came to the lane after its end was dropped; its sender must not wait.
+        let proposals = core.withLock { core in
+            defer { core.proposals = [:] }
+            return core.proposals.values
+        }
+        for waiter in proposals { waiter.resume(returning: .failure(Self.stopping)) }
     }
+
+    private static let stopping = ClusterError(
+        code: .stopping,
+        description: "the node is stopping"
+    )
 
     // MARK: Changes
 
@@ -170,11 +190,19 @@ package final class ClusterService: Sendable {
 
     /// Has a command applied, kept and carried out.
     package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
-        guard !core.withLock({ $0.isStopped }) else {
-            throw ClusterError(code: .stopping, description: "the node is stopping")
-        }
         let result: Result<Outcome, ClusterError> = await withCheckedContinuation { waiter in
-            lane.post { waiter.resume(returning: self.commit(command)) }
+            let number: UInt64? = core.withLock { core in
+                guard !core.isStopped else { return nil }
+                core.nextProposal += 1
+                core.proposals[core.nextProposal] = waiter
+                return core.nextProposal
+            }
+            guard let number else { return waiter.resume(returning: .failure(Self.stopping)) }
+            lane.post {
+                let result = self.commit(command)
+                let waiter = self.core.withLock { $0.proposals.removeValue(forKey: number) }
+                waiter?.resume(returning: result)
+            }
         }
         return try result.get()
     }
@@ -182,7 +210,7 @@ package final class ClusterService: Sendable {
     /// Tells the operator, in the log and under `/logs`.
     package func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
         if environment.trace.threshold <= severity {
-            environment.trace.tell(severity, "ClusterService", text)
+            environment.trace.tell(severity, "cluster", text)
         }
         events.append(severity, kind, text, atMilliseconds: wallMilliseconds)
     }

@@ -40,7 +40,7 @@ extension OpenBucket {
     package var failure: String? { disk?.warmup.failure }
 }
 
-extension DataService {
+extension DocumentService {
     /// STAT without a group: the names memcached has, and the bucket's own.
     func generalStats(of bucket: OpenBucket) -> [(String, String)] {
         let counters = bucket.counters

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Credentials
 package import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -21,7 +22,7 @@ package enum NodeStatus: String, Sendable {
     case unhealthy
 }
 
-extension ClusterService {
+extension AdministrationService {
     // MARK: Provisioning
 
     /// Sets all that a new cluster needs in one go; nothing is set where a field is wrong.
@@ -60,10 +61,8 @@ extension ClusterService {
             let command = initialisation(user: user, password: password)
             return await carry([command], telling: "The cluster was initialized.")
         }
-        let stored = passwords.store(password)
-        let administrator = Administrator(name: user, credentials: stored.bytes)
         return await carry(
-            [.setAdministrator(administrator)],
+            [.setAdministrator(administrator(user, password))],
             telling: "The administrator was changed."
         )
     }
@@ -97,11 +96,20 @@ extension ClusterService {
     }
 
     private func initialisation(user: String, password: String) -> ClusterCommand {
-        let stored = passwords.store(password)
-        return .initialise(
+        .initialise(
             uuid: environment.entropy.hex(16),
-            administrator: Administrator(name: user, credentials: stored.bytes)
+            administrator: administrator(user, password)
         )
+    }
+
+    /// Takes some ten milliseconds, on purpose.
+    private func administrator(_ user: String, _ password: String) -> Administrator {
+        let stored = Array(password.utf8).withUnsafeBytes { password in
+            StoredCredentials.derive(password: ByteView(password)) { _ in
+                environment.entropy.bytes(StoredCredentials.saltByteCount)
+            }
+        }
+        return Administrator(name: user, stored: stored)
     }
 
     private func carry(
@@ -125,11 +133,12 @@ extension ClusterService {
 
     /// Whether these are the administrator's name and password.
     package func isAdministrator(_ user: String, _ password: String) -> Bool {
-        guard let administrator = state.administrator, administrator.name == user else {
-            return false
-        }
-        let stored = StoredCredentials(bytes: administrator.credentials)
-        return passwords.verify(user, password, stored)
+        guard let administrator = state.administrator else { return false }
+        let login = PasswordLogin(user: user, password: Array(password.utf8))
+        return passwords.verify(
+            login,
+            stored: administrator.name == user ? administrator.stored : nil
+        )
     }
 
     /// Random hexadecimal digits for sessions and tokens, two for each byte.

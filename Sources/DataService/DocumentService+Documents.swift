@@ -33,7 +33,7 @@ package enum DocumentAction: Sendable {
 }
 
 /// The admin interface's way to documents: the same engine, on a lane of its own.
-extension DataService {
+extension DocumentService {
     /// Does something to one document and calls `done` from some lane.
     package func perform(
         _ action: DocumentAction,

@@ -5,7 +5,7 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-extension DataService {
+extension DocumentService {
     private var bucketsDirectory: String { dataDirectory + "/buckets" }
 
     private func directory(of name: String) -> String { bucketsDirectory + "/" + name }
@@ -278,7 +278,7 @@ extension DataService {
     }
 }
 
-extension DataService {
+extension DocumentService {
     /// Compacts a bucket's files as far as that goes, in the background.
     package func compact(_ name: String) { bucket(named: name)?.disk?.compact() }
 }

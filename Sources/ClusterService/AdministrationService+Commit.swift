@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-extension ClusterService {
+extension AdministrationService {
     /// Applies, keeps, carries out, tells; on the control lane.
     func commit(_ command: ClusterCommand) -> Result<Outcome, ClusterError> {
         let before = state
@@ -45,8 +45,7 @@ extension ClusterService {
                 dataPlane.setCredentials(user: old.name, stored: nil)
             }
             if let new = now.administrator {
-                let stored = StoredCredentials(bytes: new.credentials)
-                dataPlane.setCredentials(user: new.name, stored: stored)
+                dataPlane.setCredentials(user: new.name, stored: new.stored)
             }
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name) else { return }

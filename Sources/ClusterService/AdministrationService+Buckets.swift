@@ -15,7 +15,7 @@ package enum BucketOutcome: Sendable {
     case failed(String)
 }
 
-extension ClusterService {
+extension AdministrationService {
     /// Judges a form without doing anything.
     ///
     /// - Parameters:

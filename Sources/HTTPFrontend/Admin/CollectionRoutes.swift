@@ -1,0 +1,29 @@
+internal import ClusterService
+internal import Orchestration
+
+/// Collections are not there yet, and clients are told just that: a 404 would have them say that
+/// the bucket is missing.
+extension Routes {
+    static let collections: [Route] = [
+        unavailable(.get, "scopes"),
+        unavailable(.post, "scopes"),
+        unavailable(.put, "scopes"),
+        unavailable(.delete, "scopes/*"),
+        unavailable(.post, "scopes/*/collections"),
+        unavailable(.delete, "scopes/*/collections/*"),
+    ]
+
+    private static func unavailable(_ method: AdminRequest.Method, _ rest: String) -> Route {
+        let operation = method == .get ? "read" : "write"
+        return Route(
+            method,
+            "/pools/default/buckets/*/\(rest)",
+            .administrator("cluster.bucket[.].collections!\(operation)"),
+            needsCluster: true
+        ) { call in
+            guard call.bucket != nil else { return .notFound }
+            let text = "Collections are not available yet; every document is in the default one"
+            return .refused([FieldError("_", text)])
+        }
+    }
+}

@@ -1,0 +1,51 @@
+internal import Bytes
+internal import ClusterService
+internal import Orchestration
+
+/// `GET /pools/default?waitChange=ms&etag=E`: answers once the pool is no longer the one that had
+/// the tag E, or when the time is up.
+///
+/// - The tag covers what `/poolsStreaming/default` shows, not the numbers that never rest.
+struct PoolLongPoll {
+    /// However long a client would wait: it asks again, and a client that is gone is forgotten.
+    private static let waitMax = Duration.seconds(60)
+    /// What nobody tells us of, a bucket's warmup for one, is seen by looking this often.
+    private static let recheck = Duration.seconds(1)
+
+    let call: Call
+
+    func reply() async -> Reply {
+        let query = call.request.query
+        guard let milliseconds = query["waitChange"].flatMap(FormParameters.number) else {
+            return .refused([FieldError("waitChange", "waitChange is a number of milliseconds")])
+        }
+        let clock = ContinuousClock()
+        let wait = min(Duration.milliseconds(min(milliseconds, 1 << 30)), Self.waitMax)
+        let deadline = clock.now + wait
+        while true {
+            let seen = call.service.changes
+            let current = call.refreshed
+            let tag = Self.tag(current)
+            let left = clock.now.duration(to: deadline)
+            let isOver = left <= .zero || !call.service.isServing || Task.isCancelled
+            guard tag == query["etag"], !isOver else { return Self.answer(current, tag) }
+            let patience = min(left, Self.recheck)
+            _ = await call.service.waitForChange(
+                after: seen,
+                nanoseconds: UInt64(patience / .nanoseconds(1))
+            )
+        }
+    }
+
+    private static func tag(_ call: Call) -> String {
+        let json = PoolJSON(call).json(volatile: false).bytes
+        return String(json.withUnsafeBytes { CRC32.checksum(ByteView($0)) })
+    }
+
+    private static func answer(_ call: Call, _ tag: String) -> Reply {
+        guard case .object(let members) = PoolJSON(call).json() else {
+            preconditionFailure("the pool is an object")
+        }
+        return .json(.object(members + [("etag", .string(tag))]))
+    }
+}

@@ -1,0 +1,75 @@
+internal import ClusterService
+internal import Orchestration
+
+/// Users: the administrator, and nobody else yet; in the words by which clients tell that.
+extension Routes {
+    static let users: [Route] = [
+        Route(.get, "/settings/rbac/users", .administrator(readPermission)) { _ in .json([]) },
+        Route(.get, "/settings/rbac/users/*", .administrator(readPermission)) { call in
+            isDomain(call) ? .json([]) : .json("Unknown user.", status: 404)
+        },
+        Route(.get, "/settings/rbac/users/*/*", .administrator(readPermission)) { _ in
+            .json("Unknown user.", status: 404)
+        },
+        Route(.put, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
+            let text = "There are no users beside the administrator yet"
+            return .refused([FieldError("_", text)])
+        },
+        Route(.delete, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
+            .json("User was not found.", status: 404)
+        },
+        Route(.get, "/settings/rbac/groups", .administrator(readPermission)) { _ in .json([]) },
+        Route(.get, "/settings/rbac/groups/*", .administrator(readPermission)) { _ in
+            .json("Unknown group.", status: 404)
+        },
+        Route(.delete, "/settings/rbac/groups/*", .administrator(writePermission)) { _ in
+            .json("Group was not found.", status: 404)
+        },
+        Route(.get, "/settings/rbac/roles", .administrator(readPermission)) { _ in
+            .json([
+                [
+                    "role": "admin",
+                    "name": "Full Admin",
+                    "desc": "May do everything; the one who set the cluster up.",
+                ]
+            ])
+        },
+        Route(.get, "/settings/passwordPolicy", .administrator(readPermission)) { _ in
+            .json([
+                "minLength": .number(ClusterForm.passwordCharactersMin),
+                "enforceUppercase": false,
+                "enforceLowercase": false,
+                "enforceDigits": false,
+                "enforceSpecialChars": false,
+            ])
+        },
+        Route(
+            .post,
+            "/controller/changePassword",
+            .administrator(writePermission),
+            needsCluster: true,
+            changePassword
+        ),
+    ]
+
+    private static let readPermission = "cluster.admin.security!read"
+    private static let writePermission = "cluster.admin.security!write"
+
+    private static func isDomain(_ call: Call) -> Bool {
+        ["local", "external"].contains(call.capture(0))
+    }
+
+    @Sendable private static func changePassword(_ call: Call) async -> Reply {
+        let form = FormParameters([
+            ("port", "SAME"), ("username", call.state.administrator?.name ?? ""),
+            ("password", call.request.form["password"] ?? ""),
+        ])
+        switch await call.service.setAdministrator(form) {
+        case .done:
+            call.sessions.endAll()
+            return .done
+        case .refused(let errors): return .refused(errors)
+        case .failed(let text): return .failed(text)
+        }
+    }
+}

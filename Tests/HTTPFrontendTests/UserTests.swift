@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+/// There is one user, and clients are told so in the words they look for.
+@Suite struct UserTests {
+    @Test func thereIsNobodyBesideTheAdministrator() async throws {
+        try await Site.with { site in
+            for path in ["/settings/rbac/users", "/settings/rbac/users/local"] {
+                let list = try await site.ask("GET \(path)")
+                #expect(list.status == 200)
+                #expect((list.json as? [Any])?.isEmpty == true)
+            }
+            let path = "/settings/rbac/users/local/eve"
+            let unknown = try await site.ask("GET \(path)")
+            #expect(unknown.status == 404)
+            #expect(unknown.json as? String == "Unknown user.")
+            let gone = try await site.ask("DELETE \(path)")
+            #expect(gone.status == 404)
+            #expect(gone.json as? String == "User was not found.")
+            let made = try await site.ask("PUT \(path)", form: "password=secret&roles=admin")
+            #expect(made.status == 400)
+            #expect((made.object["errors"] as? [String: String])?["_"] != nil)
+            let roles = try await site.ask("GET /settings/rbac/roles").json as? [[String: Any]]
+            #expect(roles?.compactMap { $0["role"] as? String } == ["admin"])
+            let policy = try await site.ask("GET /settings/passwordPolicy").object
+            #expect(policy["minLength"] as? Int == 6)
+            #expect(try await site.ask("GET \(path)", .none).status == 401)
+        }
+    }
+
+    @Test func thePasswordIsChangedAndTheNameStays() async throws {
+        try await Site.with { site in
+            let short = try await site.ask("POST /controller/changePassword", form: "password=x")
+            #expect(short.status == 400)
+            #expect(
+                (short.object["errors"] as? [String: String])?["password"]
+                    == "The password must be at least 6 characters long."
+            )
+            let done = try await site.ask(
+                "POST /controller/changePassword",
+                form: "password=another-one"
+            )
+            #expect(done.status == 200)
+            #expect(try await site.ask("GET /pools/default").status == 401)
+            let login = Site.Login.basic("Administrator", "another-one")
+            #expect(try await site.ask("GET /pools/default", login).status == 200)
+        }
+    }
+}
