@@ -54,7 +54,8 @@ extension DataService {
     /// Takes up what `store` has of a bucket and begins to serve it.
     private func serve(
         _ settings: BucketSettings,
-        from store: BucketStore
+        from store: BucketStore,
+        _ selections: Selections = Selections()
     ) throws(StorageError) {
         var (records, unclean) = try store.records()
         try store.markRunning()
@@ -84,7 +85,14 @@ extension DataService {
             alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
         }
         enter(
-            OpenBucket(settings, engine: engine, disk: disk, counters: counters, service: self)
+            OpenBucket(
+                settings,
+                engine: engine,
+                disk: disk,
+                counters: counters,
+                selections: selections,
+                service: self
+            )
         )
         for id in changed { disk.noteDirty(id) }
         disk.warmup.start()
@@ -120,7 +128,7 @@ extension DataService {
             // In this order: where the files cannot be put aside, the bucket goes on as it was.
             try disk.store.flush()
             disk.stop()
-            try serve(settings, from: disk.store)
+            try serve(settings, from: disk.store, old.selections)
             let store = disk.store
             afterLanes { [environment] in
                 do throws(StorageError) {
@@ -136,6 +144,7 @@ extension DataService {
                     engine: makeEngine(settings),
                     disk: nil,
                     counters: BucketCounters(rows: contexts.count + 1),
+                    selections: old.selections,
                     service: self
                 )
             )

@@ -75,7 +75,7 @@ struct DataPlaneAdapter: DataPlane {
         (statistics.diskUsed, statistics.diskDataUsed) = bucket.diskBytes
         statistics.diskQueue = totals.unpersisted
         statistics.oldestUnpersistedMilliseconds = bucket.oldestUnpersistedAge / 1_000_000
-        statistics.connections = data.connections
+        statistics.connections = bucket.connections
         statistics.cmdGet = counters.total(.gets)
         statistics.cmdSet = counters.total(.sets)
         statistics.cmdDelete = counters.total(.deletes)
@@ -88,6 +88,10 @@ struct DataPlaneAdapter: DataPlane {
         statistics.ejections = counters.total(.ejections)
         statistics.expired = counters.total(.expirations)
         statistics.temporaryFailures = counters.total(.temporaryFailures)
+        statistics.casMismatches = counters.total(.casMismatches)
+        statistics.commitFailures = counters.total(.commitFailures)
+        statistics.bytesRead = counters.total(.bytesRead)
+        statistics.bytesWritten = counters.total(.bytesWritten)
         statistics.commits = counters.total(.commits)
         statistics.persistedChanges = counters.total(.persistedChanges)
         return statistics

@@ -14,17 +14,21 @@ package final class OpenBucket: Sendable {
     let pager: ItemPager
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
+    /// Connections that have selected the bucket: a flush hands them on to the next one.
+    let selections: Selections
 
     init(
         _ settings: BucketSettings,
         engine: Bucket,
         disk: BucketDisk?,
         counters: BucketCounters,
+        selections: Selections = Selections(),
         service: DataService
     ) {
         self.engine = engine
         self.disk = disk
         self.counters = counters
+        self.selections = selections
         settingsBox = Guarded(settings)
         pager = ItemPager(
             engine: engine,
@@ -42,6 +46,9 @@ package final class OpenBucket: Sendable {
     deinit { retired.address.deallocate() }
 
     package var name: String { engine.name }
+
+    /// Connections that have this bucket selected.
+    package var connections: UInt64 { selections.count }
 
     package var settings: BucketSettings { settingsBox.withLock { $0 } }
 
