@@ -65,6 +65,9 @@ package final class OpenBucket: Sendable {
     package func change(_ settings: BucketSettings) {
         settingsBox.withLock { $0 = settings }
         engine.account.quota = settings.quota
+        if engine.evictionPolicy != settings.evictionPolicy {
+            engine.evictionPolicy = settings.evictionPolicy
+        }
         SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))
     }
 
