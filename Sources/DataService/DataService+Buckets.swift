@@ -6,9 +6,9 @@ package import Vocabulary
 internal import Wire
 
 extension DataService {
-    private var bucketsDirectory: String { dataDirectory + "/buckets" }
+    var bucketsDirectory: String { dataDirectory + "/buckets" }
 
-    private func directory(of name: String) -> String { bucketsDirectory + "/" + name }
+    func directory(of name: String) -> String { bucketsDirectory + "/" + name }
 
     private func newUUID() -> VBucketUUID {
         var value = environment.entropy.next()
@@ -38,6 +38,7 @@ extension DataService {
                 )
             )
         }
+        try makeRoom(for: settings)
         var layout = StoreSettings()
         layout.vBuckets = settings.vBuckets
         let store = try BucketStore.open(
@@ -164,54 +165,9 @@ extension DataService {
         }
     }
 
-    /// Takes a bucket out of service and its files out of sight.
-    package func delete(_ name: String) throws(StorageError) {
-        administration.acquire()
-        defer { administration.release() }
-        guard let old = remove(name) else { return }
-        old.disk?.stop()
-        defer { tearDown(old) }
-        try old.disk?.store.delete()
-        removeDeleted()
-    }
-
-    /// Removes what deleted buckets left behind, where slowness hurts nobody.
-    func removeDeleted() {
-        afterLanes { [environment, bucketsDirectory] in
-            do throws(StorageError) {
-                try BucketStore.removeDeleted(
-                    disk: environment.disk,
-                    dataDirectory: bucketsDirectory
-                )
-            } catch {
-                environment.trace.error("storage", error.description)
-            }
-        }
-    }
-
-    /// Removes buckets that a crash left behind: none of `names` is theirs.
-    package func removeStrangers(keeping names: Set<String>) throws(StorageError) {
-        administration.acquire()
-        defer { administration.release() }
-        let found: [String]
-        do throws(DiskError) {
-            found = try environment.disk.list(bucketsDirectory)
-        } catch {
-            throw StorageError(.failed, error.description)
-        }
-        for name in found where !names.contains(name) && !name.contains("~") {
-            try BucketStore.delete(
-                disk: environment.disk,
-                directory: directory(of: name),
-                uuid: environment.entropy.hex(8)
-            )
-        }
-        removeDeleted()
-    }
-
     /// Does `work` on the nonIO lane once the others are through with what they have begun: they
     /// may have a retired bucket's items in hand, and its files open.
-    private func afterLanes(_ work: @escaping @Sendable () -> Void) {
+    func afterLanes(_ work: @escaping @Sendable () -> Void) {
         afterLanes((lanes.writers + lanes.readers + [lanes.nonIO])[...], work)
     }
 
@@ -224,7 +180,7 @@ extension DataService {
     }
 
     /// Frees a bucket that nobody can reach any more, a few vBuckets at a time.
-    private func tearDown(_ bucket: OpenBucket) {
+    func tearDown(_ bucket: OpenBucket) {
         let engine = bucket.engine
         for kind in ["flush", "warmup", "lane"] { alerts.clear(prefix: "\(kind)/\(bucket.name)/") }
         afterLanes { [self] in tearDown(engine, from: 0) }

@@ -10,7 +10,7 @@ import Vocabulary
 
 /// The real disk, but full while a test says so: new small files are refused, and every lane needs
 /// one before its first commit.
-private final class FillingDisk: Disk {
+final class FillingDisk: Disk {
     private let disk = LinuxDisk()
     private let full = Guarded(false)
 

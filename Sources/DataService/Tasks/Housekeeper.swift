@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 
 /// What has to be looked after now and then: tables to free, idle connections to close, documents
-/// whose time has come.
+/// whose time has come, files of deleted buckets that would not go.
 ///
 /// One timer for all buckets, on the nonIO lane: a hundred idle buckets wake nobody more than one.
 final class Housekeeper: Sendable {
@@ -22,6 +22,7 @@ final class Housekeeper: Sendable {
     private static let closeIdleRounds: UInt64 = 10
     /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
     private static let expiryRounds: UInt64 = 600
+    private static let deletionRounds: UInt64 = 60
 
     init(service: DataService) {
         self.service = service
@@ -50,6 +51,7 @@ final class Housekeeper: Sendable {
             if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.closeIdle() }
             if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
         }
+        if round % Housekeeper.deletionRounds == 0 { service.retryDeletions() }
         post()
     }
 }
