@@ -10,6 +10,7 @@ final class BucketDisk: Sendable {
     let fetcher: BackgroundFetcher
     let warmup: Warmup
     private let compactors: [Compactor]
+    private let purgers: [Purger]
 
     init(
         engine: Bucket,
@@ -45,6 +46,15 @@ final class BucketDisk: Sendable {
             )
         }
         self.compactors = compactors
+        purgers = lanes.map { lane in
+            Purger(
+                engine: engine,
+                store: lane,
+                warmup: warmup,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment
+            )
+        }
         let pace = FlushQueue.Pace(
             delay: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000,
             ageMax: UInt64(Limits.commitAgeMillisecondsMax) * 1_000_000,
@@ -88,7 +98,13 @@ final class BucketDisk: Sendable {
     func stop() {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }
+        for purger in purgers { purger.stop() }
         warmup.stop()
+    }
+
+    /// Forgets tombstones past the interval (seconds), in the background.
+    func purge(interval: UInt32) {
+        for purger in purgers { purger.look(interval: interval) }
     }
 
     /// Compacts all lanes as far as that goes, in the background.
