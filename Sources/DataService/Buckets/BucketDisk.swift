@@ -11,6 +11,7 @@ final class BucketDisk: Sendable {
     let warmup: Warmup
     private let compactors: [Compactor]
     private let purgers: [Purger]
+    private let heat: HeatSaver
 
     init(
         engine: Bucket,
@@ -55,6 +56,14 @@ final class BucketDisk: Sendable {
                 environment: service.environment
             )
         }
+        heat = HeatSaver(
+            engine: engine,
+            store: store,
+            warmup: warmup,
+            lanes: service.lanes,
+            environment: service.environment,
+            counters: counters
+        )
         let pace = FlushQueue.Pace(
             delay: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000,
             ageMax: UInt64(Limits.commitAgeMillisecondsMax) * 1_000_000,
@@ -99,6 +108,7 @@ final class BucketDisk: Sendable {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }
         for purger in purgers { purger.stop() }
+        heat.stop()
         warmup.stop()
     }
 
@@ -106,6 +116,9 @@ final class BucketDisk: Sendable {
     func purge(interval: UInt32) {
         for purger in purgers { purger.look(interval: interval) }
     }
+
+    /// Keeps which documents are in use, in the background.
+    func saveHeat() { heat.save() }
 
     /// Compacts all lanes as far as that goes, in the background.
     func compact() {
@@ -127,9 +140,9 @@ final class BucketDisk: Sendable {
         return (used, data)
     }
 
-    /// Keeps which documents were in use, for the next warmup.
+    /// Keeps which documents were in use, for the next warmup, before the files are closed.
     func saveHeat(of engine: Bucket) throws(StorageError) {
-        for lane in store.lanes {
+        for lane in store.lanes where warmup.isWarm(lane.number) {
             var heat: [(vBucket: VBucketID, bytes: [UInt8])] = []
             for vBucket in engine.all {
                 let (id, found) = vBucket.withCore { core in

@@ -5,7 +5,7 @@ internal import Seams
 internal import Vocabulary
 
 /// What has to be looked after now and then: tables to free, idle connections to close, documents
-/// and tombstones whose time has come, files of deleted buckets that would not go.
+/// and tombstones whose time has come, heat to keep, files of deleted buckets that would not go.
 ///
 /// One timer for all buckets, on the nonIO lane: a hundred idle buckets wake nobody more than one.
 final class Housekeeper: Sendable {
@@ -24,6 +24,7 @@ final class Housekeeper: Sendable {
     private static let closeIdleRounds: UInt64 = 10
     /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
     private static let expiryRounds: UInt64 = 600
+    private static let heatRounds: UInt64 = 600
     /// Often enough for the shortest interval that Couchbase knows, of an hour.
     private static let purgeRounds: UInt64 = 3_600
     private static let deletionRounds: UInt64 = 60
@@ -55,6 +56,7 @@ final class Housekeeper: Sendable {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.closeIdle() }
             if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
+            if round % Housekeeper.heatRounds == 0 { bucket.disk?.saveHeat() }
             if round % Housekeeper.purgeRounds == 0 { purge(bucket) }
         }
         if round % Housekeeper.deletionRounds == 0 { service.retryDeletions() }

@@ -17,7 +17,8 @@ final class Warmup: Sendable {
         var wanted: [Int: [VBucketID]] = [:]
         /// Why, of the lanes that cannot be read.
         var failures: [Int: String] = [:]
-        var lanesLeft = 0
+        /// Lanes whose values are not all back that will come.
+        var cold: Set<Int> = []
         var isStopped = false
     }
 
@@ -63,6 +64,9 @@ final class Warmup: Sendable {
         return left == 0 ? nil : 1 - Double(left) / Double(max(total, 1))
     }
 
+    /// Whether memory has of a lane's values what it will have; never where the lane cannot be read.
+    func isWarm(_ lane: Int) -> Bool { state.withLock { !$0.cold.contains(lane) } }
+
     var failure: String? { state.withLock { $0.failures.values.first } }
 
     /// Calls `done` once the vBucket is loaded, or cannot be.
@@ -86,7 +90,7 @@ final class Warmup: Sendable {
     /// Begins to read all lanes.
     func start() {
         let busy = store.lanes.filter { $0.exists && $0.closedBy == nil }
-        state.withLock { $0.lanesLeft = busy.count }
+        state.withLock { $0.cold = Set(busy.map(\.number)) }
         for lane in busy {
             let worker = lanes.reader(ofLane: lane.number)
             worker.lane.post { [self] in step(lane, .start, worker) }
@@ -170,7 +174,8 @@ final class Warmup: Sendable {
             lane: lane,
             worker: worker,
             environment: environment,
-            isStopped: { [weak self] in self?.isStopped ?? true }
+            isStopped: { [weak self] in self?.isStopped ?? true },
+            ended: { [weak self] in self?.state.withLock { _ = $0.cold.remove(lane.number) } }
         )
         values.start()
     }
