@@ -119,10 +119,11 @@ final class Warmup: Sendable {
 
     // MARK: More keys than memory
 
-    /// Keys and metadata alone exceed memory, and whole documents may leave it.
-    private var isTight: Bool {
-        engine.evictionPolicy == .fullEviction && engine.account.isAboveHighWatermark
-    }
+    /// Keys and metadata alone exceed memory.
+    ///
+    /// The quota is kept under `valueOnly`, too, where the bucket had more of it when it was filled,
+    /// or another policy: what does not fit is loaded as if whole documents might leave memory.
+    private var isTight: Bool { engine.account.isAboveHighWatermark }
 
     /// Forgets what was loaded in part: keys can only leave memory once all of a vBucket's are known.
     private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker) {
@@ -160,7 +161,13 @@ final class Warmup: Sendable {
             let turn = context.turn(environment.time.wallNanoseconds())
             place =
                 engine[id.number]?.withCore { core in
-                    core.ejectSlice(from: from, groupsMax: 64, threshold: .max, turn).next
+                    core.ejectSlice(
+                        from: from,
+                        groupsMax: 64,
+                        threshold: .max,
+                        isWhole: true,
+                        turn
+                    ).next
                 } ?? nil
         }
     }

@@ -41,10 +41,19 @@ extension VBucketCore {
     /// Ejects what is at or below `threshold` in some groups; other counters are halved.
     ///
     /// Values, or whole documents where the bucket's policy has it so; tombstones whatever it says.
+    ///
+    /// - Parameters:
+    ///   - start: Where to begin.
+    ///   - groupsMax: How many groups to look at.
+    ///   - threshold: The highest frequency of use that goes.
+    ///   - isWhole: Whole documents go, whatever the policy says.
+    ///   - turn: The caller's.
+    /// - Returns: What went, and where to go on.
     package mutating func ejectSlice(
         from start: UInt64,
         groupsMax: Int,
         threshold: UInt8,
+        isWhole: Bool = false,
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
@@ -54,12 +63,14 @@ extension VBucketCore {
             let item = place.item
             if item.frequency > threshold, !item.isDeleted {
                 item.frequency /= 2
-            } else if goesWhole(item, through: last) || isEjectable(item, through: last) {
+            } else if goesWhole(item, through: last, isForced: isWhole)
+                || isEjectable(item, through: last)
+            {
                 victims.append(place)
             }
         }
         for victim in victims {
-            let freed = evict(victim, turn)
+            let freed = evict(victim, isForced: isWhole, turn)
             slice.freed += freed
             if freed > 0 { slice.count += 1 }
         }
