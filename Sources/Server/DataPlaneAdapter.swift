@@ -197,10 +197,15 @@ struct DataPlaneAdapter: DataPlane {
         range.skip = skip
         range.limit = limit
         let wanted = range
-        let keys = await withCheckedContinuation { waiter in
+        let listing = await withCheckedContinuation { waiter in
             data.list(wanted, inBucket: bucket) { waiter.resume(returning: $0) }
         }
-        guard let keys else { return .noBucket }
+        let keys: [[UInt8]]
+        switch listing {
+        case .keys(let found): keys = found
+        case .noBucket: return .noBucket
+        case .failed(let reason): return .failed(reason)
+        }
         var rows: [DocumentListing.Row] = []
         for key in keys {
             guard withDocuments else {

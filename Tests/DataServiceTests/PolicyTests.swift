@@ -1,3 +1,4 @@
+import Bytes
 import DataService
 import Engine
 import TestWorld
@@ -67,5 +68,57 @@ import Vocabulary
         bucket.change(settings)
         world.pass(milliseconds: 100)
         #expect(fill("second") > 1_000)
+    }
+
+    /// A bucket that was filled under full eviction, or with a larger quota, keeps the one it has.
+    @Test func warmupKeepsTheQuotaWhateverThePolicy() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        let count = 120_000
+        let first = TestWorld(directory: directory)
+        try first.service.open(TestWorld.settings("guests", .persistent))
+        let writer = first.client(of: "guests")
+        for start in stride(from: 0, to: count, by: 1_000) {
+            writer.send((start..<start + 1_000).flatMap { Ask.set("key\($0)", "value \($0)") })
+            _ = writer.replies()
+        }
+        #expect(first.stop())
+        let world = TestWorld(directory: directory)
+        let settings = TestWorld.settings("guests", .persistent, quota: 6 << 20)
+        try world.service.open(settings)
+        world.settle()
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        #expect(stubs(bucket) > 0)
+        #expect(bucket.engine.account.bytes < settings.quota)
+        #expect(bucket.totals.items == UInt64(count))
+        let client = world.client(of: "guests")
+        let some = stride(from: 0, to: count, by: 97)
+        let found = client.ask(some.flatMap { Ask.get("key\($0)") })
+        #expect(found.map(\.text) == some.map { "value \($0)" })
+        #expect(client.ask(Ask.set("key1", "newer")).map(\.status) == [0])
+    }
+
+    @Test func keysOfWhichMemoryHasStubsAreListed() throws {
+        var settings = TestWorld.settings("guests", .persistent)
+        settings.evictionPolicy = .fullEviction
+        try world.service.open(settings)
+        let client = world.client(of: "guests")
+        _ = client.ask((100..<300).flatMap { Ask.set("key\($0)", "value") })
+        _ = client.ask(Ask.set("key150", "newer") + Ask.on(0x04, "key104"))
+        world.pass(milliseconds: 500)
+        world.ejectAll(from: "guests")
+        // One is back, one is not on disk yet, one is gone there only.
+        _ = client.ask(Ask.get("key102") + Ask.set("key101a", "value") + Ask.on(0x04, "key106"))
+        var range = DataService.KeyRange()
+        range.from = Array("key101".utf8)
+        range.limit = 6
+        let listed = Guarded<[String]>([])
+        world.service.list(range, inBucket: "guests") { listing in
+            guard case .keys(let keys) = listing else { return }
+            listed.withLock { $0 = keys.map { String(decoding: $0, as: UTF8.self) } }
+        }
+        world.settle()
+        let expected = ["key101", "key101a", "key102", "key103", "key105", "key107"]
+        #expect(listed.withLock { $0 } == expected)
     }
 }
