@@ -71,7 +71,11 @@ extension VBucketCore {
     package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
         purgeSeqno = max(purgeSeqno, seqno)
         guard let place = table.find(key, hash: hash) else { return forgetStub(hash, seqno) }
-        guard place.item.seqno == seqno, place.item.isDeleted else { return }
+        guard place.item.seqno == seqno, place.item.isDeleted else {
+            // It came back since the disk was asked: what is gone there has no successor to be told.
+            if let index = superseded.lastIndex(of: seqno) { superseded.remove(at: index) }
+            return
+        }
         _ = forgetTombstone(place)
     }
 
