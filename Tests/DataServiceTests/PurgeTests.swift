@@ -120,7 +120,7 @@ import Vocabulary
     }
 
     /// Lives that end at any point of a purge: what was deleted never comes back.
-    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    @Test(arguments: 1...4 as ClosedRange<UInt64>)
     func theDeadStayDead(seed: UInt64) throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
