@@ -6,9 +6,9 @@ package import Vocabulary
 internal import Wire
 
 extension DocumentService {
-    private var bucketsDirectory: String { dataDirectory + "/buckets" }
+    var bucketsDirectory: String { dataDirectory + "/buckets" }
 
-    private func directory(of name: String) -> String { bucketsDirectory + "/" + name }
+    func directory(of name: String) -> String { bucketsDirectory + "/" + name }
 
     private func newUUID() -> VBucketUUID {
         var value = environment.entropy.next()
@@ -38,6 +38,7 @@ extension DocumentService {
                 )
             )
         }
+        try makeRoom(for: settings)
         var layout = StoreSettings()
         layout.vBuckets = settings.vBuckets
         let store = try BucketStore.open(
@@ -54,7 +55,8 @@ extension DocumentService {
     /// Takes up what `store` has of a bucket and begins to serve it.
     private func serve(
         _ settings: BucketSettings,
-        from store: BucketStore
+        from store: BucketStore,
+        _ selections: Selections = Selections()
     ) throws(StorageError) {
         var (records, unclean) = try store.records()
         try store.markRunning()
@@ -84,7 +86,14 @@ extension DocumentService {
             alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
         }
         enter(
-            OpenBucket(settings, engine: engine, disk: disk, counters: counters, service: self)
+            OpenBucket(
+                settings,
+                engine: engine,
+                disk: disk,
+                counters: counters,
+                selections: selections,
+                service: self
+            )
         )
         for id in changed { disk.noteDirty(id) }
         disk.warmup.start()
@@ -120,7 +129,7 @@ extension DocumentService {
             // In this order: where the files cannot be put aside, the bucket goes on as it was.
             try disk.store.flush()
             disk.stop()
-            try serve(settings, from: disk.store)
+            try serve(settings, from: disk.store, old.selections)
             let store = disk.store
             afterLanes { [environment] in
                 do throws(StorageError) {
@@ -136,6 +145,7 @@ extension DocumentService {
                     engine: makeEngine(settings),
                     disk: nil,
                     counters: BucketCounters(rows: contexts.count + 1),
+                    selections: old.selections,
                     service: self
                 )
             )
@@ -155,54 +165,9 @@ extension DocumentService {
         }
     }
 
-    /// Takes a bucket out of service and its files out of sight.
-    package func delete(_ name: String) throws(StorageError) {
-        administration.acquire()
-        defer { administration.release() }
-        guard let old = remove(name) else { return }
-        old.disk?.stop()
-        defer { tearDown(old) }
-        try old.disk?.store.delete()
-        removeDeleted()
-    }
-
-    /// Removes what deleted buckets left behind, where slowness hurts nobody.
-    func removeDeleted() {
-        afterLanes { [environment, bucketsDirectory] in
-            do throws(StorageError) {
-                try BucketStore.removeDeleted(
-                    disk: environment.disk,
-                    dataDirectory: bucketsDirectory
-                )
-            } catch {
-                environment.trace.error("storage", error.description)
-            }
-        }
-    }
-
-    /// Removes buckets that a crash left behind: none of `names` is theirs.
-    package func removeStrangers(keeping names: Set<String>) throws(StorageError) {
-        administration.acquire()
-        defer { administration.release() }
-        let found: [String]
-        do throws(DiskError) {
-            found = try environment.disk.list(bucketsDirectory)
-        } catch {
-            throw StorageError(.failed, error.description)
-        }
-        for name in found where !names.contains(name) && !name.contains("~") {
-            try BucketStore.delete(
-                disk: environment.disk,
-                directory: directory(of: name),
-                uuid: environment.entropy.hex(8)
-            )
-        }
-        removeDeleted()
-    }
-
     /// Does `work` on the nonIO lane once the others are through with what they have begun: they
     /// may have a retired bucket's items in hand, and its files open.
-    private func afterLanes(_ work: @escaping @Sendable () -> Void) {
+    func afterLanes(_ work: @escaping @Sendable () -> Void) {
         afterLanes((lanes.writers + lanes.readers + [lanes.nonIO])[...], work)
     }
 
@@ -215,7 +180,7 @@ extension DocumentService {
     }
 
     /// Frees a bucket that nobody can reach any more, a few vBuckets at a time.
-    private func tearDown(_ bucket: OpenBucket) {
+    func tearDown(_ bucket: OpenBucket) {
         let engine = bucket.engine
         for kind in ["flush", "warmup", "lane"] { alerts.clear(prefix: "\(kind)/\(bucket.name)/") }
         afterLanes { [self] in tearDown(engine, from: 0) }

@@ -48,6 +48,8 @@ package final class DocumentService: Sendable {
     package let alerts = AlertBoard()
     /// Held while buckets are opened, flushed or deleted.
     let administration = Lock()
+    /// Changed by who holds `administration`.
+    let remains = Guarded(Remains())
     let scramSecret: [UInt8]
     package let passwords: PasswordVerifier
     private let registry = Guarded(Registry())

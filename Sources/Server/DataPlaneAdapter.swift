@@ -76,7 +76,7 @@ struct DataPlaneAdapter: DataPlane {
         (statistics.diskUsed, statistics.diskDataUsed) = bucket.diskBytes
         statistics.diskQueue = totals.unpersisted
         statistics.oldestUnpersistedMilliseconds = bucket.oldestUnpersistedAge / 1_000_000
-        statistics.connections = data.connections
+        statistics.connections = bucket.connections
         statistics.cmdGet = counters.total(.gets)
         statistics.cmdSet = counters.total(.sets)
         statistics.cmdDelete = counters.total(.deletes)
@@ -89,6 +89,10 @@ struct DataPlaneAdapter: DataPlane {
         statistics.ejections = counters.total(.ejections)
         statistics.expired = counters.total(.expirations)
         statistics.temporaryFailures = counters.total(.temporaryFailures)
+        statistics.casMismatches = counters.total(.casMismatches)
+        statistics.commitFailures = counters.total(.commitFailures)
+        statistics.bytesRead = counters.total(.bytesRead)
+        statistics.bytesWritten = counters.total(.bytesWritten)
         statistics.commits = counters.total(.commits)
         statistics.persistedChanges = counters.total(.persistedChanges)
         return statistics
@@ -195,10 +199,15 @@ struct DataPlaneAdapter: DataPlane {
         range.skip = skip
         range.limit = limit
         let wanted = range
-        let keys = await withCheckedContinuation { waiter in
+        let listing = await withCheckedContinuation { waiter in
             data.list(wanted, inBucket: bucket) { waiter.resume(returning: $0) }
         }
-        guard let keys else { return .noBucket }
+        let keys: [[UInt8]]
+        switch listing {
+        case .keys(let found): keys = found
+        case .noBucket: return .noBucket
+        case .failed(let reason): return .failed(reason)
+        }
         var rows: [DocumentListing.Row] = []
         for key in keys {
             guard withDocuments else {

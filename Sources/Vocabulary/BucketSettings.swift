@@ -35,6 +35,11 @@ package struct BucketSettings: Hashable, Sendable {
     /// New documents live no longer: seconds, or 0 for as long as they like.
     package var maxTTL: UInt32
 
+    /// Seconds that deleted documents are remembered.
+    package var purgeSeconds: UInt32 {
+        type == .persistent ? Limits.purgeSeconds : Limits.ephemeralPurgeSeconds
+    }
+
     package init(name: String, uuid: String, quota: UInt64) {
         self.name = name
         self.uuid = uuid

@@ -21,6 +21,11 @@ package enum Limits {
     package static let lockSecondsMax: UInt32 = 30
     /// Bytes a bucket needs at least: what Couchbase's form accepts.
     package static let bucketQuotaMin: UInt64 = 100 << 20
+    /// Seconds that tombstones stay: what Couchbase has where nobody chose, for clients that come
+    /// back after a long weekend.
+    package static let purgeSeconds: UInt32 = 259_200
+    /// The same where there is no disk: they take memory from documents.
+    package static let ephemeralPurgeSeconds: UInt32 = 86_400
     /// Bytes that a reply buffer may hold before the connection must take some: keeps one request
     /// of a deep pipeline from filling memory with large values.
     package static let repliesBytesMax = 256 << 10

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from rig.node import PASSWORD, USER, wait_until
+from rig.wire import Status
 
 NOT_FOUND = "Requested resource not found.\r\n"
 HEX32 = re.compile(r"[0-9a-f]{32}")
@@ -305,6 +306,32 @@ def test_metrics_are_prometheus_text_without_duplicates(node, bucket):
     names = {series.split("{")[0] for series in seen}
     assert {"kv_ops", "kv_curr_items", "kv_mem_used_bytes"} <= names
     assert node.anonymous.get("/metrics").status == 401
+
+
+def test_metrics_count_what_clients_did(make_node):
+    node = make_node().start().provision().create_bucket("one").create_bucket("two")
+
+    def metrics(bucket):
+        lines = node.admin.get("/metrics").text.splitlines()
+        found = [line.split(" ") for line in lines if f'bucket="{bucket}"' in line]
+        return {name.replace(f'bucket="{bucket}"', ""): int(number) for name, number in found}
+
+    with node.connect("one") as connection:
+        before = metrics("one")
+        others = metrics("two")
+        cas = connection.set(b"key", b"v" * 1000).cas
+        assert connection.set(b"key", b"other", cas=cas + 1).status == Status.EXISTS
+        assert connection.get(b"key").status == Status.SUCCESS
+        after = metrics("one")
+        sent = (24 + 8 + 3 + 1000) + (24 + 8 + 3 + 5) + (24 + 3)
+        assert after["kv_read_bytes{}"] - before["kv_read_bytes{}"] == sent
+        written = after["kv_written_bytes{}"] - before["kv_written_bytes{}"]
+        assert 1000 + 4 + 3 * 24 <= written < 1000 + 200
+        assert after['kv_ops{,op="cas",result="badval"}'] == 1
+        assert after["kv_curr_connections{}"] == 1
+        assert metrics("two") == others
+        assert others["kv_curr_connections{}"] == 0
+    wait_until(lambda: metrics("one")["kv_curr_connections{}"] == 0, 5)
 
 
 def test_the_streamed_pool_ends_documents_with_four_lines(node):

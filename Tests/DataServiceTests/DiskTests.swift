@@ -10,7 +10,7 @@ import Vocabulary
 
 /// The real disk, but full while a test says so: new small files are refused, and every lane needs
 /// one before its first commit.
-private final class FillingDisk: Disk {
+final class FillingDisk: Disk {
     private let disk = LinuxDisk()
     private let full = Guarded(false)
 
@@ -121,6 +121,10 @@ private final class FillingDisk: Disk {
         #expect(client.ask(Ask.get("key")).map(\.text) == ["value"])
         let age = world.service.bucket(named: "guests")?.oldestUnpersistedAge ?? 0
         #expect(age >= 4_900_000_000)
+        // One that began at 250 ms, and one a second since.
+        let counters = try #require(world.service.bucket(named: "guests")).counters
+        #expect(counters.total(.commitFailures) == 5)
+        #expect(counters.total(.commits) == 0)
         disk.isFull = false
         world.pass(milliseconds: 1_000)
         #expect(unpersisted(world) == 0)

@@ -376,4 +376,26 @@ private final class Crowded {
         for number in 0..<200 { #expect(crowded.isResident(number) == (number % 2 == 0)) }
         crowded.expectExactAccount()
     }
+
+    /// The lane file would take another document for dead, which is counted in its place.
+    @Test func whatWasPurgedIsNotToldToHaveASuccessor() throws {
+        let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
+        let hash = crowded.stage.hash(of: key(1))
+        crowded.set(1, bytes: 10)
+        let tombstone: Seqno? = viewing(key(1)) { key in
+            crowded.vBucket(1).withCore {
+                let outcome = $0.delete(key, hash: hash, cas: .none, crowded.stage.turn)
+                guard case .stored(let stored) = outcome else { return nil }
+                return stored.seqno
+            }
+        }
+        let purged = try #require(tombstone)
+        crowded.persistAll()
+        crowded.set(1, bytes: 10)
+        viewing(key(1)) { key in
+            crowded.vBucket(1).withCore { $0.forgetPurged(key, hash: hash, seqno: purged) }
+        }
+        let told = crowded.vBucket(1).withCore { $0.drain().superseded }
+        #expect(told == [])
+    }
 }

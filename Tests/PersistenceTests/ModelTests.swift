@@ -197,6 +197,105 @@ struct Model {
     }
 }
 
+@Suite struct PurgeCrashTests {
+    /// The lane's files at some moment, opened by somebody else: what each key is there.
+    private func copy(_ bucket: TemporaryBucket) throws -> [[UInt8]: Bool] {
+        let copy = TemporaryBucket(lanes: 1, vBuckets: 4)
+        copy.settings = bucket.settings
+        try FileManager.default.createDirectory(
+            atPath: copy.root,
+            withIntermediateDirectories: true
+        )
+        try FileManager.default.copyItem(atPath: bucket.directory, toPath: copy.directory)
+        let lane = try copy.open().lanes[0]
+        #expect(try lane.verify() == [])
+        // The files go with whoever copied them.
+        return try withExtendedLifetime(copy) {
+            try lane.newest()[0, default: [:]].mapValues { !$0.isDeleted }
+        }
+    }
+
+    /// Three versions of each key in blocks of their own, the last a tombstone for every other.
+    private func fill(_ bucket: TemporaryBucket, _ lane: LaneStore) throws -> [[UInt8]: Seqno] {
+        var current: [[UInt8]: Seqno] = [:]
+        var seqno: UInt64 = 0
+        for version in 0..<3 {
+            let batch = CommitBatch()
+            batch.begin(record(0, high: seqno + 40))
+            for number in 0..<40 {
+                seqno += 1
+                var meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
+                meta.isDeleted = version == 2 && number % 2 == 0
+                meta.expiry = meta.isDeleted ? 10 : 0
+                let key = Array("key-\(number)".utf8)
+                let value = [UInt8](repeating: 7, count: meta.isDeleted ? 0 : 100)
+                batch.append(TestDocument(meta: meta, key: key, value: value))
+                if let old = current[key] { batch.superseded(old) }
+                current[key] = Seqno(seqno)
+            }
+            try lane.commit(batch)
+        }
+        return current
+    }
+
+    /// At every question and every answer of a purge the files hold all of it or nothing, and
+    /// never an older version of what is dead.
+    @Test(arguments: [16 << 20, 500])
+    func noDeadDocumentIsOnDiskAtAnyMoment(bytesMax: Int) throws {
+        let bucket = TemporaryBucket(lanes: 1, vBuckets: 4)
+        bucket.settings.blocks.documents = 6
+        bucket.settings.blocks.rawBytes = 600
+        let store = try bucket.open()
+        // It notes which lanes have files.
+        defer { withExtendedLifetime(store) {} }
+        let lane = store.lanes[0]
+        let current = try fill(bucket, lane)
+        let alive = Set(
+            current.keys.filter { key in
+                Int(String(decoding: key.dropFirst(4), as: UTF8.self)).map { $0 % 2 == 1 } ?? false
+            }
+        )
+        var (moments, rounds) = (0, 0)
+        func check() {
+            moments += 1
+            guard moments % 7 == 0 else { return }
+            do {
+                let found = try copy(bucket)
+                #expect(Set(found.filter(\.value).map(\.key)) == alive)
+            } catch {
+                Issue.record("the copy cannot be read: \(error)")
+            }
+        }
+        var summary = PurgeSummary(isPartial: true)
+        var purged: Set<[UInt8]> = []
+        while summary.isPartial {
+            rounds += 1
+            try #require(rounds < 100)
+            summary = try lane.purge(
+                VBucketID(0),
+                deletedBefore: 20,
+                through: Seqno(120),
+                bytesMax: bytesMax,
+                currentSeqno: { _, key, _ in
+                    check()
+                    return purged.contains(key.bytes) ? nil : current[key.bytes]
+                },
+                didPurge: { key, seqno in
+                    check()
+                    #expect(purged.insert(key.bytes).inserted)
+                    #expect(current[key.bytes] == seqno)
+                }
+            )
+            #expect(summary.purged > 0)
+        }
+        #expect(bytesMax > 1_000 ? rounds == 1 : rounds > 5)
+        #expect(purged == Set(current.keys).subtracting(alive))
+        #expect(try copy(bucket).count == alive.count)
+        #expect(try bucket.integrity() == [])
+        #expect(try lane.records()[0].purgeSeqno == purged.compactMap { current[$0] }.max())
+    }
+}
+
 @Suite struct HotKeyTests {
     /// Keys that are always dirty when compaction asks still leave only a few versions behind.
     @Test func keysThatNeverRestDoNotFillTheDisk() throws {

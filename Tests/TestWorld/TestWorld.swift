@@ -90,6 +90,11 @@ package final class TestWorld {
         time.advance(to: end)
     }
 
+    /// Time passes at once: work that was due meanwhile is late.
+    package func jump(milliseconds: UInt64) {
+        time.advance(to: time.monotonicNanoseconds() + milliseconds * 1_000_000)
+    }
+
     // MARK: Buckets
 
     package static func settings(
@@ -206,6 +211,22 @@ extension TestWorld {
             return engine[number]?.withCore {
                 $0.eject(view, hash: engine.hash(view), turn) > 0
             } ?? false
+        }
+    }
+
+    /// Takes out of memory whatever the bucket's policy and the disk allow.
+    package func ejectAll(from bucket: String) {
+        guard let engine = service.bucket(named: bucket)?.engine else { return }
+        let turn = Turn(
+            wallNanoseconds: time.wallNanoseconds(),
+            arena: arena,
+            scratch: scratch
+        )
+        for vBucket in engine.all {
+            let next = vBucket.withCore { core in
+                core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn).next
+            }
+            require(next == nil, "one slice was to see everything")
         }
     }
 }

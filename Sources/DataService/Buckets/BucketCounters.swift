@@ -12,8 +12,11 @@ package enum BucketCounter: Int, CaseIterable, Sendable {
     case backgroundFetches
     case ejections
     case expirations
+    case casMismatches
     case commits
+    case commitFailures
     case persistedChanges
+    /// Received from, and answered to, connections that have the bucket selected.
     case bytesRead
     case bytesWritten
 }

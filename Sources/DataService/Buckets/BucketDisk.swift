@@ -10,6 +10,8 @@ final class BucketDisk: Sendable {
     let fetcher: BackgroundFetcher
     let warmup: Warmup
     private let compactors: [Compactor]
+    private let purgers: [Purger]
+    private let heat: HeatSaver
 
     init(
         engine: Bucket,
@@ -45,6 +47,23 @@ final class BucketDisk: Sendable {
             )
         }
         self.compactors = compactors
+        purgers = lanes.map { lane in
+            Purger(
+                engine: engine,
+                store: lane,
+                warmup: warmup,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment
+            )
+        }
+        heat = HeatSaver(
+            engine: engine,
+            store: store,
+            warmup: warmup,
+            lanes: service.lanes,
+            environment: service.environment,
+            counters: counters
+        )
         let pace = FlushQueue.Pace(
             delay: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000,
             ageMax: UInt64(Limits.commitAgeMillisecondsMax) * 1_000_000,
@@ -88,8 +107,18 @@ final class BucketDisk: Sendable {
     func stop() {
         for flusher in flushers { flusher.stop() }
         for compactor in compactors { compactor.stop() }
+        for purger in purgers { purger.stop() }
+        heat.stop()
         warmup.stop()
     }
+
+    /// Forgets tombstones past the interval (seconds), in the background.
+    func purge(interval: UInt32) {
+        for purger in purgers { purger.look(interval: interval) }
+    }
+
+    /// Keeps which documents are in use, in the background.
+    func saveHeat() { heat.save() }
 
     /// Compacts all lanes as far as that goes, in the background.
     func compact() {
@@ -111,9 +140,9 @@ final class BucketDisk: Sendable {
         return (used, data)
     }
 
-    /// Keeps which documents were in use, for the next warmup.
+    /// Keeps which documents were in use, for the next warmup, before the files are closed.
     func saveHeat(of engine: Bucket) throws(StorageError) {
-        for lane in store.lanes {
+        for lane in store.lanes where warmup.isWarm(lane.number) {
             var heat: [(vBucket: VBucketID, bytes: [UInt8])] = []
             for vBucket in engine.all {
                 let (id, found) = vBucket.withCore { core in

@@ -14,17 +14,21 @@ package final class OpenBucket: Sendable {
     let pager: ItemPager
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
+    /// Connections that have selected the bucket: a flush hands them on to the next one.
+    let selections: Selections
 
     init(
         _ settings: BucketSettings,
         engine: Bucket,
         disk: BucketDisk?,
         counters: BucketCounters,
+        selections: Selections = Selections(),
         service: DocumentService
     ) {
         self.engine = engine
         self.disk = disk
         self.counters = counters
+        self.selections = selections
         settingsBox = Guarded(settings)
         pager = ItemPager(
             engine: engine,
@@ -43,6 +47,9 @@ package final class OpenBucket: Sendable {
 
     package var name: String { engine.name }
 
+    /// Connections that have this bucket selected.
+    package var connections: UInt64 { selections.count }
+
     package var settings: BucketSettings { settingsBox.withLock { $0 } }
 
     /// Another bucket has this one's name now, or none.
@@ -58,6 +65,9 @@ package final class OpenBucket: Sendable {
     package func change(_ settings: BucketSettings) {
         settingsBox.withLock { $0 = settings }
         engine.account.quota = settings.quota
+        if engine.evictionPolicy != settings.evictionPolicy {
+            engine.evictionPolicy = settings.evictionPolicy
+        }
         SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))
     }
 

@@ -121,7 +121,11 @@ extension Connection {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             if !exchange.command.isQuiet { answerStored(exchange, stored) }
         case .notFound: answer(.keyNotFound, to: exchange.replyTo)
-        case .exists: answer(.keyExists, to: exchange.replyTo)
+        case .exists:
+            if exchange.frame.cas != .none {
+                bucket.counters.count(.casMismatches, row: context.row)
+            }
+            answer(.keyExists, to: exchange.replyTo)
         case .locked: answer(.locked, to: exchange.replyTo)
         case .notLocked: answer(.notLocked, to: exchange.replyTo)
         case .notStored: answer(.notStored, to: exchange.replyTo)

@@ -44,7 +44,9 @@ package final class Connection: ConnectionHandler {
     var login = Login.nobody {
         didSet { decoder = FrameDecoder() }
     }
-    var bucket: OpenBucket?
+    var bucket: OpenBucket? {
+        didSet { noteSelection(oldValue) }
+    }
     var scram: SCRAMServer?
     var isJSONAgreed = false
     var isTracingAgreed = false
@@ -99,14 +101,15 @@ package final class Connection: ConnectionHandler {
 
     package func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
-        guard letters.isEmpty, blockedTicket == nil else { return settle(input) }
-        return process(input)
+        let progress =
+            letters.isEmpty && blockedTicket == nil ? process(input) : settle(input)
+        return endTurn(progress)
     }
 
     package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
         letters += mailbox.takeAll()
-        return settle(input)
+        return endTurn(settle(input))
     }
 
     /// Goes on with what waited, as far as the replies fit, then with the input.

@@ -286,6 +286,7 @@ final class Flusher: Sendable {
                 return true
             }
             let name = engine.name
+            counters.countShared(.commitFailures)
             environment.trace.error("flusher", "bucket \(name): \(error.description)")
             alerts.raise(
                 alertID,

@@ -2,9 +2,10 @@ internal import Bytes
 internal import Engine
 internal import Persistence
 internal import Seams
+internal import Vocabulary
 
 /// What has to be looked after now and then: tables to free, idle connections to close, documents
-/// whose time has come.
+/// and tombstones whose time has come, heat to keep, files of deleted buckets that would not go.
 ///
 /// One timer for all buckets, on the nonIO lane: a hundred idle buckets wake nobody more than one.
 final class Housekeeper: Sendable {
@@ -15,6 +16,7 @@ final class Housekeeper: Sendable {
 
     private let service: DocumentService
     private let expiry: ExpiryPager
+    private let tombstones: TombstonePager
     private let state = Guarded(State())
 
     private static let roundNanoseconds: UInt64 = 1_000_000_000
@@ -22,10 +24,15 @@ final class Housekeeper: Sendable {
     private static let closeIdleRounds: UInt64 = 10
     /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
     private static let expiryRounds: UInt64 = 600
+    private static let heatRounds: UInt64 = 600
+    /// Often enough for the shortest interval that Couchbase knows, of an hour.
+    private static let purgeRounds: UInt64 = 3_600
+    private static let deletionRounds: UInt64 = 60
 
     init(service: DocumentService) {
         self.service = service
         expiry = ExpiryPager(service: service)
+        tombstones = TombstonePager(service: service)
     }
 
     func start() { post() }
@@ -49,7 +56,15 @@ final class Housekeeper: Sendable {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.closeIdle() }
             if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
+            if round % Housekeeper.heatRounds == 0 { bucket.disk?.saveHeat() }
+            if round % Housekeeper.purgeRounds == 0 { purge(bucket) }
         }
+        if round % Housekeeper.deletionRounds == 0 { service.retryDeletions() }
         post()
+    }
+
+    private func purge(_ bucket: OpenBucket) {
+        guard let disk = bucket.disk else { return tombstones.walk(bucket) }
+        disk.purge(interval: bucket.settings.purgeSeconds)
     }
 }

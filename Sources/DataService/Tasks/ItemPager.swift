@@ -169,10 +169,13 @@ final class ItemPager: Sendable {
 
     private func raiseAlert() {
         guard !engine.account.admits(0) else { return }
+        let isFull = engine.evictionPolicy == .fullEviction
+        let what = isFull ? "what is kept of documents on disk" : "the metadata of documents alone"
+        let more = isFull ? "or delete documents" : "delete documents, or use full eviction"
         alerts.raise(
             alertID,
-            "Bucket \(engine.name) is full: keys and metadata alone take up its memory, so writes "
-                + "are refused. Raise its quota, delete documents, or use full eviction."
+            "Bucket \(engine.name) is full: \(what) takes up its memory, so writes are refused. "
+                + "Raise its quota, \(more)."
         )
     }
 

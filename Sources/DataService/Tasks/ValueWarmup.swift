@@ -22,6 +22,8 @@ final class ValueWarmup: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let isStopped: @Sendable () -> Bool
+    /// Told once, when no more will come.
+    private let ended: @Sendable () -> Void
 
     private static let sliceBytes = 4 << 20
 
@@ -30,13 +32,15 @@ final class ValueWarmup: Sendable {
         lane: LaneStore,
         worker: DataLanes.Worker,
         environment: Environment,
-        isStopped: @escaping @Sendable () -> Bool
+        isStopped: @escaping @Sendable () -> Bool,
+        ended: @escaping @Sendable () -> Void
     ) {
         self.engine = engine
         self.lane = lane
         self.worker = worker
         self.environment = environment
         self.isStopped = isStopped
+        self.ended = ended
     }
 
     func start() {
@@ -50,8 +54,9 @@ final class ValueWarmup: Sendable {
     // MARK: On a reader lane
 
     private func work(_ pass: Pass, _ vBuckets: ArraySlice<VBucketID>, after: Seqno) {
-        guard !isStopped(), engine.account.bytes < engine.account.lowWatermark else { return }
-        guard let id = vBuckets.first else { return }
+        guard !isStopped(), engine.account.bytes < engine.account.lowWatermark,
+            let id = vBuckets.first
+        else { return ended() }
         do throws(StorageError) {
             let next = try load(pass, id, after)
             worker.lane.post { [self] in
@@ -62,6 +67,7 @@ final class ValueWarmup: Sendable {
                 }
             }
         } catch {
+            ended()
             // The documents are asked for one by one then, and each gets its own answer.
             guard error.code != .gone, !isStopped() else { return }
             environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
@@ -75,7 +81,7 @@ final class ValueWarmup: Sendable {
         switch pass {
         case .heat(let index) where index < 2: work(.heat(index + 1), mine[...], after: .zero)
         case .heat: work(.rest, mine[...], after: .zero)
-        case .rest: break
+        case .rest: ended()
         }
     }
 
@@ -87,7 +93,9 @@ final class ValueWarmup: Sendable {
     ) throws(StorageError) -> Seqno? {
         guard let vBucket = engine[id.number] else { return nil }
         var wanted: Set<Seqno>?
+        var frequency: UInt8 = 0
         if case .heat(let index) = pass {
+            frequency = Heat.floors[index]
             guard let bytes = try lane.loadHeat(id),
                 let heat = bytes.withUnsafeBytes({ Heat(ByteView($0)) }),
                 !heat.classes[index].isEmpty
@@ -105,11 +113,11 @@ final class ValueWarmup: Sendable {
             if wanted?.contains(meta.seqno) == false || meta.isDeleted { return true }
             let hash = engine.hash(key)
             vBucket.withCore { core in
-                guard !core.install(value, of: meta.seqno, key: key, hash: hash, turn) else {
-                    return
+                if !core.install(value, of: meta.seqno, key: key, hash: hash, turn) {
+                    // Or all of it had left.
+                    core.restore(meta, key: key, valueCount: value.count, value: value, turn)
                 }
-                // Or all of it had left.
-                core.restore(meta, key: key, valueCount: value.count, value: value, turn)
+                if wanted != nil { core.warm(key, hash: hash, to: frequency) }
             }
             return engine.account.bytes < engine.account.lowWatermark
         }

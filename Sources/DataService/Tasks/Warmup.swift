@@ -17,7 +17,8 @@ final class Warmup: Sendable {
         var wanted: [Int: [VBucketID]] = [:]
         /// Why, of the lanes that cannot be read.
         var failures: [Int: String] = [:]
-        var lanesLeft = 0
+        /// Lanes whose values are not all back that will come.
+        var cold: Set<Int> = []
         var isStopped = false
     }
 
@@ -63,6 +64,9 @@ final class Warmup: Sendable {
         return left == 0 ? nil : 1 - Double(left) / Double(max(total, 1))
     }
 
+    /// Whether memory has of a lane's values what it will have; never where the lane cannot be read.
+    func isWarm(_ lane: Int) -> Bool { state.withLock { !$0.cold.contains(lane) } }
+
     var failure: String? { state.withLock { $0.failures.values.first } }
 
     /// Calls `done` once the vBucket is loaded, or cannot be.
@@ -86,7 +90,7 @@ final class Warmup: Sendable {
     /// Begins to read all lanes.
     func start() {
         let busy = store.lanes.filter { $0.exists && $0.closedBy == nil }
-        state.withLock { $0.lanesLeft = busy.count }
+        state.withLock { $0.cold = Set(busy.map(\.number)) }
         for lane in busy {
             let worker = lanes.reader(ofLane: lane.number)
             worker.lane.post { [self] in step(lane, .start, worker) }
@@ -115,10 +119,11 @@ final class Warmup: Sendable {
 
     // MARK: More keys than memory
 
-    /// Keys and metadata alone exceed memory, and whole documents may leave it.
-    private var isTight: Bool {
-        engine.evictionPolicy == .fullEviction && engine.account.isAboveHighWatermark
-    }
+    /// Keys and metadata alone exceed memory.
+    ///
+    /// The quota is kept under `valueOnly`, too, where the bucket had more of it when it was filled,
+    /// or another policy: what does not fit is loaded as if whole documents might leave memory.
+    private var isTight: Bool { engine.account.isAboveHighWatermark }
 
     /// Forgets what was loaded in part: keys can only leave memory once all of a vBucket's are known.
     private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker) {
@@ -156,7 +161,13 @@ final class Warmup: Sendable {
             let turn = context.turn(environment.time.wallNanoseconds())
             place =
                 engine[id.number]?.withCore { core in
-                    core.ejectSlice(from: from, groupsMax: 64, threshold: .max, turn).next
+                    core.ejectSlice(
+                        from: from,
+                        groupsMax: 64,
+                        threshold: .max,
+                        isWhole: true,
+                        turn
+                    ).next
                 } ?? nil
         }
     }
@@ -170,7 +181,8 @@ final class Warmup: Sendable {
             lane: lane,
             worker: worker,
             environment: environment,
-            isStopped: { [weak self] in self?.isStopped ?? true }
+            isStopped: { [weak self] in self?.isStopped ?? true },
+            ended: { [weak self] in self?.state.withLock { _ = $0.cold.remove(lane.number) } }
         )
         values.start()
     }

@@ -9,11 +9,15 @@ package final class Bucket: Sendable {
     package let name: String
     package let uuid: String
     package let type: BucketType
-    package let evictionPolicy: EvictionPolicy
     package let account: MemoryAccount
     package let hash: KeyHash
     @usableFromInline let vBuckets: [VBucket]
     private let roots: SharedWord
+    /// The place of the policy in `policies`, behind the roots.
+    private let policyWord: SharedWord
+    private static let policies: [EvictionPolicy] = [
+        .valueOnly, .fullEviction, .noEviction, .nruEviction,
+    ]
 
     /// - Parameters:
     ///   - settings: Name, type, quota and number of vBuckets are taken from here.
@@ -29,12 +33,12 @@ package final class Bucket: Sendable {
         name = settings.name
         uuid = settings.uuid
         type = settings.type
-        evictionPolicy = settings.evictionPolicy
         account = MemoryAccount(quota: settings.quota)
         self.hash = hash
-        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: settings.vBuckets)
-        words.initialize(repeating: 0, count: settings.vBuckets)
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: settings.vBuckets + 1)
+        words.initialize(repeating: 0, count: settings.vBuckets + 1)
         roots = SharedWord(at: words)
+        policyWord = SharedWord(at: words + settings.vBuckets)
         var made: [VBucket] = []
         made.reserveCapacity(settings.vBuckets)
         for number in 0..<settings.vBuckets {
@@ -56,6 +60,24 @@ package final class Bucket: Sendable {
             made.append(VBucket(core, root: root))
         }
         vBuckets = made
+        evictionPolicy = settings.evictionPolicy
+    }
+
+    /// What leaves memory when it runs short; may change while the bucket serves.
+    ///
+    /// Documents that left memory whole stay where they are under `valueOnly`: they come back when
+    /// somebody asks for them, as they do under `fullEviction`.
+    package var evictionPolicy: EvictionPolicy {
+        get { Bucket.policies[Int(policyWord.load())] }
+        set {
+            guard let place = Bucket.policies.firstIndex(of: newValue) else {
+                preconditionFailure("every policy has a place")
+            }
+            policyWord.store(UInt64(place))
+            for vBucket in vBuckets {
+                vBucket.withCore { $0.ejectsWhole = newValue == .fullEviction }
+            }
+        }
     }
 
     deinit {

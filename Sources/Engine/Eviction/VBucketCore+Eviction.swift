@@ -1,5 +1,5 @@
-package import Bytes
-package import Vocabulary
+internal import Bytes
+internal import Vocabulary
 
 /// What one slice of a pager's way through a vBucket came to.
 package struct PagerSlice {
@@ -41,10 +41,19 @@ extension VBucketCore {
     /// Ejects what is at or below `threshold` in some groups; other counters are halved.
     ///
     /// Values, or whole documents where the bucket's policy has it so; tombstones whatever it says.
+    ///
+    /// - Parameters:
+    ///   - start: Where to begin.
+    ///   - groupsMax: How many groups to look at.
+    ///   - threshold: The highest frequency of use that goes.
+    ///   - isWhole: Whole documents go, whatever the policy says.
+    ///   - turn: The caller's.
+    /// - Returns: What went, and where to go on.
     package mutating func ejectSlice(
         from start: UInt64,
         groupsMax: Int,
         threshold: UInt8,
+        isWhole: Bool = false,
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
@@ -54,12 +63,14 @@ extension VBucketCore {
             let item = place.item
             if item.frequency > threshold, !item.isDeleted {
                 item.frequency /= 2
-            } else if goesWhole(item, through: last) || isEjectable(item, through: last) {
+            } else if goesWhole(item, through: last, isForced: isWhole)
+                || isEjectable(item, through: last)
+            {
                 victims.append(place)
             }
         }
         for victim in victims {
-            let freed = evict(victim, turn)
+            let freed = evict(victim, isForced: isWhole, turn)
             slice.freed += freed
             if freed > 0 { slice.count += 1 }
         }
@@ -134,52 +145,5 @@ extension VBucketCore {
         slice.count = due.count
         slice.wakesFlusher = takeOwedWake()
         return slice
-    }
-
-    // MARK: Tombstones
-
-    /// Forgets tombstones older than `deletedBefore`, for buckets without a disk.
-    ///
-    /// Whoever asks for changes from before `purgeSeqno` has to begin anew: deletions are missing.
-    package mutating func forgetTombstones(
-        from start: UInt64,
-        groupsMax: Int,
-        deletedBefore: UInt32
-    ) -> PagerSlice {
-        precondition(!isPersistent, "tombstones on disk are purged there first")
-        var slice = PagerSlice()
-        var victims: [HashTable.Place] = []
-        let last = checkpoint.lowestCursor
-        slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
-            let item = place.item
-            if item.isDeleted, item.expiry < deletedBefore, item.seqno <= last {
-                victims.append(place)
-            }
-        }
-        for victim in victims.reversed() {
-            slice.freed += forgetTombstone(victim)
-            slice.count += 1
-        }
-        return slice
-    }
-
-    /// The disk forgot the tombstone of a key; memory does as well, unless the key came back.
-    package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
-        purgeSeqno = max(purgeSeqno, seqno)
-        guard let place = table.find(key, hash: hash) else { return forgetStub(hash, seqno) }
-        guard place.item.seqno == seqno, place.item.isDeleted else { return }
-        _ = forgetTombstone(place)
-    }
-
-    /// Takes a tombstone out of the table; what comes after it starts above its revision.
-    private mutating func forgetTombstone(_ place: HashTable.Place) -> Int {
-        let item = place.item
-        purgeSeqno = max(purgeSeqno, item.seqno)
-        maxRevision = max(maxRevision, item.revision)
-        forget(item)
-        table.remove(place)
-        let bytes = item.blockBytes
-        free(item, bytes)
-        return SizeClass.footprint(of: bytes)
     }
 }

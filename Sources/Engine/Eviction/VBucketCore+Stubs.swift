@@ -36,14 +36,20 @@ extension VBucketCore {
 
     /// All of this version may leave memory, not only its value; while loading, keys are needed.
     @inline(__always)
-    func goesWhole(_ item: Item, through last: Seqno) -> Bool {
-        isLoaded && (ejectsWhole || item.isDeleted) && isShrinkable(item, through: last)
+    func goesWhole(_ item: Item, through last: Seqno, isForced: Bool = false) -> Bool {
+        isLoaded && (isForced || ejectsWhole || item.isDeleted)
+            && isShrinkable(item, through: last)
     }
 
     /// Takes as much of a version out of memory as may go; returns how many bytes that freed.
-    mutating func evict(_ place: HashTable.Place, _ turn: borrowing Turn) -> Int {
+    mutating func evict(
+        _ place: HashTable.Place,
+        isForced: Bool,
+        _ turn: borrowing Turn
+    ) -> Int {
         let item = place.item
-        guard goesWhole(item, through: min(checkpoint.lowestCursor, persistedSeqno)) else {
+        let last = min(checkpoint.lowestCursor, persistedSeqno)
+        guard goesWhole(item, through: last, isForced: isForced) else {
             return eject(place, turn)
         }
         let (bytes, isValueHere) = (item.blockBytes, !item.isDeleted && !item.isEjected)

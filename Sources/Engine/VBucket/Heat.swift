@@ -10,7 +10,7 @@ package struct Heat: Sendable {
     package private(set) var classes: [[Seqno]]
 
     /// A document's frequency counter is at least this in each class; below it is cold.
-    private static let floors: [UInt8] = [64, 24, 8]
+    package static let floors: [UInt8] = [64, 24, 8]
 
     package var isEmpty: Bool { classes.allSatisfy(\.isEmpty) }
 
@@ -47,27 +47,49 @@ package struct Heat: Sendable {
         }
     }
 
-    fileprivate init(_ uses: [(Seqno, UInt8)]) {
+    package init(_ sample: HeatSample) {
         var classes = [[Seqno]](repeating: [], count: Heat.floors.count)
-        for (seqno, frequency) in uses.sorted(by: { $0.0 < $1.0 }) {
+        for (seqno, frequency) in sample.uses.sorted(by: { $0.0 < $1.0 }) {
             guard let index = Heat.floors.firstIndex(where: { frequency >= $0 }) else { continue }
-            classes[index].append(seqno)
+            // What moved while the sample was taken may have been seen twice.
+            if classes[index].last != seqno { classes[index].append(seqno) }
         }
         self.classes = classes
     }
 }
 
+/// Documents that were in use, while they are being collected.
+package struct HeatSample: Sendable {
+    fileprivate var uses: [(Seqno, UInt8)] = []
+
+    package init() {}
+}
+
 extension VBucketCore {
-    /// The heat of all documents whose value is in memory.
+    /// The heat of all documents whose value is in memory, in one hold of the lock.
     package func heat() -> Heat {
-        var uses: [(Seqno, UInt8)] = []
+        var sample = HeatSample()
         var place: UInt64? = 0
-        while let from = place {
-            place = table.visit(from: from, groupsMax: .max) { item in
-                guard !item.isDeleted, !item.isEjected else { return }
-                uses.append((item.seqno, item.frequency))
-            }
+        while let from = place { place = noteHeat(&sample, from: from, groupsMax: .max) }
+        return Heat(sample)
+    }
+
+    /// Notes what is in use in some groups; returns where to go on.
+    package func noteHeat(
+        _ sample: inout HeatSample,
+        from start: UInt64,
+        groupsMax: Int
+    ) -> UInt64? {
+        let coldest = Heat.floors.last ?? .max
+        return table.visit(from: start, groupsMax: groupsMax) { item in
+            guard !item.isDeleted, !item.isEjected, item.frequency >= coldest else { return }
+            sample.uses.append((item.seqno, item.frequency))
         }
-        return Heat(uses)
+    }
+
+    /// What was in use before the node stopped is in use: else a second restart would find all cold.
+    package func warm(_ key: ByteView, hash: UInt64, to frequency: UInt8) {
+        guard let item = table.find(key, hash: hash)?.item else { return }
+        item.frequency = max(item.frequency, frequency)
     }
 }

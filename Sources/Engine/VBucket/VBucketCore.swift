@@ -33,7 +33,7 @@ package struct VBucketCore: ~Copyable {
     let account: MemoryAccount
     let isPersistent: Bool
     /// Whole documents may leave memory, not only their values.
-    let ejectsWhole: Bool
+    var ejectsWhole: Bool
     /// A read turned an expired document into a change that the flusher was not told of yet.
     private var owesWake = false
     private var coin: UInt32

@@ -57,7 +57,8 @@ package final class BucketStore: Sendable {
                 throw StorageError(
                     .foreign,
                     "\(directory) belongs to bucket \(found.uuid) with \(found.vBuckets) "
-                        + "vBuckets, not to \(uuid) with \(settings.vBuckets)"
+                        + "vBuckets, not to \(uuid) with \(settings.vBuckets): it is left alone; "
+                        + "move it away to use the name for another bucket"
                 )
             }
             settings.lanes = found.lanes
@@ -289,9 +290,19 @@ package final class BucketStore: Sendable {
         for lane in lanes { lane.close(StorageError(.gone, "the bucket was deleted")) }
         // They go with the directory; their places may soon be another bucket's.
         leftovers.withLock { $0 = [] }
-        try BucketStore.delete(disk: disk, directory: directory, uuid: state.withLock(\.file.uuid))
         retired.withLock { $0 += lanes }
-        for lane in retired.take() { lane.abandon() }
+        // Nobody comes back to them, even where the directory stays.
+        defer { for lane in retired.take() { lane.abandon() } }
+        try BucketStore.delete(disk: disk, directory: directory, uuid: state.withLock(\.file.uuid))
+    }
+
+    /// Whose files a directory has; nil where it has none that say.
+    package static func uuid(disk: any Disk, directory: String) throws(StorageError) -> String? {
+        do throws(StorageError) {
+            return try BucketFile.read(disk, directory)?.uuid
+        } catch  where error.code == .damaged {
+            return nil
+        }
     }
 
     /// The same for a bucket that is not open.

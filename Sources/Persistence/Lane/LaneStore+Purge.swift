@@ -11,6 +11,8 @@ package struct PurgeSummary: Hashable, Sendable {
     package var maxRevision: UInt64 = 0
     /// More is to be purged than one call takes.
     package var isPartial = false
+
+    package init(isPartial: Bool = false) { self.isPartial = isPartial }
 }
 
 extension LaneStore {
@@ -25,6 +27,7 @@ extension LaneStore {
     ///   - deletedBefore: Seconds since 1970: tombstones younger than this stay.
     ///   - seqno: Tombstones beyond it stay: an open backfill or a cursor needs them.
     ///   - keysMax: How many keys to forget at most.
+    ///   - bytesMax: Bytes of values in the blocks to be rewritten, unless one key needs more.
     ///   - currentSeqno: As for `compactStep`: a tombstone with a successor is not purged but left
     ///     to compaction.
     ///   - didPurge: Told each forgotten key after the commit, so that the table forgets it as
@@ -36,13 +39,14 @@ extension LaneStore {
         deletedBefore: UInt32,
         through seqno: Seqno,
         keysMax: Int = 20_000,
+        bytesMax: Int = 16 << 20,
         currentSeqno: (VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno?,
         didPurge: (_ key: ByteView, Seqno) -> Void
     ) throws(StorageError) -> PurgeSummary {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         guard exists else { return PurgeSummary() }
         var summary = PurgeSummary()
-        var doomed: [[UInt8]: UInt64] = [:]
+        var doomed: Doomed = [:]
         try write { (writer, lane) throws(StorageError) in
             let reader = try lane.reader(identity)
             try collect(
@@ -56,8 +60,13 @@ extension LaneStore {
                     && (currentSeqno(vBucket, key, meta.seqno) ?? meta.seqno) == meta.seqno
             }
             guard !doomed.isEmpty else { return }
-            let victims = try blocks(of: vBucket, with: doomed, reader)
-            summary.purged = doomed.count
+            var victims = try blocks(of: vBucket, with: doomed, reader)
+            while doomed.count > 1, victims.reduce(0, { $0 + Int($1.block.rawBytes) }) > bytesMax {
+                doomed.keepOldestHalf()
+                summary.isPartial = true
+                victims = try blocks(of: vBucket, with: doomed, reader)
+            }
+            summary.note(doomed)
             let update = try lane.connection.prepare(
                 """
                 UPDATE vbucket SET purge_seqno = max(purge_seqno, ?1),
@@ -78,8 +87,8 @@ extension LaneStore {
                 }
             )
         }
-        for (key, seqno) in doomed {
-            key.withUnsafeBytes { didPurge(ByteView($0), Seqno(seqno)) }
+        for (key, tombstone) in doomed {
+            key.withUnsafeBytes { didPurge(ByteView($0), tombstone.seqno) }
         }
         return summary
     }
@@ -88,12 +97,11 @@ extension LaneStore {
     private func collect(
         _ vBucket: VBucketID,
         _ reader: LaneReader,
-        _ doomed: inout [[UInt8]: UInt64],
+        _ doomed: inout Doomed,
         _ summary: inout PurgeSummary,
         _ keysMax: Int,
         mayGo: (DocumentMeta, ByteView) -> Bool
     ) throws(StorageError) {
-        var revisions: [[UInt8]: UInt64] = [:]
         try forEachRun(of: vBucket, reader) { (cursor, _) in
             while cursor.next() {
                 let meta = cursor.meta
@@ -103,23 +111,18 @@ extension LaneStore {
                         summary.isPartial = true
                         continue
                     }
-                    doomed[key] = meta.seqno.value
-                    revisions[key] = meta.revision
+                    doomed[key] = Tombstone(seqno: meta.seqno, revision: meta.revision)
                 } else if !doomed.isEmpty {
                     // A later version: the tombstone is dead, not due.
                     doomed[cursor.key.bytes] = nil
                 }
             }
         }
-        for (key, seqno) in doomed {
-            summary.purgeSeqno = max(summary.purgeSeqno, Seqno(seqno))
-            summary.maxRevision = max(summary.maxRevision, revisions[key] ?? 0)
-        }
     }
 
     private func blocks(
         of vBucket: VBucketID,
-        with doomed: [[UInt8]: UInt64],
+        with doomed: Doomed,
         _ reader: LaneReader
     ) throws(StorageError) -> [VictimCandidate] {
         var victims: Set<UInt32> = []
@@ -153,8 +156,35 @@ extension LaneStore {
 }
 
 extension MetadataCursor {
-    fileprivate func isDoomed(by doomed: [[UInt8]: UInt64]) -> Bool {
-        guard let seqno = doomed[key.bytes] else { return false }
-        return self.seqno.value <= seqno
+    fileprivate func isDoomed(by doomed: Doomed) -> Bool {
+        guard let tombstone = doomed[key.bytes] else { return false }
+        return seqno <= tombstone.seqno
+    }
+}
+
+/// Tombstones that are to go, by key.
+private typealias Doomed = [[UInt8]: Tombstone]
+
+private struct Tombstone {
+    let seqno: Seqno
+    let revision: UInt64
+}
+
+extension Doomed {
+    /// Leaves the younger ones to another time: each key goes for itself, with all its versions.
+    fileprivate mutating func keepOldestHalf() {
+        let seqnos = values.map(\.seqno).sorted()
+        let last = seqnos[(seqnos.count - 1) / 2]
+        self = filter { $0.value.seqno <= last }
+    }
+}
+
+extension PurgeSummary {
+    fileprivate mutating func note(_ doomed: Doomed) {
+        purged = doomed.count
+        for tombstone in doomed.values {
+            purgeSeqno = max(purgeSeqno, tombstone.seqno)
+            maxRevision = max(maxRevision, tombstone.revision)
+        }
     }
 }

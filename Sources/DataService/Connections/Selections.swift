@@ -1,0 +1,36 @@
+internal import Bytes
+internal import Seams
+
+/// How many connections have selected a bucket; counted when they select, not when they ask.
+final class Selections: Sendable {
+    private let word: SharedWord
+
+    init() {
+        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+        memory.initialize(to: 0)
+        word = SharedWord(at: memory)
+    }
+
+    deinit { word.address.deallocate() }
+
+    var count: UInt64 { word.load() }
+
+    func add(_ amount: Int) { word.add(amount) }
+}
+
+extension Connection {
+    /// Counts what the turn took and gave, for the bucket that is selected at its end.
+    func endTurn(_ progress: ReceiveProgress) -> ReceiveProgress {
+        if let counters = bucket?.counters {
+            counters.count(.bytesRead, row: context.row, by: progress.consumed)
+            counters.count(.bytesWritten, row: context.row, by: output.count)
+        }
+        return progress
+    }
+
+    func noteSelection(_ before: OpenBucket?) {
+        guard before !== bucket else { return }
+        before?.selections.add(-1)
+        bucket?.selections.add(1)
+    }
+}

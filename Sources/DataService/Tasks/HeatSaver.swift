@@ -1,0 +1,156 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Keeps on disk which documents are in use, so that a node that was killed warms up hot-first too.
+///
+/// Looks at the documents in slices on the nonIO lane and writes on the writer lanes, one small
+/// transaction at a time; only what differs from what was last written, and nothing where nobody
+/// used the bucket since.
+///
+/// - A lane whose values are still being brought back is left alone: what is on disk is more than
+///   memory knows.
+final class HeatSaver: Sendable {
+    private struct State {
+        var isBusy = false
+        var isStopped = false
+        /// Commands at the last save.
+        var uses: UInt64 = 0
+        /// Checksums of what was last written.
+        var marks: [VBucketID: UInt32] = [:]
+    }
+
+    /// What is left of a save under way.
+    private struct Round {
+        var vBuckets: ArraySlice<VBucket>
+        var lanes: ArraySlice<LaneStore>
+    }
+
+    private typealias Page = [(vBucket: VBucketID, bytes: [UInt8])]
+
+    private let engine: Bucket
+    private let store: BucketStore
+    private let warmup: Warmup
+    private let lanes: DataLanes
+    private let environment: Environment
+    private let counters: BucketCounters
+    private let state = Guarded(State())
+
+    private static let groupsPerSlice = 128
+    private static let vBucketsPerTurn = 16
+    /// Bytes that one transaction writes, about.
+    private static let pageBytes = 256 << 10
+
+    init(
+        engine: Bucket,
+        store: BucketStore,
+        warmup: Warmup,
+        lanes: DataLanes,
+        environment: Environment,
+        counters: BucketCounters
+    ) {
+        self.engine = engine
+        self.store = store
+        self.warmup = warmup
+        self.lanes = lanes
+        self.environment = environment
+        self.counters = counters
+    }
+
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    /// Saves what has changed since the last time; from anywhere.
+    func save() {
+        let uses = counters.total(.gets) &+ counters.total(.sets) &+ counters.total(.otherCommands)
+        let isDue = state.withLock { state in
+            guard !state.isBusy, !state.isStopped, state.uses != uses else { return false }
+            state.isBusy = true
+            state.uses = uses
+            return true
+        }
+        guard isDue else { return }
+        post(Round(vBuckets: engine.all[...], lanes: store.lanes[...]))
+    }
+
+    private func post(_ round: Round) {
+        lanes.nonIO.lane.post { [self] in gather(round) }
+    }
+
+    private func finish() { state.withLock { $0.isBusy = false } }
+
+    // MARK: On the nonIO lane
+
+    private func gather(_ round: Round) {
+        var round = round
+        guard !state.withLock({ $0.isStopped }), let lane = round.lanes.first else {
+            return finish()
+        }
+        var page: Page = []
+        var bytes = 0
+        if warmup.isWarm(lane.number) {
+            for _ in 0..<HeatSaver.vBucketsPerTurn where bytes < HeatSaver.pageBytes {
+                guard let vBucket = round.vBuckets.popFirst() else { break }
+                guard let heat = changedHeat(of: vBucket, in: lane) else { continue }
+                bytes += heat.bytes.count
+                page.append(heat)
+            }
+        } else {
+            round.vBuckets = []
+        }
+        if round.vBuckets.isEmpty {
+            round.lanes = round.lanes.dropFirst()
+            round.vBuckets = engine.all[...]
+        }
+        page.isEmpty ? post(round) : write(page, to: lane, then: round)
+    }
+
+    /// Nil where it is what is on disk, as far as we know.
+    private func changedHeat(
+        of vBucket: VBucket,
+        in lane: LaneStore
+    ) -> (vBucket: VBucketID, bytes: [UInt8])? {
+        let id = vBucket.withCore { $0.id }
+        guard lane.owns(id) else { return nil }
+        var sample = HeatSample()
+        var place: UInt64? = 0
+        while let from = place {
+            place = vBucket.withCore { core in
+                guard core.isLoaded else { return nil }
+                return core.noteHeat(&sample, from: from, groupsMax: HeatSaver.groupsPerSlice)
+            }
+        }
+        let heat = Heat(sample)
+        let mark = state.withLock { $0.marks[id] }
+        // Heat that grew cold is overwritten if we wrote it; what others wrote does no harm.
+        if heat.isEmpty, mark == nil { return nil }
+        let bytes = heat.bytes
+        return HeatSaver.checksum(bytes) == mark ? nil : (id, bytes)
+    }
+
+    private static func checksum(_ bytes: [UInt8]) -> UInt32 {
+        bytes.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+    }
+
+    // MARK: On a writer lane
+
+    private func write(_ page: Page, to lane: LaneStore, then round: Round) {
+        lanes.writer(ofLane: lane.number).lane.post { [self] in
+            guard !state.withLock({ $0.isStopped }) else { return finish() }
+            do throws(StorageError) {
+                try lane.saveHeat(page)
+            } catch {
+                // A courtesy: the next time is soon enough, and who needs the disk complains himself.
+                if error.code != .gone {
+                    environment.trace.info("heat", "bucket \(engine.name): \(error.description)")
+                }
+                return finish()
+            }
+            state.withLock { state in
+                for (id, bytes) in page { state.marks[id] = HeatSaver.checksum(bytes) }
+            }
+            post(round)
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import Bytes
+import Credentials
+import DataService
+import TestWorld
+import Testing
+import Vocabulary
+
+/// What is counted of a bucket is what happened, to the byte.
+@Suite struct CounterTests {
+    let world = TestWorld()
+
+    init() throws {
+        try world.service.open(TestWorld.settings("guests"))
+        try world.service.open(TestWorld.settings("others"))
+    }
+
+    private func total(_ counter: BucketCounter, of bucket: String = "guests") throws -> UInt64 {
+        try #require(world.service.bucket(named: bucket)).counters.total(counter)
+    }
+
+    @Test func bytesAreCountedAsTheyComeAndGo() throws {
+        let client = world.client(of: "guests")
+        let (read, written) = (try total(.bytesRead), try total(.bytesWritten))
+        var (sent, received) = (UInt64(0), UInt64(0))
+        let requests = [
+            Ask.set("key", String(repeating: "v", count: 5_000)), Ask.get("key"), Ask.get("none"),
+            frame(0x0a), Ask.set("key", "again") + Ask.get("key"),
+        ]
+        for request in requests {
+            sent += UInt64(request.count)
+            client.send(Array(request.prefix(11)))
+            client.send(Array(request.dropFirst(11)))
+            received += UInt64(client.received.count)
+            _ = client.replies()
+        }
+        #expect(received > 5_000)
+        #expect(try total(.bytesRead) == read + sent)
+        #expect(try total(.bytesWritten) == written + received)
+        #expect(try total(.bytesRead, of: "others") == 0)
+        #expect(try total(.bytesWritten, of: "others") == 0)
+    }
+
+    @Test func answersFromDiskAreCountedWhenTheyGo() throws {
+        try world.service.open(TestWorld.settings("kept", .persistent))
+        let client = world.client(of: "kept")
+        _ = client.ask(Ask.set("key", String(repeating: "v", count: 5_000)))
+        world.pass(milliseconds: 500)
+        #expect(world.eject("key", from: "kept"))
+        let written = try total(.bytesWritten, of: "kept")
+        let reply = try #require(client.ask(Ask.get("key")).first)
+        #expect(reply.value.count == 5_000)
+        #expect(try total(.bytesWritten, of: "kept") == written + 24 + 4 + 5_000)
+    }
+
+    @Test func onlyWritesWithAStaleCASAreMismatches() throws {
+        let client = world.client(of: "guests")
+        let cas = try #require(client.ask(Ask.set("key", "value")).first).cas
+        #expect(client.ask(Ask.set("key", "other", cas: cas + 1)).map(\.status) == [2])
+        #expect(client.ask(Ask.on(0x04, "key", [], 0, cas + 1)).map(\.status) == [2])
+        // An ADD of what is there is refused by the same status and is no mismatch.
+        let add = Ask.on(0x02, "key", Array("value".utf8), extras: big(UInt64(0)))
+        #expect(client.ask(add).map(\.status) == [2])
+        #expect(client.ask(Ask.set("key", "right", cas: cas)).map(\.status) == [0])
+        #expect(try total(.casMismatches) == 2)
+    }
+
+    @Test func connectionsBelongToTheBucketTheySelected() throws {
+        let stored = Array("secret".utf8).withUnsafeBytes { password in
+            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
+                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
+            }
+        }
+        world.service.setCredentials(user: "Administrator", stored: stored)
+        func connections() -> [UInt64?] {
+            ["guests", "others"].map { world.service.bucket(named: $0)?.connections }
+        }
+        #expect(connections() == [0, 0])
+        let guests = [world.client(of: "guests"), world.client(of: "guests")]
+        let user = Client(world)
+        let credentials = Array("\0Administrator\0secret".utf8)
+        let login = frame(0x21, key: Array("PLAIN".utf8), value: credentials)
+        #expect(user.ask(login).map(\.status) == [0])
+        #expect(connections() == [2, 0])
+        for _ in 0..<2 {
+            #expect(user.ask(frame(0x89, key: Array("others".utf8))).map(\.status) == [0])
+        }
+        #expect(connections() == [2, 1])
+        #expect(user.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0])
+        #expect(connections() == [3, 0])
+        // A flush takes the documents, not the connections, whether or not they ask again.
+        try world.service.flush("guests")
+        #expect(connections() == [3, 0])
+        _ = user.ask(Ask.get("key"))
+        #expect(connections() == [3, 0])
+        guests[0].hangUp()
+        #expect(connections() == [2, 0])
+        #expect(user.ask(login).map(\.status) == [0])
+        #expect(connections() == [1, 0])
+        guests[1].hangUp()
+        user.hangUp()
+        #expect(connections() == [0, 0])
+    }
+}

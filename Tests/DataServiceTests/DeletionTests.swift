@@ -1,0 +1,86 @@
+import DataService
+import LinuxPlatform
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// A deleted bucket's documents are gone, even where the disk keeps their files in place.
+@Suite struct DeletionTests {
+    let disk = FillingDisk()
+    let world: TestWorld
+
+    init() throws {
+        world = TestWorld(disk: disk)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        _ = world.client(of: "guests").ask(Ask.set("old", "value"))
+        world.pass(milliseconds: 500)
+        disk.isFull = true
+        #expect(throws: (any Error).self) { try world.service.delete("guests") }
+    }
+
+    private var anew: BucketSettings {
+        var settings = TestWorld.settings("guests", .persistent)
+        settings.uuid = "fedcba9876543210fedcba9876543210"
+        return settings
+    }
+
+    private var directories: [String] {
+        get throws { try LinuxDisk().list(world.directory + "/buckets") }
+    }
+
+    @Test func aBucketIsRefusedWhileFilesOfItsNameAreInTheWay() throws {
+        #expect(world.service.bucket(named: "guests") == nil)
+        #expect(try directories == ["guests"])
+        let alerts = world.service.alerts.current.map(\.message)
+        #expect(alerts.contains { $0.contains("deleted bucket guests") && $0.contains("no room") })
+        let error = #expect(throws: (any Error).self) { try world.service.open(anew) }
+        let sentence = String(describing: error)
+        #expect(sentence.contains("cannot be put aside"))
+        #expect(sentence.contains("remove that directory"))
+        #expect(world.service.bucket(named: "guests") == nil)
+        // Taking back what could not be made does not make the old files the new bucket's.
+        try world.service.delete("guests")
+        #expect(throws: (any Error).self) { try world.service.open(anew) }
+    }
+
+    @Test func aBucketMadeOnceTheyCanGoIsEmpty() throws {
+        #expect(throws: (any Error).self) { try world.service.open(anew) }
+        try world.service.delete("guests")
+        disk.isFull = false
+        try world.service.open(anew)
+        world.settle()
+        #expect(world.service.alerts.current.isEmpty)
+        let client = world.client(of: "guests")
+        #expect(client.ask(Ask.get("old")).map(\.status) == [1])
+        #expect(client.ask(Ask.set("new", "value")).map(\.status) == [0])
+        world.pass(milliseconds: 500)
+        #expect(world.stop())
+        #expect(try directories == ["guests"])
+    }
+
+    @Test func theyGoByThemselvesWhenTheyCan() throws {
+        world.service.startHousekeeping()
+        world.pass(milliseconds: 61_000)
+        #expect(try directories == ["guests"])
+        disk.isFull = false
+        world.pass(milliseconds: 61_000)
+        #expect(try directories == [])
+        #expect(world.service.alerts.current.isEmpty)
+    }
+
+    @Test func whatCouldNotBeOpenedIsDeletedByItsUUIDOnly() throws {
+        // As after a restart: what is in the way is another bucket's, and nobody remembers why.
+        let other = TestWorld(directory: world.directory)
+        #expect(throws: (any Error).self) { try other.service.open(anew) }
+        try other.service.delete("guests")
+        #expect(try directories == ["guests"])
+        // A bucket that cannot be opened with all its vBuckets goes when it is deleted.
+        var wrong = TestWorld.settings("guests", .persistent)
+        wrong.vBuckets = 128
+        #expect(throws: (any Error).self) { try other.service.open(wrong) }
+        try other.service.delete("guests")
+        other.settle()
+        #expect(try directories == [])
+    }
+}
