@@ -1,5 +1,3 @@
-import Bytes
-import Credentials
 import DataService
 import TestWorld
 import Testing
@@ -65,12 +63,7 @@ import Vocabulary
     }
 
     @Test func connectionsBelongToTheBucketTheySelected() throws {
-        let stored = Array("secret".utf8).withUnsafeBytes { password in
-            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
-                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
-            }
-        }
-        world.service.setCredentials(user: "Administrator", stored: stored)
+        world.admitAdministrator()
         func connections() -> [UInt64?] {
             ["guests", "others"].map { world.service.bucket(named: $0)?.connections }
         }

@@ -1,3 +1,6 @@
+import Bytes
+import Credentials
+import DataService
 import TestWorld
 import Vocabulary
 
@@ -77,6 +80,16 @@ enum Features {
 }
 
 extension TestWorld {
+    /// "Administrator", "secret".
+    func admitAdministrator() {
+        let stored = Array("secret".utf8).withUnsafeBytes { password in
+            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
+                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
+            }
+        }
+        service.setCredentials(user: "Administrator", stored: stored)
+    }
+
     /// A client with the usual features, logged in as the guest of `bucket`.
     func client(
         of bucket: String,

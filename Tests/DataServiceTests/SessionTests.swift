@@ -1,5 +1,3 @@
-import Bytes
-import Credentials
 import DataService
 import Engine
 import Seams
@@ -22,15 +20,6 @@ import Vocabulary
         frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
     }
 
-    private func admitAdministrator() {
-        let stored = Array("secret".utf8).withUnsafeBytes { password in
-            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
-                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
-            }
-        }
-        world.service.setCredentials(user: "Administrator", stored: stored)
-    }
-
     @Test func strangersMayOnlyIntroduceThemselves() {
         let client = Client(world)
         let allowed = [
@@ -45,7 +34,7 @@ import Vocabulary
     }
 
     @Test func whoHasLoggedInNeedsABucketForDocuments() {
-        admitAdministrator()
+        world.admitAdministrator()
         let client = Client(world)
         #expect(client.ask(plain("Administrator", "wrong")).map(\.status) == [0x20])
         #expect(client.ask(plain("nobody", "secret")).map(\.status) == [0x20])
@@ -58,7 +47,7 @@ import Vocabulary
     }
 
     @Test func nothingOvertakesALogin() {
-        admitAdministrator()
+        world.admitAdministrator()
         let client = Client(world)
         client.send(
             Ask.hello([Features.unordered]) + plain("Administrator", "secret")
