@@ -153,7 +153,7 @@ final class ItemPager: Sendable {
         }
         if isDone { return finish() }
         hurryFlushers()
-        if fruitless == ItemPager.fruitlessMax { raiseAlert() }
+        if fruitless >= ItemPager.fruitlessMax { raiseAlert() }
         // The more passes were in vain, the longer the rest: up to a quarter of a second.
         let rest = ItemPager.restNanoseconds * UInt64(min(1 + fruitless, 50))
         worker.lane.post(after: rest) { [self] in beginPass() }

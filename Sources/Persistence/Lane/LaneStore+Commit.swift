@@ -35,12 +35,22 @@ extension LaneStore {
         for section in batch.sections {
             precondition(owns(section.record.id), "a batch holds vBuckets of one lane")
         }
-        let summary = try write { (writer, lane) throws(StorageError) in
-            let insertions = try commit(batch, &writer, lane)
+        let (summary, doubtful) = try write { (writer, lane) throws(StorageError) in
+            let insertions: Insertions
+            do throws(StorageError) {
+                insertions = try commit(batch, &writer, lane)
+            } catch {
+                if error.code != .full {
+                    writer.doubtful.formUnion(batch.sections.map { $0.record.id.number })
+                }
+                throw error
+            }
             publish(insertions, of: batch)
-            return insertions.summary
+            defer { writer.doubtful.subtract(batch.sections.map { $0.record.id.number }) }
+            return (insertions.summary, writer.doubtful)
         }
-        markDead(batch.dead)
+        // Of those the table still proves most, one by one, when compaction asks.
+        markDead(batch.dead.filter { !doubtful.contains($0.vBucket) })
         checkpointIfDue()
         // Flushed or deleted while this went on: the batch speaks of documents that are gone.
         try checkOpen()
