@@ -34,8 +34,9 @@ package final class LaneStore: Sendable {
         /// An error once left open whether a transaction was committed, so batches may come again
         /// that the file already has.
         var mayRepeat = false
-        /// vBuckets of batches of which it is unknown whether the file has them. What these say is
-        /// dead may be gone from the file already when they come again.
+        /// vBuckets of batches of which it is unknown whether the file has them.
+        ///
+        /// What these say is dead may be gone from the file already when they come again.
         var doubtful: Set<UInt16> = []
         var wasUsed = false
         var packer: BlockPacker
