@@ -56,8 +56,11 @@ extension Raft {
         )
     }
 
-    mutating func take(_ response: Message.VoteResponse, from peer: NodeNumber) {
+    mutating func take(_ response: Message.VoteResponse, _ message: Message) {
         guard role == (response.isPreVote ? .preCandidate : .candidate) else { return }
+        // A pre-vote for a campaign of long ago is none for this one.
+        if response.isPreVote, response.isGranted, message.term != term + 1 { return }
+        let peer = message.from
         if votes[peer] == nil { votes[peer] = response.isGranted }
         switch configuration.outcome({ votes[$0] }) {
         case .pending: break
@@ -69,11 +72,13 @@ extension Raft {
     mutating func becomeFollower(_ newTerm: Term, leader newLeader: NodeNumber?) {
         precondition(newTerm >= term, "terms never fall")
         refuseReads(.leaderChanged)
+        if newTerm > term || leader != newLeader || role != .follower {
+            following = FollowerState()
+        }
         if newTerm > term {
             term = newTerm
             vote = nil
         }
-        if leader != newLeader || role != .follower { following = FollowerState() }
         role = .follower
         leader = newLeader
         leading = LeadershipState()
@@ -90,7 +95,7 @@ extension Raft {
         for entry in log.entries(from: max(log.commit + 1, log.firstIndex)) {
             leading.uncommittedBytes += entry.bytes
         }
-        followMembers()
+        followMembers(next: log.lastIndex + 1, isActive: false)
         append([.empty])
         broadcastAppend()
     }

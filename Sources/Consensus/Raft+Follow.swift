@@ -33,8 +33,8 @@ extension Raft {
     }
 
     mutating func take(_ beat: Message.Heartbeat, from leader: NodeNumber) {
-        // Only what agrees with this leader's log: the rest may be another's.
-        log.commit(to: min(beat.commit, max(following.agreed, log.commit)))
+        // The leader names no more than what this member acknowledged to it.
+        log.commit(to: min(beat.commit, log.lastIndex))
         send(.heartbeatResponse(round: beat.round), to: leader)
     }
 
@@ -83,9 +83,7 @@ extension Raft {
         guard let leader else { return }
         let received = min(following.agreed, log.durable)
         let acknowledged = min(acknowledgeable, received)
-        guard acknowledged > following.acknowledged, withheldFrom != nil || received > 0 else {
-            return
-        }
+        guard acknowledged > following.acknowledged else { return }
         following.acknowledged = acknowledged
         let body = Message.AppendResponse.accepted(
             received: received,

@@ -28,7 +28,10 @@ extension Raft {
             let entry = LogEntry(term: term, index: log.lastIndex + 1, payload: payload)
             leading.uncommittedBytes += entry.bytes
             log.append(entry)
-            if case .configuration = payload { followMembers() }
+            if case .configuration = payload {
+                // Heard of until proved otherwise: a new voter must not cost us the quorum.
+                followMembers(next: max(log.lastIndex, 1), isActive: true)
+            }
         }
     }
 

@@ -23,7 +23,7 @@ extension Raft {
     }
 
     /// Takes the members from the configuration in force.
-    mutating func followMembers() {
+    mutating func followMembers(next: LogIndex, isActive: Bool) {
         leading.members = configuration.members
         var progress: [NodeNumber: Progress] = [:]
         for member in leading.members {
@@ -31,10 +31,7 @@ extension Raft {
                 progress[member] = known
                 continue
             }
-            var fresh = Progress(next: max(log.lastIndex, 1))
-            // Heard of until proved otherwise: a new voter must not cost the leader its quorum.
-            fresh.isActive = true
-            progress[member] = fresh
+            progress[member] = Progress(next: next, isActive: isActive)
         }
         leading.progress = progress
         countOneself()

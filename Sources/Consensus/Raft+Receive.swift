@@ -15,7 +15,7 @@ extension Raft {
         }
         switch message.body {
         case .voteRequest(let request): answer(request, message)
-        case .voteResponse(let response): take(response, from: message.from)
+        case .voteResponse(let response): take(response, message)
         case .append(let append): hear(message) { $0.take(append, from: message.from) }
         case .heartbeat(let beat): hear(message) { $0.take(beat, from: message.from) }
         case .snapshot(let snapshot): hear(message) { $0.take(snapshot, from: message.from) }

@@ -62,6 +62,11 @@ package struct ReadAnswer: Hashable, Sendable {
 
     package var context: UInt64
     package var result: Result
+
+    package init(context: UInt64, result: Result) {
+        self.context = context
+        self.result = result
+    }
 }
 
 package enum ProposalAnswer: Hashable, Sendable {

@@ -162,7 +162,8 @@ extension RaftLog {
         configurations = [Placed(index: 0, configuration: description.configuration)]
         commit = max(commit, description.index)
         applied = description.index
-        durable = description.index
+        // The old log is being replaced: nothing is durable before that is done.
+        durable = 0
         unwritten = description.index + 1
         flights = [Flight(number: number, last: description.index)]
     }

@@ -27,8 +27,9 @@ package struct Progress: Hashable, Sendable {
     /// The newest round of heartbeats it answered.
     package internal(set) var round: UInt64 = 0
 
-    init(next: LogIndex) {
+    init(next: LogIndex, isActive: Bool) {
         self.next = next
+        self.isActive = isActive
     }
 
     package func isPaused(inFlightMax: Int) -> Bool {

@@ -10,6 +10,9 @@ struct AgreedMap {
     /// Changes with whoever may write.
     var fence: Int32 = 1
     var cause = Cause.start
+    /// Changes with the fence, and also when the same fence gets another basis: a confirmation or
+    /// the end of a move. What was learned from copies, or proposed on that, holds for one stage.
+    var stage: Int32 = 1
     var active = 0
     /// The chain that counts, the active included.
     var row = Members()
@@ -48,6 +51,7 @@ enum Mistake: CaseIterable {
     case branchAtHigh
     case outstandingPreparesUnlisted
     case takeOverWithoutIntact
+    case stageNotCompared
 }
 
 enum Violation: Equatable {

@@ -94,6 +94,7 @@ extension World {
             ? copies[node].memory.positionByHigh : copies[node].memory.position
         reports[node] = Report(
             fence: latest.fence,
+            stage: latest.stage,
             position: position,
             isIntact: copies[node].isIntact && !copies[node].memory.isVoid
         )
@@ -106,7 +107,8 @@ extension World {
         var answered = Members()
         var intact = 0
         var chosen: Int?
-        for node in 0..<Self.nodes where reports[node].fence == latest.fence {
+        for node in 0..<Self.nodes {
+            guard isCurrent(fence: reports[node].fence, stage: reports[node].stage) else { continue }
             if chain.contains(node) {
                 answered.insert(node)
                 intact += reports[node].isIntact ? 1 : 0
@@ -126,6 +128,7 @@ extension World {
         }
         proposal = Proposal(
             fence: latest.fence,
+            stage: latest.stage,
             chosen: chosen,
             expected: reports[chosen].position,
             row: row
@@ -145,7 +148,8 @@ extension World {
     mutating func commitProposal() {
         guard let made = proposal else { return }
         var map = latest
-        guard made.fence == map.fence || mistake == .noFenceCompare else {
+        let isCurrent = isCurrent(fence: made.fence, stage: made.stage)
+        guard isCurrent || mistake == .noFenceCompare else {
             proposal = nil
             return
         }

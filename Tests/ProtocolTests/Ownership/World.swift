@@ -14,12 +14,14 @@ struct World {
 
     struct Report {
         var fence: Int32 = 0
+        var stage: Int32 = 0
         var position = Position.void
         var isIntact = false
     }
 
     struct Proposal {
         var fence: Int32 = 0
+        var stage: Int32 = 0
         var chosen = 0
         var expected = Position.void
         var row = Members()
@@ -83,8 +85,18 @@ struct World {
             isOver = true
             return
         }
+        let last = latest
+        let isStage =
+            map.fence != last.fence || map.basis != last.basis
+            || map.isUnconfirmed != last.isUnconfirmed
         maps[mapCount] = map
+        maps[mapCount].stage = last.stage + (isStage ? 1 : 0)
         mapCount += 1
+    }
+
+    /// What was learned or proposed at this fence and stage still holds.
+    func isCurrent(fence: Int32, stage: Int32) -> Bool {
+        fence == latest.fence && (stage == latest.stage || mistake == .stageNotCompared)
     }
 
     var nextFence: Int32 { Int32(mapCount) + 1 }
