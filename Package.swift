@@ -84,6 +84,8 @@ var settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// Which floors and tests are built.
+///
 /// Builds under a sanitizer (`address`, `thread`: Tests/sanitize) and for the fuzzer (`fuzz`:
 /// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
 /// threads; where a sanitizer watches memory, every block comes from malloc.

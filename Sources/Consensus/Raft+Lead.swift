@@ -144,8 +144,10 @@ extension Raft {
         leading.progress[node]?.matched = matched
     }
 
-    /// Commits what a quorum has. Only an entry of this term is counted; it brings along whatever
-    /// stands before it (thesis 3.6.2, figure 3.7).
+    /// Commits what a quorum has.
+    ///
+    /// Only an entry of this term is counted; it brings along whatever stands before it (thesis
+    /// 3.6.2, figure 3.7).
     mutating func advanceCommit() {
         countOneself()
         let reached = configuration.committed { leading.progress[$0]?.matched ?? 0 }

@@ -8,6 +8,9 @@ package enum RaftEvent: Sendable {
     case propose([[UInt8]])
     case change(ConfigurationChange)
     /// "Which index must I have applied to read what is current now?"
+    ///
+    /// A question that wandered to the leader may stay without an answer: ask again, with another
+    /// number.
     case read(context: UInt64)
     case transfer(to: NodeNumber)
     /// Stands for election at once.

@@ -52,7 +52,9 @@ import Vocabulary
         }
     }
 
-    private func pow3(_ exponent: Int) -> UInt64 { (0..<exponent).reduce(1) { value, _ in value * 3 } }
+    private func pow3(_ exponent: Int) -> UInt64 {
+        (0..<exponent).reduce(1) { value, _ in value * 3 }
+    }
 
     @Test func oneVoterComesOrGoesAtOnce() throws {
         let before = VoterConfiguration(voters: nodes([1, 2]), learners: nodes([3]))

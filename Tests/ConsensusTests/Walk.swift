@@ -9,11 +9,14 @@ struct Walk {
     var reads: UInt64 = 0
     var proposals: UInt64 = 0
     let changesMembers: Bool
+    /// Members stand for election together, and voters crash.
+    let isStormy: Bool
 
     init(seed: UInt64, sabotage: Sabotage = .none) {
         var dice = SeededRandom(seed: seed)
         let size = UInt16(3 + dice.next() % 3)
         changesMembers = dice.next() % 2 == 0
+        isStormy = dice.next() % 4 == 0
         group = Group(
             voters: Array(1...min(size, 4)),
             others: size == 5 ? [5] : [],
@@ -40,6 +43,13 @@ struct Walk {
 
     private mutating func step() {
         let number = group.numbers[below(group.numbers.count)]
+        if isStormy {
+            switch below(256) {
+            case 0..<16: return crashAfterVote()
+            case 16..<18: return stand(number)
+            default: break
+            }
+        }
         switch below(256) {
         case 0..<120: deliver()
         case 120..<155: group.step(number, .tick(dice: UInt32(truncatingIfNeeded: dice.next())))
@@ -75,6 +85,21 @@ struct Walk {
         proposals += 1
         let bytes = Array("command \(proposals)".utf8)
         group.step(number, .propose([bytes]))
+    }
+
+    /// Several at once: votes split, and a voter that forgot could vote twice.
+    private mutating func stand(_ number: NodeNumber) {
+        for other in group.numbers where below(2) == 0 { group.step(other, .campaign) }
+        group.step(number, .campaign)
+    }
+
+    /// Whoever voted for another and has not heard who won.
+    private mutating func crashAfterVote() {
+        let voter = group.numbers.first { number in
+            let raft = group.member(number).raft
+            return raft.leader == nil && raft.vote != nil && raft.vote != number
+        }
+        if let voter, below(4) == 0 { crash(voter) }
     }
 
     private mutating func crash(_ number: NodeNumber) {
@@ -145,9 +170,11 @@ struct Walk {
                 group.step(number, .tick(dice: UInt32(truncatingIfNeeded: dice.next())))
             }
             group.settle()
-            guard let leader = group.numbers.map({ group.member($0).raft }).first(where: {
-                $0.isLeader
-            }) else { continue }
+            guard
+                let leader = group.numbers.map({ group.member($0).raft }).first(where: {
+                    $0.isLeader
+                })
+            else { continue }
             if leader.configuration.isJoint {
                 group.step(leader.node, .change(.leave))
                 group.settle()

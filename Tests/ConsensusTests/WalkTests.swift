@@ -7,7 +7,7 @@ import Testing
         var elections = 0
         var commits = 0
         var reads = 0
-        for seed in UInt64(1)...400 {
+        for seed in UInt64(1)...600 {
             var walk = Walk(seed: seed)
             let violation = walk.run(steps: 4_000)
             #expect(violation == nil, "seed \(seed)")

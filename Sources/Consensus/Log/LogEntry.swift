@@ -50,8 +50,9 @@ package struct LogEntry: Hashable, Sendable {
     }
 }
 
-/// What a snapshot stands for: everything up to a position, and who voted there. The state itself
-/// is the driver's.
+/// What a snapshot stands for: everything up to a position, and who voted there.
+///
+/// The state itself is the driver's.
 package struct SnapshotDescription: Hashable, Sendable {
     package var position: LogPosition
     package var configuration: VoterConfiguration

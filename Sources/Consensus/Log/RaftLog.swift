@@ -70,7 +70,9 @@ package struct RaftLog: Sendable {
         return entries[Int(index - firstIndex)].term
     }
 
-    package func contains(_ position: LogPosition) -> Bool { term(at: position.index) == position.term }
+    package func contains(_ position: LogPosition) -> Bool {
+        term(at: position.index) == position.term
+    }
 
     /// Entries from `start` on, at least one where there is one, `bytesMax` at most.
     package func entries(from start: LogIndex, bytesMax: Int = .max) -> [LogEntry] {
@@ -124,7 +126,9 @@ extension RaftLog {
         for place in flights.indices { flights[place].last = min(flights[place].last, index - 1) }
     }
 
-    /// Entries that nobody has been asked to store yet. They replace whatever the disk has there.
+    /// Entries that nobody has been asked to store yet.
+    ///
+    /// They replace whatever the disk has there.
     mutating func takeUnwritten(number: UInt64) -> [LogEntry] {
         let taken = entries(from: max(unwritten, firstIndex))
         unwritten = lastIndex + 1

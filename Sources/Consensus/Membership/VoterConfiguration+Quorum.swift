@@ -9,15 +9,13 @@ package enum VoteOutcome: Hashable, Sendable {
 
 /// Majorities, simple and joint.
 extension VoterConfiguration {
-    /// The highest index that a quorum has reached.
-    ///
-    /// - Parameter reached: How far each voter is.
+    /// The highest index that a quorum has reached, by how far each voter is.
     package func committed(_ reached: (NodeNumber) -> UInt64) -> UInt64 {
         let new = Self.reachedByMajority(of: voters, reached)
         return isJoint ? min(new, Self.reachedByMajority(of: outgoing, reached)) : new
     }
 
-    /// - Parameter vote: What each voter said; nil where it has not answered.
+    /// How the vote stands, by what each voter said; nil where it has not answered.
     package func outcome(_ vote: (NodeNumber) -> Bool?) -> VoteOutcome {
         let new = Self.outcome(of: voters, vote)
         guard isJoint else { return new }

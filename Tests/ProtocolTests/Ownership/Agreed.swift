@@ -10,8 +10,10 @@ struct AgreedMap {
     /// Changes with whoever may write.
     var fence: Int32 = 1
     var cause = Cause.start
-    /// Changes with the fence, and also when the same fence gets another basis: a confirmation or
-    /// the end of a move. What was learned from copies, or proposed on that, holds for one stage.
+    /// What was learned from copies, or proposed on that, holds for one stage.
+    ///
+    /// It changes with the fence, and also when the same fence gets another basis: by a
+    /// confirmation or the end of a move.
     var stage: Int32 = 1
     var active = 0
     /// The chain that counts, the active included.

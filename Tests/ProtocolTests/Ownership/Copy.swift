@@ -15,8 +15,10 @@ struct Copy {
     var disk = Image()
     /// Nothing of the disk's image lies on a history that was given up since.
     var isDiskCurrent = true
-    /// The newest of the agreed maps that the node has applied. It survives a crash: after a start
-    /// a node asks for the committed index before it does anything.
+    /// The newest of the agreed maps that the node has applied.
+    ///
+    /// It survives a crash: after a start a node asks for the committed index before it does
+    /// anything.
     var map = 0
     /// The fence of that map.
     var fence: Int32 = 1

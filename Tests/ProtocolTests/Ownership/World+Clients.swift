@@ -80,7 +80,7 @@ extension World {
         return found
     }
 
-    /// Its deadline came first. What was inherited may have been committed, so it has none.
+    /// The deadline came first; what was inherited may have been committed, so it has none.
     mutating func abort(_ node: Int, _ key: Int) {
         guard copies[node].isServing, copies[node].memory.prepare[key].write != 0,
             !copies[node].inherited.contains(key)

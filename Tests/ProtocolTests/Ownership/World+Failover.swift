@@ -100,15 +100,15 @@ extension World {
         )
     }
 
-    /// Chooses, from what the sealed copies said. The proposal may be long on its way.
+    /// Chooses, from what the sealed copies said; the proposal may be long on its way.
     mutating func propose() {
         let latest = latest
         let chain = mistake == .newChainConsulted ? latest.row : latest.basis
         var answered = Members()
         var intact = 0
         var chosen: Int?
-        for node in 0..<Self.nodes {
-            guard isCurrent(fence: reports[node].fence, stage: reports[node].stage) else { continue }
+        for node in 0..<Self.nodes
+        where isCurrent(fence: reports[node].fence, stage: reports[node].stage) {
             if chain.contains(node) {
                 answered.insert(node)
                 intact += reports[node].isIntact ? 1 : 0

@@ -8,7 +8,9 @@ extension World {
         if copiesWanted == 3 { target = Members(bits: 0xf).subtracting(Members(choice & 3)) }
         map.target = target
         map.targetActive = choice >> 4 & 3
-        if !target.contains(map.targetActive) { map.targetActive = target.bits.trailingZeroBitCount }
+        if !target.contains(map.targetActive) {
+            map.targetActive = target.bits.trailingZeroBitCount
+        }
         agree(map)
     }
 
@@ -41,7 +43,8 @@ extension World {
             copies[active].fence == map.fence, self.map(of: active).target == map.target
         else { return false }
         for node in 0..<Self.nodes where map.target.contains(node) {
-            let mustBeOnDisk = levels & 0b1000 != 0 || levels & 0b100 != 0 && node == map.targetActive
+            let mustBeOnDisk =
+                levels & 0b1000 != 0 || levels & 0b100 != 0 && node == map.targetActive
             if node == active {
                 if mustBeOnDisk, copies[node].onDisk < jointHigh { return false }
                 continue

@@ -68,7 +68,8 @@ extension World {
     mutating func beginSnapshot(_ node: Int) {
         let fence = copies[node].streamFence
         let active = copies[node].producer
-        guard fence != 0, !copies[node].snapshot.isOpen, !copies[node].isSealed, copies[active].isServing,
+        guard fence != 0, !copies[node].snapshot.isOpen, !copies[node].isSealed,
+            copies[active].isServing,
             copies[active].fence == fence
         else { return }
         let theirs = copies[active].memory
@@ -92,7 +93,7 @@ extension World {
         copies[node].snapshot = snapshot
     }
 
-    /// The next item of the snapshot, or its end. It may be long on its way.
+    /// The next item of the snapshot, or its end: it may be long on its way.
     mutating func receive(_ node: Int) {
         guard copies[node].snapshot.isOpen, !copies[node].isSealed else { return }
         let next = copies[node].snapshot.next
@@ -130,12 +131,11 @@ extension World {
         copies[node].listed = Members()
         copies[node].snapshot.isOpen = false
         if snapshot.end >= copies[node].streamTarget { copies[node].isIntact = true }
-        for key in 0..<2 {
-            if copies[node].memory.value[key] != snapshot.value[key]
-                || copies[node].memory.prepare[key] != snapshot.prepare[key]
-            {
-                violation = .diverged
-            }
+        for key in 0..<2
+        where copies[node].memory.value[key] != snapshot.value[key]
+            || copies[node].memory.prepare[key] != snapshot.prepare[key]
+        {
+            violation = .diverged
         }
         noteGains(node)
     }

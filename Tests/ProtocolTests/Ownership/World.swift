@@ -78,7 +78,6 @@ struct World {
 
     func map(of node: Int) -> AgreedMap { maps[copies[node].map] }
 
-
     /// Agrees on the next version of the map.
     mutating func agree(_ map: AgreedMap) {
         guard mapCount < Self.mapsMax else {
