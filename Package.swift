@@ -96,7 +96,7 @@ let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
 let laneTests: Set<String> =
     lane == "core"
-    ? ["OrchestrationTests", "ConsensusTests", "ProtocolTests"]
+    ? ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
     : [
         "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
         "DataServiceTests", "LinuxPlatformTests",

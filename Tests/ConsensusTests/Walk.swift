@@ -46,7 +46,7 @@ struct Walk {
         if isStormy {
             switch below(256) {
             case 0..<16: return crashAfterVote()
-            case 16..<18: return stand(number)
+            case 16..<20: return stand(number)
             default: break
             }
         }
@@ -89,8 +89,12 @@ struct Walk {
 
     /// Several at once: votes split, and a voter that forgot could vote twice.
     private mutating func stand(_ number: NodeNumber) {
-        for other in group.numbers where below(2) == 0 { group.step(other, .campaign) }
-        group.step(number, .campaign)
+        for other in group.numbers where other != number && below(2) == 0 {
+            // As a leader's call to take over that was long on its way: it asks for no pre-vote.
+            let term = group.member(other).raft.term
+            let call = Message(from: number, to: other, term: term, body: .timeoutNow)
+            group.step(other, .received(call))
+        }
     }
 
     /// Whoever voted for another and has not heard who won.

@@ -22,6 +22,11 @@ package struct LeasePromises: Sendable {
     package struct Hold: Hashable, Sendable {
         package var index: UInt64
         package var untilNanoseconds: UInt64
+
+        package init(index: UInt64, untilNanoseconds: UInt64) {
+            self.index = index
+            self.untilNanoseconds = untilNanoseconds
+        }
     }
 
     private struct Waiting: Sendable {

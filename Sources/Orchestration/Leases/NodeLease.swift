@@ -32,7 +32,7 @@ package struct NodeLease: Sendable {
         self.boot = boot
     }
 
-    /// - Parameter now: Read before the beat leaves.
+    /// The next beat; `now` is read before it leaves.
     package mutating func beat(applied: UInt64, now: UInt64) -> LeaseBeat {
         number += 1
         sent.append((number, now))

@@ -24,6 +24,7 @@ struct Copy {
     var fence: Int32 = 1
     var role = Role.follows
     var isIntact = false
+    var boot: Int32 = 0
     /// The fence whose active it takes nothing more from: on disk.
     var sealedAt: Int32 = 0
     /// The voters' promise that nobody is put in its place meanwhile.
@@ -40,12 +41,15 @@ struct Copy {
     // As the active.
     var acknowledgedInMemory: [4 of Int32]
     var acknowledgedOnDisk: [4 of Int32]
+    /// Which life of the replica said so.
+    var acknowledgedBoot: [4 of Int32]
     var inherited = Members()
     var jointHigh: Int32 = -1
 
     init() {
         acknowledgedInMemory = .init(repeating: 0)
         acknowledgedOnDisk = .init(repeating: 0)
+        acknowledgedBoot = .init(repeating: 0)
     }
 
     var isSealed: Bool { sealedAt >= fence }
@@ -68,6 +72,7 @@ struct Copy {
 
     /// Back to what the disk has.
     mutating func crash() {
+        boot += 1
         memory = disk
         isDiskCurrent = true
         role = .follows

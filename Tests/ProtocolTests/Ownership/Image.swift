@@ -93,8 +93,13 @@ struct Image {
         isVoid ? .void : Position(fence: log.fence(at: covered), covered: covered)
     }
 
-    /// With the planted mistake of comparing what was received, not what is complete.
-    var positionByHigh: Position {
-        isVoid ? .void : Position(fence: log.fence(at: high), covered: high)
+    /// The position, as who makes the mistake takes it.
+    func position(_ mistake: Mistake) -> Position {
+        if isVoid { return .void }
+        switch mistake {
+        case .promotionByHigh: return Position(fence: log.fence(at: high), covered: high)
+        case .wholeLogAdopted: return Position(fence: log.lastFence, covered: covered)
+        default: return position
+        }
     }
 }

@@ -65,7 +65,9 @@ extension World {
         next.need = max(needed, min(majority, latest.basis.count))
         next.committer = node
         for member in 0..<Self.nodes where holders.contains(member) {
-            if !holds(member, write, key) { next.lost.insert(member) }
+            // It acknowledged, and was started anew since.
+            let isOld = copies[node].acknowledgedBoot[member] != copies[member].boot
+            if isOld, member != node, !holds(member, write, key) { next.lost.insert(member) }
         }
         promises.newest[key] = next
         retireIfBeyondPromise(key)
@@ -105,6 +107,15 @@ extension World {
             if !isGone, holds(node, promises.newest[key].write, key) { continue }
             promises.newest[key].lost.insert(node)
             retireIfBeyondPromise(key)
+        }
+    }
+
+    /// A promotion itself must never be what loses a write.
+    mutating func expectNothingLost(by node: Int) {
+        for key in 0..<2 {
+            let newest = promises.newest[key]
+            if newest.isRetired || newest.write == 0 { continue }
+            if !holds(node, newest.write, key) { violation = .lost }
         }
     }
 

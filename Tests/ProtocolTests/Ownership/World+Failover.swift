@@ -56,8 +56,7 @@ extension World {
         guard map.cause == .promote, map.isUnconfirmed, map.active == node,
             copies[node].role == .follows, !memory.isVoid
         else { return }
-        let position = mistake == .promotionByHigh ? memory.positionByHigh : memory.position
-        if position < map.expected, mistake != .expectedPositionUnchecked { return }
+        if memory.position(mistake) < map.expected, mistake != .expectedPositionUnchecked { return }
         guard !memory.log.isFull else {
             isOver = true
             return
@@ -77,6 +76,7 @@ extension World {
         copies[node].memory.partialEnd = 0
         copies[node].forgetAcknowledgements()
         copies[node].role = mistake == .servingBeforeConfirmation ? .active : .ready
+        expectNothingLost(by: node)
         if map.fence == latest.fence { readyFence = map.fence }
     }
 
@@ -89,9 +89,7 @@ extension World {
             copies[node].sealedAt = latest.fence
             copies[node].endStream()
         }
-        let position =
-            mistake == .promotionByHigh
-            ? copies[node].memory.positionByHigh : copies[node].memory.position
+        let position = copies[node].memory.position(mistake)
         reports[node] = Report(
             fence: latest.fence,
             stage: latest.stage,

@@ -152,6 +152,7 @@ extension World {
                 isByHigh ? copies[node].memory.high : copies[node].memory.covered
         }
         copies[active].acknowledgedOnDisk[node] = copies[node].onDisk
+        copies[active].acknowledgedBoot[node] = copies[node].boot
     }
 
     mutating func flush(_ node: Int) {

@@ -39,6 +39,8 @@ struct World {
     /// Durability levels that this walk's clients use: bit 1 majority, 2 and persist to active,
     /// 3 persist to majority.
     let levels: UInt8
+    /// Snapshots are long on their way.
+    let isSlow: Bool
     /// Key 1 is also written without durability.
     let isMixed: Bool
 
@@ -63,6 +65,7 @@ struct World {
         let choice = dice.below(6)
         levels = choice < 3 ? 1 << UInt8(choice + 1) : 0b1110
         isMixed = dice.oneIn(2)
+        isSlow = dice.oneIn(3)
         copies = .init(repeating: Copy())
         maps = .init(repeating: AgreedMap())
         reports = .init(repeating: Report())
@@ -145,7 +148,7 @@ extension World {
     /// Whatever is next on the node's stream.
     private mutating func stream(_ node: Int) {
         if copies[node].snapshot.isOpen {
-            receive(node)
+            if !isSlow || dice.oneIn(4) { receive(node) }
         } else if copies[node].streamFence == 0 {
             openStream(node)
         } else {
