@@ -45,8 +45,8 @@ struct Walk {
         let number = group.numbers[below(group.numbers.count)]
         if isStormy {
             switch below(256) {
-            case 0..<16: return crashAfterVote()
-            case 16..<20: return stand(number)
+            case 0..<48: return crashAfterVote()
+            case 48..<52: return stand(number)
             default: break
             }
         }
@@ -97,13 +97,21 @@ struct Walk {
         }
     }
 
-    /// Whoever voted for another and has not heard who won.
+    /// Whoever voted for one candidate while another of that term is about to ask.
     private mutating func crashAfterVote() {
         let voter = group.numbers.first { number in
-            let raft = group.member(number).raft
-            return raft.leader == nil && raft.vote != nil && raft.vote != number
+            let member = group.member(number)
+            guard let vote = member.raft.vote, vote != number, member.raft.leader == nil,
+                member.pending.isEmpty
+            else { return false }
+            return group.network.contains { packet in
+                let message = packet.message
+                guard case .voteRequest = message.body else { return false }
+                return message.to == number && message.from != vote
+                    && message.term == member.raft.term
+            }
         }
-        if let voter, below(4) == 0 { crash(voter) }
+        if let voter { crash(voter) }
     }
 
     private mutating func crash(_ number: NodeNumber) {

@@ -63,7 +63,7 @@ extension Mistake {
         case .newChainConsulted: (46, 3)
         case .servingBeforeConfirmation: (4_701, 2)
         case .wholeLogAdopted: (5_619, 2)
-        case .branchAtHigh: (0, 3)
+        case .branchAtHigh: (197_500, 3)
         case .outstandingPreparesUnlisted: (0, 2)
         case .takeOverWithoutIntact: (396, 3)
         case .stageNotCompared: (676, 2)
