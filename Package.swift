@@ -242,6 +242,7 @@ targets += built.map { test in
         name: test.name,
         dependencies: test.uses.map { .target(name: $0) },
         path: "Tests/\(test.name)",
+        exclude: test.name == "ProtocolTests" ? ["README.md"] : [],
         swiftSettings: settings
     )
 }
