@@ -47,3 +47,16 @@ package struct VBucketUUID: Hashable, Sendable {
         self.value = value
     }
 }
+
+/// The number of a node within its cluster: given once, never again, also not after it left.
+package struct NodeNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package let value: UInt16
+
+    package init(_ value: UInt16) {
+        self.value = value
+    }
+
+    package static func < (one: NodeNumber, other: NodeNumber) -> Bool { one.value < other.value }
+
+    package var description: String { "n\(value)" }
+}

@@ -1,0 +1,61 @@
+package import Vocabulary
+
+/// Who votes and who only listens.
+///
+/// In the middle of a change both the old and the new voters count ("joint", thesis 4.3): whatever
+/// is decided has a majority in each half, so at no moment can two disjoint majorities decide.
+///
+/// - The lists are sorted and without repetition, so that equal configurations are equal bytes.
+/// - Nobody is both voter and learner of the new half.
+package struct VoterConfiguration: Hashable, Sendable {
+    package internal(set) var voters: [NodeNumber]
+    /// The voters of the old half; empty but in a joint configuration.
+    package internal(set) var outgoing: [NodeNumber] = []
+    package internal(set) var learners: [NodeNumber] = []
+    /// Voters of the old half that will be learners when the joint configuration is left.
+    package internal(set) var learnersNext: [NodeNumber] = []
+    /// The leader leaves the joint configuration as soon as it is committed.
+    package internal(set) var leavesByItself = false
+
+    package init(voters: [NodeNumber], learners: [NodeNumber] = []) {
+        self.voters = voters.sortedWithoutRepetition
+        self.learners = learners.sortedWithoutRepetition
+    }
+
+    package var isJoint: Bool { !outgoing.isEmpty }
+
+    package func isVoter(_ node: NodeNumber) -> Bool {
+        voters.contains(node) || outgoing.contains(node)
+    }
+
+    package func contains(_ node: NodeNumber) -> Bool {
+        isVoter(node) || learners.contains(node) || learnersNext.contains(node)
+    }
+
+    /// Everybody that has to hear of new entries, in order.
+    package var members: [NodeNumber] {
+        (voters + outgoing + learners + learnersNext).sortedWithoutRepetition
+    }
+
+    /// Everybody that is asked in an election, in order.
+    package var electorate: [NodeNumber] { (voters + outgoing).sortedWithoutRepetition }
+}
+
+extension [NodeNumber] {
+    var sortedWithoutRepetition: [NodeNumber] {
+        var result: [NodeNumber] = []
+        for node in sorted() where result.last != node { result.append(node) }
+        return result
+    }
+
+    mutating func add(_ node: NodeNumber) {
+        if !contains(node) {
+            append(node)
+            sort()
+        }
+    }
+
+    mutating func drop(_ node: NodeNumber) {
+        removeAll { $0 == node }
+    }
+}

@@ -1,0 +1,175 @@
+import Consensus
+import Testing
+import Vocabulary
+
+/// Who leads, and who does not: scenes with a script.
+@Suite struct ElectionTests {
+    private let one = NodeNumber(1)
+    private let two = NodeNumber(2)
+    private let three = NodeNumber(3)
+
+    @Test func aMajorityElectsALeaderThatCommitsAnEmptyEntry() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        #expect(group[1].isLeader && group[1].term == 1)
+        #expect(group[2].leader == one && group[3].leader == one)
+        group.tick(1)
+        #expect([1, 2, 3].map { group[$0].commit } == [1, 1, 1])
+    }
+
+    @Test func aLoneMemberLeadsOnceItsVoteIsOnDisk() {
+        var group = Group(voters: [1])
+        group.step(1, .campaign)
+        #expect(!group[1].isLeader)
+        group.sync(one)
+        #expect(group[1].isLeader && group[1].commit == 0)
+        group.sync(one)
+        #expect(group[1].commit == 1)
+    }
+
+    @Test func aVoteIsNotSaidBeforeItIsOnDisk() {
+        var group = Group(voters: [1, 2, 3])
+        group.step(1, .campaign)
+        // Pre-votes change nothing on disk, so they are answered at once.
+        while !group.network.isEmpty { group.deliver(group.network.removeFirst()) }
+        #expect(group[1].role == .candidate && group.network.isEmpty)
+        group.sync(one)
+        let request = group.network.removeFirst()
+        group.deliver(request)
+        #expect(group[2].vote == one && !group.network.contains { $0.message.from == two })
+        group.sync(two)
+        #expect(group.network.contains { $0.message.from == two })
+    }
+
+    @Test func silenceMakesAFollowerStand() {
+        var group = Group(voters: [1, 2, 3])
+        group.tick(2, 9)
+        #expect(group[2].role == .follower)
+        group.tick(2)
+        #expect(group[2].isLeader)
+    }
+
+    @Test func theDiceDecideHowLongAFollowerWaits() {
+        var group = Group(voters: [1, 2, 3])
+        group.tick(2, 13, dice: 4)
+        #expect(group[2].role == .follower)
+        group.tick(2, 1, dice: 4)
+        #expect(group[2].isLeader)
+    }
+
+    /// A member that comes back from a partition must not depose a leader that works.
+    @Test func aReturningMemberDoesNotDisturb() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(3)
+        group.tick(3, 100)
+        #expect(group[3].term == 1 && group[3].role == .preCandidate)
+        group.propose(1, "meanwhile")
+        group.heal()
+        group.tick(3, 20)
+        #expect(group[1].isLeader && group[1].term == 1)
+        group.tick(1)
+        #expect(group[3].leader == one && group[3].commit == group[1].commit)
+    }
+
+    /// Without a leader, too, a member with a short log asks in vain, and raises nobody's term.
+    @Test(arguments: [Sabotage.none, .preVoteWithoutLogCheck])
+    func aShortLogDoesNotRaiseTerms(_ sabotage: Sabotage) {
+        var group = Group(voters: [1, 2, 3], sabotage: sabotage)
+        group.elect(1)
+        group.isolate(3)
+        group.propose(1, "that 3 does not know")
+        group.crash(1)
+        group.heal()
+        // 2 has given up its leader and waits; 3 asks for votes that its log does not deserve.
+        group.loseTrust(2)
+        group.tick(3, 60)
+        #expect((group[3].term == 1) == (sabotage == .none))
+        #expect(!group[3].isLeader)
+    }
+
+    @Test func aLeaderWithoutAMajorityStepsDown() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(1)
+        group.tick(1, 19)
+        #expect(group[1].isLeader)
+        group.tick(1)
+        #expect(!group[1].isLeader && group[1].leader == nil)
+        let answer = group.step(1, .propose([[1]]))?.proposal
+        #expect(answer == .refused(.notLeader(nil)))
+    }
+
+    @Test func whoHearsALeaderDoesNotVoteForAnother() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.tick(1)
+        group.elect(2)
+        #expect(group[1].isLeader && group[2].role == .preCandidate && group[2].term == 1)
+    }
+
+    @Test func aReplacedLeaderLearnsItFromAnAnswer() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(1)
+        group.loseTrust(2)
+        group.loseTrust(3)
+        group.elect(2)
+        #expect(group[1].isLeader && group[2].isLeader && group[2].term > group[1].term)
+        group.heal()
+        group.tick(1)
+        #expect(!group[1].isLeader && group[1].term == group[2].term)
+    }
+
+    @Test func leadershipIsHandedOverWithoutWaiting() {
+        var group = Group(voters: [1, 2, 3], learners: [4])
+        group.elect(1)
+        group.isolate(3)
+        group.propose(1, "that 3 lacks")
+        #expect(group.step(1, .transfer(to: one))?.proposal == .refused(.noSuchVoter))
+        #expect(
+            group.step(1, .transfer(to: NodeNumber(4)))?.proposal == .refused(.noSuchVoter)
+        )
+        group.step(1, .transfer(to: three))
+        group.settle()
+        let refused = group.step(1, .propose([[1]]))?.proposal
+        #expect(refused == .refused(.transferring(to: three)))
+        group.heal()
+        group.tick(1)
+        #expect(group[3].isLeader && group[3].term == 2 && group[1].leader == three)
+    }
+
+    @Test func aHandOverThatFailsEndsWithAnElectionTimeout() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(3)
+        group.step(1, .transfer(to: three))
+        group.tick(1, 10)
+        #expect(group[1].isLeader)
+        group.propose(1, "goes on")
+        #expect(group[1].commit == 2)
+    }
+
+    @Test func aLearnerVotesWhenItIsAsked() {
+        var group = Group(voters: [1, 2], learners: [3])
+        group.elect(1)
+        // 3 never hears that it was made a voter.
+        group.isolate(3)
+        group.step(1, .change(ConfigurationChange([.addVoter(three)])))
+        group.settle()
+        #expect(group[2].configuration.voters.count == 3)
+        group.heal()
+        group.isolate(1)
+        group.loseTrust(2)
+        group.loseTrust(3)
+        group.elect(2)
+        #expect(group[2].isLeader)
+        #expect(group[3].configuration.voters.count == 3)
+    }
+
+    @Test func aLearnerNeverStands() {
+        var group = Group(voters: [1, 2], learners: [3])
+        group.tick(3, 100)
+        #expect(group[3].role == .follower && group[3].term == 0)
+    }
+}

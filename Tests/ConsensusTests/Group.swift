@@ -1,0 +1,177 @@
+import Bytes
+import Consensus
+import Vocabulary
+
+/// Members and the network between them, which does what it is told.
+struct Group {
+    struct Packet {
+        var message: Message
+        /// With a snapshot, the state itself.
+        var state: Member.Applied?
+    }
+
+    var members: [NodeNumber: Member] = [:]
+    let numbers: [NodeNumber]
+    var network: [Packet] = []
+    /// Links that lose everything, by sender and receiver.
+    var cut: Set<[NodeNumber]> = []
+    var checker = Checker()
+    let sabotage: Sabotage
+
+    init(
+        voters: [UInt16],
+        learners: [UInt16] = [],
+        others: [UInt16] = [],
+        sabotage: Sabotage = .none,
+        settings change: (inout RaftSettings) -> Void = { _ in }
+    ) {
+        numbers = (voters + learners + others).sorted().map { NodeNumber($0) }
+        self.sabotage = sabotage
+        let configuration = VoterConfiguration(
+            voters: voters.map { NodeNumber($0) },
+            learners: learners.map { NodeNumber($0) }
+        )
+        for number in numbers {
+            var settings = RaftSettings(node: number)
+            settings.electionTicks = 10
+            change(&settings)
+            // Who is to join knows of nobody.
+            let isMember = configuration.contains(number)
+            let snapshot = SnapshotDescription(
+                position: .zero,
+                configuration: isMember ? configuration : VoterConfiguration(voters: [])
+            )
+            members[number] = Member(settings, .init(snapshot: snapshot), sabotage: sabotage)
+        }
+    }
+
+    subscript(number: UInt16) -> Raft { member(NodeNumber(number)).raft }
+
+    func member(_ number: NodeNumber) -> Member {
+        guard let member = members[number] else { preconditionFailure("no member \(number)") }
+        return member
+    }
+
+    // MARK: Stepping
+
+    /// Steps one member; its messages enter the network, its writes wait for the disk.
+    @discardableResult
+    mutating func step(_ number: NodeNumber, _ event: RaftEvent) -> Ready? {
+        guard members[number]?.isUp == true, let ready = members[number]?.step(event) else {
+            return nil
+        }
+        for message in ready.messages { send(message) }
+        if let member = members[number] { checker.check(member, ready, among: self) }
+        if sabotage == .acknowledgesBeforeSync, let write = ready.write {
+            return step(number, .stored(write.number))
+        }
+        return ready
+    }
+
+    @discardableResult
+    mutating func step(_ number: UInt16, _ event: RaftEvent) -> Ready? {
+        step(NodeNumber(number), event)
+    }
+
+    private mutating func send(_ message: Message) {
+        var packet = Packet(message: message)
+        switch message.body {
+        case .snapshot:
+            // The driver sends the newest it has.
+            let sender = member(message.from)
+            packet.message.body = .snapshot(sender.disk.snapshot)
+            packet.state = sender.snapshotState
+        case .voteRequest(var request)
+        where request.isPreVote && sabotage == .preVoteWithoutLogCheck:
+            request.last = LogPosition(term: .max, index: .max)
+            packet.message.body = .voteRequest(request)
+        default: break
+        }
+        network.append(packet)
+    }
+
+    mutating func deliver(_ packet: Packet) {
+        let message = packet.message
+        let isUp = members[message.to]?.isUp == true
+        guard isUp, !cut.contains([message.from, message.to]) else { return lose(packet) }
+        members[message.to]?.arriving = packet.state
+        step(message.to, .received(message))
+        if packet.state != nil {
+            step(message.from, .snapshotSent(to: message.to, isDelivered: true))
+        }
+    }
+
+    /// A driver knows when a snapshot did not get through, and says so.
+    mutating func lose(_ packet: Packet) {
+        guard packet.state != nil else { return }
+        let message = packet.message
+        step(message.from, .snapshotSent(to: message.to, isDelivered: false))
+    }
+
+    mutating func sync(_ number: NodeNumber, _ count: Int = .max) {
+        guard let event = members[number]?.sync(count) else { return }
+        // The saboteur has said so before.
+        if sabotage != .acknowledgesBeforeSync { step(number, event) }
+    }
+
+    // MARK: For scripts
+
+    /// Until nothing is on its way and nothing unwritten.
+    mutating func settle() {
+        for _ in 0..<10_000 {
+            for number in numbers { sync(number) }
+            if !network.isEmpty {
+                deliver(network.removeFirst())
+            } else if members.values.allSatisfy({ !$0.isUp || $0.pending.isEmpty }) {
+                return
+            }
+        }
+        preconditionFailure("a group that never comes to rest")
+    }
+
+    mutating func tick(_ number: UInt16, _ count: Int = 1, dice: UInt32 = 0) {
+        for _ in 0..<count {
+            step(number, .tick(dice: dice))
+            settle()
+        }
+    }
+
+    /// Forgets its leader's claim, and waits to be asked.
+    mutating func loseTrust(_ number: UInt16) { tick(number, 10, dice: 9) }
+
+    mutating func elect(_ number: UInt16) {
+        step(number, .campaign)
+        settle()
+    }
+
+    /// Elected, and nothing that it says as the leader arrives.
+    mutating func electUnheard(_ number: UInt16) {
+        step(number, .campaign)
+        for _ in 0..<100 where !self[number].isLeader {
+            for number in numbers { sync(number) }
+            if !network.isEmpty { deliver(network.removeFirst()) }
+        }
+        network = []
+    }
+
+    mutating func propose(_ number: UInt16, _ text: String) {
+        step(number, .propose([Array(text.utf8)]))
+        settle()
+    }
+
+    mutating func isolate(_ number: UInt16) {
+        for other in numbers where other != NodeNumber(number) {
+            cut.insert([NodeNumber(number), other])
+            cut.insert([other, NodeNumber(number)])
+        }
+    }
+
+    mutating func heal() { cut = [] }
+
+    mutating func crash(_ number: UInt16) { members[NodeNumber(number)]?.isUp = false }
+
+    mutating func restart(_ number: UInt16) {
+        members[NodeNumber(number)]?.restart()
+        checker.restarted(NodeNumber(number))
+    }
+}

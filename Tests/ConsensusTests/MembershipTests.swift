@@ -1,0 +1,151 @@
+import Consensus
+import Testing
+import Vocabulary
+
+/// Members come, go and change places while the group works.
+@Suite struct MembershipTests {
+    private func node(_ number: UInt16) -> NodeNumber { NodeNumber(number) }
+
+    @Test func aLearnerCatchesUpAndIsMadeAVoter() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.elect(1)
+        for number in 0..<5 { group.propose(1, "\(number)") }
+        group.step(1, .change(ConfigurationChange([.addLearner(node(4))])))
+        group.settle()
+        group.tick(1, 2)
+        #expect(group[4].commit == group[1].commit)
+        #expect(group[4].configuration.learners == [node(4)])
+        group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
+        group.settle()
+        // Four voters need three.
+        group.isolate(2)
+        group.isolate(3)
+        let before = group[1].commit
+        group.propose(1, "needs three")
+        #expect(group[1].commit == before)
+        group.heal()
+        group.tick(1, 2)
+        #expect(group[1].commit == before + 1)
+    }
+
+    @Test func aLearnerDoesNotCount() {
+        var group = Group(voters: [1, 2], learners: [3])
+        group.elect(1)
+        group.isolate(2)
+        let before = group[1].commit
+        group.propose(1, "x")
+        #expect(group[1].commit == before && group[3].log.lastIndex == before + 1)
+    }
+
+    @Test func aJointChangeNeedsBothHalvesAndLeavesByItself() {
+        var group = Group(voters: [1, 2, 3], others: [4, 5])
+        group.elect(1)
+        let change = ConfigurationChange([
+            .remove(node(2)), .remove(node(3)), .addVoter(node(4)), .addVoter(node(5)),
+        ])
+        // The new half alone is not enough.
+        group.isolate(2)
+        group.isolate(3)
+        let before = group[1].commit
+        group.step(1, .change(change))
+        group.settle()
+        #expect(group[1].configuration.isJoint && group[1].commit == before)
+        let refused = group.step(1, .change(.leave))?.proposal
+        #expect(refused == .refused(.changeInProgress))
+        group.heal()
+        group.tick(1, 3)
+        #expect(group[1].configuration == VoterConfiguration(voters: [1, 4, 5].map(node)))
+        #expect(group[1].commit == group[1].log.lastIndex)
+        #expect(group[4].configuration == group[1].configuration)
+    }
+
+    @Test func anExplicitJointPhaseStaysUntilItIsLeft() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.elect(1)
+        let change = ConfigurationChange(
+            [.remove(node(3)), .addVoter(node(4))],
+            transition: .jointUntilLeft
+        )
+        group.step(1, .change(change))
+        group.settle()
+        group.tick(1, 3)
+        #expect(group[1].configuration.isJoint)
+        let other = ConfigurationChange([.addVoter(node(3))])
+        let refused = group.step(1, .change(other))?.proposal
+        #expect(refused == .refused(.configuration(.alreadyJoint)))
+        group.step(1, .change(.leave))
+        group.settle()
+        #expect(group[1].configuration == VoterConfiguration(voters: [1, 2, 4].map(node)))
+    }
+
+    @Test func aLeaderThatIsNotInTheNewConfigurationLeadsUntilItIsCommitted() {
+        var group = Group(voters: [1, 2, 3], others: [4, 5])
+        group.elect(1)
+        let change = ConfigurationChange([
+            .remove(node(1)), .addVoter(node(4)), .addVoter(node(5)),
+        ])
+        group.step(1, .change(change))
+        group.settle()
+        group.tick(1, 2)
+        #expect(!group[1].isLeader)
+        for number in UInt16(2)...5 { group.loseTrust(number) }
+        group.elect(2)
+        #expect(group[2].isLeader)
+        #expect(group[2].configuration == VoterConfiguration(voters: [2, 3, 4, 5].map(node)))
+        group.propose(2, "without 1")
+        #expect(group[2].commit == group[2].log.lastIndex)
+        // Whoever was removed asks in vain: the others hear their leader.
+        group.tick(1, 50)
+        #expect(group[2].isLeader)
+    }
+
+    @Test func aChangeThatIsCutOffIsForgottenWithItsEntry() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.elect(1)
+        group.isolate(1)
+        group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
+        group.settle()
+        #expect(group[1].configuration.voters.count == 4)
+        group.loseTrust(2)
+        group.loseTrust(3)
+        group.elect(2)
+        group.heal()
+        group.tick(2, 3)
+        #expect(group[1].configuration.voters.count == 3)
+        #expect(group.checker.violation == nil)
+    }
+
+    @Test func aNewLeaderChangesNothingBeforeItsFirstCommit() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.electUnheard(1)
+        #expect(group[1].isLeader && group[1].commit == 0)
+        let change = ConfigurationChange([.addVoter(node(4))])
+        #expect(group.step(1, .change(change))?.proposal == .refused(.changeInProgress))
+        group.tick(1, 2)
+        let answer = group.step(1, .change(change))?.proposal
+        #expect(answer == .accepted(first: LogPosition(term: 1, index: 2), count: 1))
+    }
+
+    @Test func aRestartFindsTheConfigurationInTheLog() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.elect(1)
+        group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
+        group.settle()
+        group.restart(2)
+        #expect(group[2].configuration.voters.count == 4)
+    }
+
+    @Test func aGroupOfOneGrowsAndShrinks() {
+        var group = Group(voters: [1], others: [2])
+        group.elect(1)
+        group.step(1, .change(ConfigurationChange([.addVoter(node(2))])))
+        group.settle()
+        group.tick(1, 3)
+        #expect(group[2].commit == group[1].commit && group[2].configuration.voters.count == 2)
+        group.step(1, .change(ConfigurationChange([.remove(node(2))])))
+        group.settle()
+        group.crash(2)
+        group.propose(1, "alone again")
+        #expect(group[1].commit == group[1].log.lastIndex)
+    }
+}

@@ -1,0 +1,252 @@
+import Consensus
+import Testing
+import Vocabulary
+
+/// The log on its way: repair, commits, snapshots, reads, withholding.
+@Suite struct ReplicationTests {
+    private let one = NodeNumber(1)
+    private let two = NodeNumber(2)
+    private let three = NodeNumber(3)
+
+    @Test func whatAMajorityHasOnDiskIsCommitted() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.step(1, .propose([[1], [2]]))
+        // Sent before it is on the leader's own disk, counted when it is on two disks.
+        while !group.network.isEmpty { group.deliver(group.network.removeFirst()) }
+        #expect(group[1].commit == 1)
+        group.sync(two)
+        group.deliver(group.network.removeFirst())
+        #expect(group[1].commit == 1)
+        group.sync(three)
+        group.deliver(group.network.removeFirst())
+        #expect(group[1].commit == 3)
+        // The leader's own disk is the slowest: it applies nothing that it has not stored.
+        #expect(group.member(one).state.index == 1)
+        group.settle()
+        #expect(group.member(one).state.index == 3)
+    }
+
+    @Test func proposalsAreRefusedWithAReason() {
+        var group = Group(voters: [1, 2, 3]) { $0.uncommittedBytesMax = 100 }
+        group.elect(1)
+        #expect(group.step(2, .propose([[1]]))?.proposal == .refused(.notLeader(one)))
+        #expect(group.step(1, .propose([]))?.proposal == .refused(.nothingProposed))
+        group.isolate(1)
+        let long = [UInt8](repeating: 1, count: 100)
+        let first = LogPosition(term: 1, index: 2)
+        #expect(group.step(1, .propose([long]))?.proposal == .accepted(first: first, count: 1))
+        #expect(group.step(1, .propose([[1]]))?.proposal == .refused(.tooMuchUncommitted))
+        group.heal()
+        group.tick(1, 2)
+        #expect(group[1].commit == 2)
+        group.propose(1, "room again")
+        #expect(group[1].commit == 3)
+    }
+
+    /// Two logs that went apart for a long time meet by terms, not entry by entry.
+    @Test func aLogIsRepairedInFewSteps() {
+        var group = Group(voters: [1, 2, 3, 4, 5])
+        group.elect(1)
+        group.isolate(1)
+        for number in 0..<100 { group.propose(1, "lost \(number)") }
+        for number in UInt16(2)...5 { group.loseTrust(number) }
+        group.elect(2)
+        for number in 0..<100 { group.propose(2, "kept \(number)") }
+        group.heal()
+        group.step(2, .tick(dice: 0))
+        var appends = 0
+        for _ in 0..<1_000 {
+            for number in group.numbers { group.sync(number) }
+            guard !group.network.isEmpty else { break }
+            let packet = group.network.removeFirst()
+            if case .append = packet.message.body, packet.message.to == one { appends += 1 }
+            group.deliver(packet)
+        }
+        #expect(group[1].log.last == group[2].log.last && group[1].commit == group[2].commit)
+        #expect(appends < 6)
+        group.checker.checkMatching(group)
+        #expect(group.checker.violation == nil)
+    }
+
+    /// Figure 8: an entry of an earlier term on a majority of disks is not committed by that.
+    @Test func anEarlierTermIsCommittedOnlyByItsSuccessor() {
+        var group = Group(voters: [1, 2, 3, 4, 5])
+        group.elect(1)
+        group.cut = [[one, three], [one, NodeNumber(4)], [one, NodeNumber(5)]]
+        group.propose(1, "on 1 and 2")
+        #expect(group[1].commit == 1 && group[2].log.lastIndex == 2)
+        // 5 leads for a moment, with an entry of its own in that place.
+        group.crash(1)
+        group.heal()
+        for number in UInt16(3)...5 { group.loseTrust(number) }
+        group.isolate(2)
+        group.electUnheard(5)
+        #expect(group[5].isLeader && group[5].term == 2)
+        group.isolate(5)
+        group.propose(5, "on 5 only")
+        // 1 is back and spreads its entry; nothing of its own term gets through.
+        group.restart(1)
+        group.heal()
+        group.isolate(5)
+        for number in UInt16(1)...4 { group.loseTrust(number) }
+        // The first time it learns the term.
+        group.elect(1)
+        group.step(1, .campaign)
+        var held: [Group.Packet] = []
+        for _ in 0..<200 {
+            for number in group.numbers { group.sync(number) }
+            guard !group.network.isEmpty else { break }
+            var packet = group.network.removeFirst()
+            if case .append(var append) = packet.message.body {
+                // As if the newest entry were always in a later message.
+                if append.entries.last?.term == group[1].term {
+                    held.append(packet)
+                    append.entries.removeLast()
+                    packet.message.body = .append(append)
+                }
+            }
+            group.deliver(packet)
+        }
+        #expect(group[1].isLeader && !held.isEmpty)
+        let holders = group.numbers.filter { group.member($0).raft.log.term(at: 2) == 1 }
+        #expect(holders.count >= 3 && group[1].commit == 1)
+        for packet in held { group.deliver(packet) }
+        group.settle()
+        #expect(group[1].commit == group[1].log.lastIndex)
+        #expect(group.checker.violation == nil)
+    }
+
+    @Test func aSlowFollowerIsSentNoMoreThanItsWindow() {
+        var group = Group(voters: [1, 2, 3]) {
+            $0.appendsInFlightMax = 4
+            $0.appendBytesMax = 20
+        }
+        group.elect(1)
+        group.network = []
+        for number in 0..<50 { group.step(1, .propose([[UInt8(number)]])) }
+        let sent = group.network.filter { $0.message.to == two }
+        #expect(sent.count == 4)
+        group.settle()
+        group.tick(1)
+        #expect(group[2].commit == 51)
+    }
+
+    @Test func lostAppendsAreSentAgain() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.step(1, .propose([[1]]))
+        group.network = []
+        group.settle()
+        #expect(group[1].commit == 1)
+        group.tick(1, 2)
+        #expect(group[1].commit == 2 && group[2].commit == 2)
+    }
+
+    @Test func aMemberFarBehindGetsASnapshot() {
+        var group = Group(voters: [1, 2, 3]) { $0.entriesKept = 2 }
+        group.elect(1)
+        group.isolate(3)
+        for number in 0..<20 { group.propose(1, "\(number)") }
+        group.tick(1)
+        if let event = group.members[one]?.takeSnapshot() { group.step(one, event) }
+        group.members[one]?.prune()
+        #expect(group[1].log.firstIndex == 20)
+        group.heal()
+        group.tick(1, 3)
+        #expect(group.member(three).disk.snapshot.index == 21)
+        #expect(group.member(three).state == group.member(one).state)
+        group.propose(1, "and on")
+        #expect(group[3].log.lastIndex == 22)
+        // From its disk it comes back to the same.
+        group.restart(3)
+        group.tick(1, 2)
+        #expect(group.member(three).state == group.member(one).state)
+    }
+
+    @Test func aSnapshotThatIsLostIsSentAgain() {
+        var group = Group(voters: [1, 2, 3]) { $0.entriesKept = 0 }
+        group.elect(1)
+        group.isolate(3)
+        group.propose(1, "x")
+        if let event = group.members[one]?.takeSnapshot() { group.step(one, event) }
+        group.heal()
+        group.step(1, .tick(dice: 0))
+        for _ in 0..<100 {
+            for number in group.numbers { group.sync(number) }
+            guard !group.network.isEmpty else { break }
+            let packet = group.network.removeFirst()
+            packet.state == nil ? group.deliver(packet) : group.lose(packet)
+        }
+        #expect(group[3].commit == 1)
+        group.tick(1, 2)
+        #expect(group[3].commit == 2)
+    }
+
+    @Test func aReadWaitsForProofOfLeadership() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.propose(1, "x")
+        let early = group.step(1, .read(context: 7))?.reads
+        #expect(early == [])
+        group.settle()
+        // A follower asks its leader.
+        group.checker.askedToRead(8)
+        group.step(2, .read(context: 8))
+        group.settle()
+        #expect(group.checker.readsAnswered == 1)
+        // Cut off, the old leader proves nothing, and says so when it gives up.
+        group.isolate(1)
+        group.step(1, .read(context: 9))
+        group.loseTrust(2)
+        group.elect(2)
+        group.propose(2, "y")
+        var answers: [ReadAnswer] = []
+        for _ in 0..<20 { answers += group.step(1, .tick(dice: 0))?.reads ?? [] }
+        #expect(answers == [ReadAnswer(context: 9, result: .leaderChanged)])
+        let lost = group.step(1, .read(context: 10))?.reads
+        #expect(lost == [ReadAnswer(context: 10, result: .noLeader)])
+    }
+
+    /// What a lease needs: a voter delays its word for a suffix, as a follower and as the leader.
+    @Test func aWithheldAcknowledgementCommitsNothing() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.step(1, .withhold(from: 3))
+        group.step(2, .withhold(from: 3))
+        group.propose(1, "counts")
+        #expect(group[1].commit == 2)
+        group.propose(1, "is withheld")
+        group.propose(1, "and what stands behind it")
+        #expect(group[1].commit == 2 && group[2].log.lastIndex == 4)
+        // Nothing is sent again for that.
+        let progress = group[1].progress.first { $0.node == two }?.progress
+        #expect(progress?.received == 4 && progress?.matched == 2)
+        group.step(2, .withhold(from: 4))
+        group.settle()
+        #expect(group[1].commit == 3)
+        group.step(1, .withhold(from: nil))
+        #expect(group[1].commit == 4)
+    }
+
+    @Test func whatWasWithheldIsSaidToTheNextLeader() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.step(3, .withhold(from: 2))
+        group.isolate(2)
+        group.propose(1, "withheld by 3")
+        #expect(group[1].commit == 1)
+        group.heal()
+        group.step(1, .transfer(to: two))
+        group.tick(1, 3)
+        #expect(group[2].isLeader)
+        group.isolate(1)
+        group.tick(2)
+        let before = group[2].commit
+        group.propose(2, "y")
+        #expect(group[2].commit == before)
+        group.step(3, .withhold(from: nil))
+        group.settle()
+        #expect(group[2].commit == group[2].log.lastIndex)
+    }
+}

@@ -1,0 +1,138 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Leases by voters: what is promised, what is held back, and what counts.
+@Suite struct LeaseTests {
+    private let terms = LeaseTerms(leaseNanoseconds: 1_000, ratePerMille: 10)
+    private let one = NodeNumber(1)
+    private let two = NodeNumber(2)
+
+    private func voters(_ numbers: [UInt16], index: UInt64 = 1) -> LeaseVoters {
+        LeaseVoters(term: 1, index: index, voters: numbers.map { NodeNumber($0) })
+    }
+
+    /// A beat from node 1 to voter 2, and the answer.
+    private func exchange(
+        _ lease: inout NodeLease,
+        _ promises: inout LeasePromises,
+        applied: UInt64 = 0,
+        naming: LeaseVoters,
+        at now: UInt64,
+        answered: UInt64
+    ) -> LeaseReply.Verdict {
+        let beat = lease.beat(applied: applied, now: now)
+        let reply = promises.answer(beat, naming: naming, by: two, now: answered)
+        lease.take(reply)
+        return reply.verdict
+    }
+
+    @Test func aPromiseOutlastsALeaseByTheClocksRates() {
+        #expect(terms.promiseNanoseconds == 1_021)
+        #expect(LeaseTerms().leaseNanoseconds == 500_000_000)
+    }
+
+    @Test(arguments: [(1, true), (2, true), (3, false), (4, false), (5, false)])
+    func oneOrTwoVotersNeedNobody(_ count: UInt16, _ isAlone: Bool) {
+        let lease = NodeLease(terms, node: one, boot: 1)
+        let own = voters(Array(1...count))
+        #expect((lease.end(own: own, isDeposed: false, now: 5) == .max) == isAlone)
+        #expect(lease.end(own: own, isDeposed: true, now: 5) == nil)
+    }
+
+    @Test func aLeaseCountsFromWhenTheBeatWasSent() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let three = voters([1, 2, 3])
+        #expect(exchange(&lease, &promises, naming: three, at: 100, answered: 900) == .granted)
+        #expect(lease.end(own: three, isDeposed: false, now: 900) == 1_100)
+        #expect(lease.end(own: three, isDeposed: false, now: 1_100) == nil)
+        // A deposed node does not count itself.
+        #expect(lease.end(own: three, isDeposed: true, now: 900) == nil)
+    }
+
+    @Test func answersToAnEarlierLifeAreNone() {
+        var earlier = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let beat = earlier.beat(applied: 0, now: 10)
+        let three = voters([1, 2, 3])
+        let reply = promises.answer(beat, naming: three, by: two, now: 10)
+        var later = NodeLease(terms, node: one, boot: 2)
+        _ = later.beat(applied: 0, now: 10)
+        later.take(reply)
+        #expect(later.end(own: three, isDeposed: false, now: 11) == nil)
+    }
+
+    @Test func aNewerConfigurationThatAVoterNamesCounts() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let old = voters([1, 2, 3])
+        let new = voters([2, 3, 4, 5, 6], index: 9)
+        _ = exchange(&lease, &promises, naming: new, at: 100, answered: 100)
+        #expect(lease.end(own: old, isDeposed: false, now: 200) == nil)
+        // With the answer its news expire; and so does its grant.
+        #expect(lease.end(own: old, isDeposed: false, now: 1_100) == nil)
+    }
+
+    @Test func aJointConfigurationNeedsBothHalves() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        var joint = voters([1, 2, 3], index: 4)
+        joint.outgoing = [4, 5, 6].map { NodeNumber($0) }
+        _ = exchange(&lease, &promises, naming: joint, at: 100, answered: 100)
+        #expect(lease.end(own: joint, isDeposed: false, now: 200) == nil)
+        joint.outgoing = [1, 2, 4].map { NodeNumber($0) }
+        #expect(lease.end(own: joint, isDeposed: false, now: 200) == 1_100)
+    }
+
+    @Test func whatDeposesAHolderWaitsForItsPromise() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let three = voters([1, 2, 3])
+        _ = exchange(&lease, &promises, naming: three, at: 5_000, answered: 5_000)
+        promises.appended(.deposes([one]), at: 7)
+        promises.appended(.deposes([NodeNumber(3)]), at: 8)
+        #expect(promises.hold(now: 5_500) == .init(index: 7, untilNanoseconds: 6_021))
+        // No further promise, until the entry is applied over there.
+        let verdict = exchange(&lease, &promises, naming: three, at: 5_600, answered: 5_600)
+        #expect(verdict == .refused(7))
+        #expect(promises.hold(now: 6_021) == nil)
+        promises.committed(through: 8)
+        let still = exchange(&lease, &promises, naming: three, at: 6_100, answered: 6_100)
+        #expect(still == .refused(7))
+        let applied = exchange(
+            &lease,
+            &promises,
+            applied: 7,
+            naming: three,
+            at: 6_200,
+            answered: 6_200
+        )
+        #expect(applied == .granted)
+    }
+
+    @Test func aConfigurationWaitsForThePromisesBeforeItOnly() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let three = voters([1, 2, 3])
+        _ = exchange(&lease, &promises, naming: three, at: 5_000, answered: 5_000)
+        promises.appended(.changesVoters, at: 7)
+        _ = exchange(&lease, &promises, naming: three, at: 5_900, answered: 5_900)
+        #expect(promises.hold(now: 6_020) == .init(index: 7, untilNanoseconds: 6_021))
+        #expect(promises.hold(now: 6_021) == nil)
+    }
+
+    @Test func afterAStartEverythingWaitsAsLongAsAPromise() {
+        var promises = LeasePromises(terms, now: 300)
+        promises.appended(.deposes([one]), at: 7)
+        #expect(promises.hold(now: 1_320) == .init(index: 7, untilNanoseconds: 1_321))
+        #expect(promises.hold(now: 1_321) == nil)
+    }
+
+    @Test func anEntryThatIsOverwrittenHoldsNothing() {
+        var promises = LeasePromises(terms, now: 0)
+        promises.appended(.deposes([one]), at: 7)
+        promises.appended(.none, at: 7)
+        #expect(promises.hold(now: 1) == nil)
+    }
+}

@@ -1,0 +1,151 @@
+/// An entry of the agreed log: nothing, the deposing of a node, or who votes.
+struct Entry: Equatable {
+    var term: Int32 = 0
+    /// The node that loses its right to write; -1 for none.
+    var deposes: Int8 = -1
+    /// The voters, and those that were voters before while both halves count.
+    var voters = Members()
+    var outgoing = Members()
+
+    var isConfiguration: Bool { !voters.isEmpty }
+}
+
+/// Who votes, and since which entry.
+struct Voters {
+    var term: Int32 = 0
+    var index = 0
+    var voters = Members()
+    var outgoing = Members()
+
+    /// More than half of the voters, in a joint configuration of both halves.
+    func isQuorum(_ members: Members) -> Bool {
+        Self.isMajority(members, of: voters)
+            && (outgoing.isEmpty || Self.isMajority(members, of: outgoing))
+    }
+
+    /// So many that no quorum is without one of them.
+    func isBlocking(_ members: Members, mistake: LeaseMistake) -> Bool {
+        let blocksNew = Self.isBlocking(members, voters)
+        if mistake == .oneHalfOnly { return blocksNew }
+        return blocksNew && (outgoing.isEmpty || Self.isBlocking(members, outgoing))
+    }
+
+    static func isMajority(_ members: Members, of half: Members) -> Bool {
+        members.intersection(half).count >= half.count / 2 + 1
+    }
+
+    private static func isBlocking(_ members: Members, _ half: Members) -> Bool {
+        members.intersection(half).count >= half.count - half.count / 2
+    }
+}
+
+enum LeaseMistake: CaseIterable {
+    case none
+    case deposingNotWithheld
+    case configurationNotWithheld
+    case configurationUnnamed
+    case oneHalfOnly
+    case restartForgetsPromises
+    case noMarginForClocks
+    case leaseFromReceipt
+    case countsItselfWhenDeposed
+    case grantsTheDeposed
+}
+
+/// A node: voter, candidate for the metadata log, and owner of something of its own.
+struct Voter {
+    static let entriesMax = 14
+
+    var term: Int32 = 0
+    var isLeader = false
+    var log: [14 of Entry]
+    var count = 1
+    var commit = 1
+    var applied = 1
+    /// Runs a little faster or slower than the others', in hundredths of a tick.
+    var clock: Int32 = 0
+    var rate: Int32 = 0
+
+    // As a voter.
+    /// Until when, by its own clock, it holds back what would depose each node.
+    var promised: [6 of Int32]
+    /// Until when the promises last that were given before each entry was appended.
+    var holds: [14 of Int32]
+    var restartHold: Int32 = 0
+    /// Whose log it agrees with, and how far.
+    var leader = -1
+    var verified = 0
+
+    // As the leader.
+    var acknowledged: [6 of Int]
+
+    // As an owner.
+    /// When the newest beat was sent that each voter granted.
+    var grantedAt: [6 of Int32]
+    var repliedAt: [6 of Int32]
+    var named: [6 of Voters]
+
+    init() {
+        log = .init(repeating: Entry())
+        promised = .init(repeating: 0)
+        holds = .init(repeating: 0)
+        acknowledged = .init(repeating: 0)
+        grantedAt = .init(repeating: .min)
+        repliedAt = .init(repeating: .min)
+        named = .init(repeating: Voters())
+    }
+
+    var lastTerm: Int32 { log[count - 1].term }
+
+    /// The newest configuration in its log.
+    var configuration: Voters {
+        var place = count - 1
+        while !log[place].isConfiguration { place -= 1 }
+        let entry = log[place]
+        return Voters(
+            term: entry.term,
+            index: place + 1,
+            voters: entry.voters,
+            outgoing: entry.outgoing
+        )
+    }
+
+    /// Something that takes writing from `node` stands in the log behind what it has applied.
+    func deposes(_ node: Int, behind applied: Int) -> Bool {
+        var place = applied
+        while place < count {
+            if log[place].deposes == node { return true }
+            place += 1
+        }
+        return false
+    }
+
+    mutating func append(_ entry: Entry) {
+        log[count] = entry
+        var last: Int32 = 0
+        for node in 0..<6 { last = max(last, promised[node]) }
+        holds[count] = last
+        count += 1
+    }
+
+    /// How much of its log it may acknowledge now.
+    func acknowledgeable(upTo end: Int, mistake: LeaseMistake) -> Int {
+        var place = commit
+        while place < end {
+            let entry = log[place]
+            if entry.deposes >= 0 || entry.isConfiguration {
+                if clock < restartHold, mistake != .restartForgetsPromises { return place }
+            }
+            if entry.deposes >= 0, clock < promised[Int(entry.deposes)],
+                mistake != .deposingNotWithheld
+            {
+                return place
+            }
+            if entry.isConfiguration, clock < holds[place], mistake != .configurationNotWithheld {
+                return place
+            }
+            place += 1
+        }
+        return max(place, min(end, commit))
+    }
+}

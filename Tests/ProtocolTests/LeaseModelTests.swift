@@ -1,0 +1,36 @@
+import Testing
+
+/// The lease that voters promise: nobody is deposed who still believes to hold it.
+@Suite struct LeaseModelTests {
+    @Test func noWalkLeavesALeaseToTheDeposed() {
+        let bad = (UInt64(0)..<20_000).first { LeaseWorld.walk(seed: $0) != nil }
+        #expect(bad == nil)
+    }
+
+    /// Walks in which nothing is granted, deposed or changed prove nothing.
+    @Test func theWalksAreNotIdle() {
+        var leases = 0
+        var deposed = 0
+        var changes = 0
+        for seed in UInt64(0)..<200 {
+            var world = LeaseWorld(seed: seed, mistake: .none)
+            for step in 0..<1_500 {
+                world.step()
+                if world.hasLease(step & 1) { leases += 1 }
+            }
+            deposed += (0..<2).filter { world.deposedAt[$0] > 0 }.count
+            changes += world.members[0].configuration.index > 1 ? 1 : 0
+        }
+        #expect(leases > 200 * 1_500 / 10)
+        #expect(deposed > 20)
+        #expect(changes > 20)
+    }
+
+    @Test(arguments: LeaseMistake.allCases.filter { $0 != .none })
+    func aRuleLeftOutIsFound(_ mistake: LeaseMistake) {
+        let found = (UInt64(0)..<5_000).first {
+            LeaseWorld.walk(seed: $0, mistake: mistake) == .leaseOfTheDeposed
+        }
+        #expect(found != nil)
+    }
+}

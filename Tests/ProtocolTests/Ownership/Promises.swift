@@ -1,0 +1,137 @@
+/// What clients were told: which write came of which, and the newest committed one of each key.
+struct Promises {
+    struct Newest {
+        var write: Int32 = 0
+        var need = 0
+        var committer = 0
+        /// Who had it and lost it since.
+        var lost = Members()
+        /// More copies lost it than its level promises to survive: the key is no longer judged.
+        var isRetired = false
+    }
+
+    private var parents: [256 of Int16]
+    private var levelOf: [256 of UInt8]
+    private var count = 1
+    var newest: [2 of Newest]
+    /// The newest fence under which anything was acknowledged.
+    var newestFence: Int32 = 0
+
+    init() {
+        parents = .init(repeating: 0)
+        levelOf = .init(repeating: 0)
+        newest = .init(repeating: Newest())
+    }
+
+    /// A new write that replaces `parent`; nil where the walk has had enough.
+    mutating func begin(parent: Int32, level: UInt8) -> Int32? {
+        guard count < World.writesMax else { return nil }
+        parents[count] = Int16(parent)
+        levelOf[count] = level
+        count += 1
+        return Int32(count - 1)
+    }
+
+    /// 0 for a write without durability.
+    func level(of write: Int32) -> UInt8 { levelOf[Int(write)] }
+
+    /// `ancestor` is `write`, or `write` came of it.
+    func descends(_ write: Int32, from ancestor: Int32) -> Bool {
+        var place = write
+        while place > ancestor { place = Int32(parents[Int(place)]) }
+        return place == ancestor
+    }
+}
+
+/// The checkers.
+extension World {
+    /// A write was committed.
+    mutating func decide(
+        _ write: Int32,
+        _ key: Int,
+        by node: Int,
+        needed: Int,
+        holders: Members
+    ) {
+        promises.newestFence = max(promises.newestFence, copies[node].fence)
+        let newest = promises.newest[key]
+        if newest.isRetired || newest.write == write { return }
+        guard promises.descends(write, from: newest.write) else {
+            // An old active may learn late that its write is committed; others built on it.
+            if !promises.descends(newest.write, from: write) { violation = .lost }
+            return
+        }
+        var next = Promises.Newest(write: write)
+        next.need = max(needed, min(majority, latest.basis.count))
+        next.committer = node
+        for member in 0..<Self.nodes where holders.contains(member) {
+            // It acknowledged, and was started anew since.
+            let isOld = copies[node].acknowledgedBoot[member] != copies[member].boot
+            if isOld, member != node, !holds(member, write, key) { next.lost.insert(member) }
+        }
+        promises.newest[key] = next
+        retireIfBeyondPromise(key)
+    }
+
+    /// A reader was shown a value.
+    mutating func show(_ write: Int32, _ key: Int, by node: Int) {
+        let newest = promises.newest[key]
+        if newest.isRetired || newest.write == write { return }
+        guard promises.descends(write, from: newest.write) else {
+            violation = .staleRead
+            return
+        }
+        if promises.level(of: write) > 0 {
+            decide(write, key, by: node, needed: 1, holders: Members(node))
+        }
+    }
+
+    func holds(_ node: Int, _ write: Int32, _ key: Int) -> Bool {
+        if copies[node].memory.isVoid || write == 0 { return false }
+        if promises.descends(copies[node].memory.value[key].write, from: write) { return true }
+        // A promotion would abort a prepare from the middle of a snapshot.
+        return copies[node].memory.prepare[key].seqno <= copies[node].memory.covered
+            && promises.descends(copies[node].memory.prepare[key].write, from: write)
+    }
+
+    /// Which keys' newest write the node has.
+    func held(_ node: Int) -> Members {
+        var keys = Members()
+        for key in 0..<2 where holds(node, promises.newest[key].write, key) { keys.insert(key) }
+        return keys
+    }
+
+    /// Counts a loss where the node had a write and has it no longer, or is no longer asked.
+    mutating func noteLosses(_ node: Int, had: Members, isGone: Bool = false) {
+        for key in 0..<2 where had.contains(key) {
+            if !isGone, holds(node, promises.newest[key].write, key) { continue }
+            promises.newest[key].lost.insert(node)
+            retireIfBeyondPromise(key)
+        }
+    }
+
+    /// A promotion itself must never be what loses a write.
+    mutating func expectNothingLost(by node: Int) {
+        for key in 0..<2 {
+            let newest = promises.newest[key]
+            if newest.isRetired || newest.write == 0 { continue }
+            if !holds(node, newest.write, key) { violation = .lost }
+        }
+    }
+
+    /// Only copies of the chain count: nobody asks the others.
+    mutating func noteGains(_ node: Int) {
+        guard latest.basis.contains(node) else { return }
+        let held = held(node)
+        for key in 0..<2 where held.contains(key) { promises.newest[key].lost.remove(node) }
+    }
+
+    private mutating func retireIfBeyondPromise(_ key: Int) {
+        let newest = promises.newest[key]
+        guard newest.lost.count >= newest.need else { return }
+        // Persisted to the active: a power cut of everything is survived while that disk is.
+        let isOnThatDisk = promises.level(of: newest.write) == 2
+        if isOnThatDisk, !newest.lost.contains(newest.committer) { return }
+        promises.newest[key].isRetired = true
+    }
+}

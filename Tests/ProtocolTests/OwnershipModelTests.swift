@@ -1,0 +1,72 @@
+import Testing
+
+/// Ownership and moves: what was committed stays, and nobody reads the past.
+@Suite struct OwnershipModelTests {
+    @Test(arguments: [2, 3])
+    func noWalkLosesWhatWasPromised(_ copies: Int) {
+        let bad = (UInt64(0)..<10_000).first { World.walk(seed: $0, copies: copies) != nil }
+        #expect(bad == nil)
+    }
+
+    /// Walks in which nothing is committed, promoted or moved prove nothing.
+    @Test func theWalksAreNotIdle() {
+        var committed = 0
+        var confirmed = 0
+        var takeOvers = 0
+        for seed in UInt64(0)..<500 {
+            var world = World(seed: seed, copies: 2 + Int(seed & 1), mistake: .none)
+            for _ in 0..<World.stepsMax where !world.isOver { world.step() }
+            committed += (0..<2).filter { world.promises.newest[$0].write != 0 }.count
+            for place in 1..<max(world.mapCount, 1) {
+                let (before, map) = (world.maps[place - 1], world.maps[place])
+                if before.isUnconfirmed, !map.isUnconfirmed { confirmed += 1 }
+                if map.fence != before.fence, map.cause == .takeOver { takeOvers += 1 }
+            }
+        }
+        #expect(committed > 500)
+        #expect(confirmed > 500)
+        #expect(takeOvers > 20)
+    }
+
+    /// Each in a stretch of seeds where it is known to be found: from nothing, some need thousands
+    /// of walks.
+    @Test(arguments: Mistake.allCases.filter { $0 != .none })
+    func aRuleLeftOutIsFound(_ mistake: Mistake) {
+        let (first, copies) = mistake.firstSeed
+        let found = (first..<first + 20).first {
+            World.walk(seed: $0, copies: copies, mistake: mistake) != nil
+        }
+        #expect(found != nil)
+        // The rule itself, on the same walks, holds.
+        #expect(!(first..<first + 20).contains { World.walk(seed: $0, copies: copies) != nil })
+    }
+}
+
+extension Mistake {
+    /// Where walks begin to find it, and with how many copies.
+    fileprivate var firstSeed: (first: UInt64, copies: Int) {
+        switch self {
+        case .none: (0, 2)
+        case .noSeal: (535, 2)
+        case .volatileSeal: (2_206, 3)
+        case .promotionByHigh: (738, 2)
+        case .acknowledgementInsideSnapshot: (36, 2)
+        case .anySurvivorSuffices: (33, 3)
+        case .intactForgotten: (38, 3)
+        case .noFenceCompare: (676, 2)
+        case .unsealWithoutNewFence: (1_574, 3)
+        case .noTwoChains: (518, 3)
+        case .inheritedAborted: (2, 3)
+        case .readsOverInherited: (2, 3)
+        case .noLease: (1_563, 2)
+        case .expectedPositionUnchecked: (1_304, 3)
+        case .newChainConsulted: (46, 3)
+        case .servingBeforeConfirmation: (4_701, 2)
+        case .wholeLogAdopted: (5_619, 2)
+        case .branchAtHigh: (197_500, 3)
+        case .outstandingPreparesUnlisted: (0, 2)
+        case .takeOverWithoutIntact: (396, 3)
+        case .stageNotCompared: (676, 2)
+        }
+    }
+}
