@@ -1,4 +1,5 @@
 import DataService
+import Engine
 import TestWorld
 import Testing
 import Vocabulary
@@ -104,10 +105,19 @@ import Vocabulary
         try second.service.open(TestWorld.settings("guests", .persistent))
         second.service.startHousekeeping()
         second.lanes.release("reader")
-        for _ in 0..<8 { _ = second.lanes.runOne() }
+        // Until all keys are back, and none of the values.
+        let vBuckets = try #require(second.service.bucket(named: "guests")).engine.all
+        while !vBuckets.allSatisfy({ $0.withCore { $0.isLoaded } }) {
+            try #require(second.lanes.runOne())
+        }
         second.lanes.hold("reader")
+        // Others are in use meanwhile.
         let client = second.client(of: "guests")
-        client.send(Ask.get("key0"))
+        let requests = (0..<hot).flatMap { Ask.set("key\($0 * 10 + 1)", value) }
+        for _ in 0..<300 {
+            client.send(requests)
+            _ = client.replies()
+        }
         second.pass(milliseconds: 601_000)
         #expect(second.stop())
         #expect(resident(try tightWorld()).hot == hot)
