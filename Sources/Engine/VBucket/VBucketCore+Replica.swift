@@ -48,8 +48,10 @@ extension VBucketCore {
 
     /// An active copy tells that a snapshot begins; false where it cannot follow on what is here.
     package mutating func beginSnapshot(_ range: SnapshotRange) -> Bool {
+        // A snapshot that was announced, and of which nothing came, binds nobody.
+        let begun = coveredSeqno < highSeqno ? openSnapshot?.end : nil
         guard case .replica = state, isLoaded, range.start <= highSeqno,
-            range.end >= max(highSeqno, openSnapshot?.end ?? .zero)
+            range.end >= max(highSeqno, begun ?? .zero)
         else { return false }
         let start = openSnapshot?.start ?? highSeqno
         openSnapshot = range.end > highSeqno ? SnapshotRange(start: start, end: range.end) : nil
