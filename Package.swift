@@ -16,6 +16,7 @@ let plan = """
     machines   Engine             Bytes Vocabulary
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary
+    machines   Replication        Bytes Vocabulary Wire
     adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     platforms  LinuxPlatform      Bytes Seams CLinux
@@ -99,7 +100,7 @@ let laneTests: Set<String> =
     ? ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
     : [
         "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
-        "DataServiceTests", "LinuxPlatformTests",
+        "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
     ]
 if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
@@ -193,6 +194,13 @@ let tests: [(name: String, uses: [String])] = [
         [
             "HTTPFrontend", "ClusterService", "Orchestration", "Credentials", "LinuxPlatform",
             "Seams", "Vocabulary", "Bytes",
+        ]
+    ),
+    (
+        "ReplicationTests",
+        [
+            "Replication", "Engine", "Persistence", "LinuxPlatform", "Wire", "Seams", "Vocabulary",
+            "Bytes",
         ]
     ),
     ("CredentialsTests", ["Credentials", "Bytes"]),

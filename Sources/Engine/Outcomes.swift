@@ -28,6 +28,8 @@ package struct Stored {
     package let uuid: VBucketUUID
     /// The flusher had nothing to do before this: it has to be told.
     package let wakesFlusher: Bool
+    /// A stream had read everything: those who send it have to be told.
+    package var wakesStreams = false
     /// The result of an arithmetic command, else 0.
     package var number: UInt64 = 0
 }

@@ -46,4 +46,16 @@ package struct FailoverLog: Hashable, Sendable {
             entries.removeLast(entries.count - Limits.failoverEntriesMax)
         }
     }
+
+    /// The histories that a copy with changes up to `seqno` can speak of; nil where there are none.
+    package func truncated(to seqno: Seqno) -> FailoverLog? {
+        FailoverLog(entries: entries.filter { $0.seqno <= seqno })
+    }
+
+    /// How far the history `uuid` goes: where the next one began, or `high` for the newest; nil for
+    /// one that is not known.
+    package func end(of uuid: VBucketUUID, high: Seqno) -> Seqno? {
+        guard let index = entries.firstIndex(where: { $0.uuid == uuid }) else { return nil }
+        return index == 0 ? high : entries[index - 1].seqno
+    }
 }

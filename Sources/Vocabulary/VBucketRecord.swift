@@ -1,3 +1,16 @@
+/// Changes that make sense together only: a copy that has some of them is what its origin was at
+/// neither end.
+package struct SnapshotRange: Hashable, Sendable {
+    /// Everything up to here was there before.
+    package let start: Seqno
+    package let end: Seqno
+
+    package init(start: Seqno, end: Seqno) {
+        self.start = start
+        self.end = end
+    }
+}
+
 /// What is stored of a vBucket beside its documents, in the same transaction as they are.
 package struct VBucketRecord: Hashable, Sendable {
     package var id: VBucketID
@@ -25,5 +38,11 @@ package struct VBucketRecord: Hashable, Sendable {
         purgeSeqno = .zero
         maxCAS = .none
         maxRevision = 0
+    }
+
+    /// The snapshot that was only half received, if one was.
+    package var openSnapshot: SnapshotRange? {
+        guard highSeqno < snapshotEnd else { return nil }
+        return SnapshotRange(start: snapshotStart, end: snapshotEnd)
     }
 }

@@ -8,6 +8,7 @@ package final class MemoryAccount: Sendable {
     private let quotaWord: SharedWord
     private let ceilingWord: SharedWord
     private let highWord: SharedWord
+    private let checkpointWord: SharedWord
 
     package init(quota: UInt64) {
         let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
@@ -16,6 +17,7 @@ package final class MemoryAccount: Sendable {
         quotaWord = SharedWord(at: words + 1)
         ceilingWord = SharedWord(at: words + 2)
         highWord = SharedWord(at: words + 3)
+        checkpointWord = SharedWord(at: words + 4)
         self.quota = quota
     }
 
@@ -36,6 +38,16 @@ package final class MemoryAccount: Sendable {
 
     @inline(__always)
     package func add(_ bytes: Int) { used.add(bytes) }
+
+    /// Bytes of these that change orders hold: entries, and versions only they have.
+    package var checkpointBytes: UInt64 { checkpointWord.load() }
+
+    /// Counts bytes for the change orders, which `add` has counted or will count as well.
+    @inline(__always)
+    func addToCheckpoints(_ bytes: Int) { checkpointWord.add(bytes) }
+
+    /// Slow readers are dropped above this: a fifth of the quota.
+    package var checkpointShare: UInt64 { quota / 5 }
 
     /// Pagers rest below this.
     package var lowWatermark: UInt64 { quota / 100 * 75 }

@@ -87,6 +87,11 @@ extension VBucketCore {
         forget(item)
         table.remove(place)
         let bytes = item.blockBytes
+        guard checkpoint.isReleasable(item.seqno) else {
+            // A backfill began since the disk was asked.
+            checkpoint.own(item, seqno: item.seqno)
+            return 0
+        }
         free(item, bytes)
         return SizeClass.footprint(of: bytes)
     }

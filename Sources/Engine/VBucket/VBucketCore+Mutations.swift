@@ -86,12 +86,13 @@ extension VBucketCore {
     }
 
     @inline(__always)
-    func stored(_ put: Put, number: UInt64 = 0) -> Stored {
+    mutating func stored(_ put: Put, number: UInt64 = 0) -> Stored {
         Stored(
             cas: put.cas,
             seqno: put.seqno,
             uuid: uuid,
             wakesFlusher: put.wakesFlusher,
+            wakesStreams: takeOwedStreamWake(),
             number: number
         )
     }

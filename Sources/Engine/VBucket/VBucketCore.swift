@@ -10,8 +10,10 @@ package import Vocabulary
 @usableFromInline
 package struct VBucketCore: ~Copyable {
     package let id: VBucketID
-    package private(set) var state: VBucketState
-    package private(set) var failoverLog: FailoverLog
+    package internal(set) var state: VBucketState
+    package internal(set) var failoverLog: FailoverLog
+    /// The snapshot that is being received, on a replica; it ends behind the high seqno.
+    package internal(set) var openSnapshot: SnapshotRange?
     package internal(set) var table: HashTable
     package internal(set) var checkpoint: Checkpoint
     package internal(set) var clock: HybridClock
@@ -128,10 +130,27 @@ package struct VBucketCore: ~Copyable {
         meta.revision = (old?.revision ?? maxRevision) + 1
         if let old { forget(old) }
         count(meta)
+        let isFirst = settle(meta, key: key, hash: hash, value, isFresh: isFresh, at: place, turn)
+        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takeOwedWake() || isFirst)
+    }
+
+    /// Makes a version with everything given the newest of its key and the newest change.
+    ///
+    /// Counts are the caller's. Says whether the flusher has to be told.
+    @inline(__always)
+    mutating func settle(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        hash: UInt64,
+        _ value: ByteView,
+        isFresh: Bool,
+        at place: HashTable.Place?,
+        _ turn: borrowing Turn
+    ) -> Bool {
         let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
         let item: Item
-        if let place, let old {
-            item = supersede(old, at: place, with: meta, key, value, bytes, isFresh, turn)
+        if let place {
+            item = supersede(place.item, at: place, with: meta, key, value, bytes, isFresh, turn)
             // A change is a use as well: what is written all the time had better stay in memory.
             touchFrequency(item)
         } else {
@@ -140,8 +159,7 @@ package struct VBucketCore: ~Copyable {
             item.write(meta, key: key, value: value)
             table.insert(item, hash: hash)
         }
-        let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
-        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takeOwedWake() || isFirst)
+        return checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
     }
 
     /// Leaves it to the next change, or to whoever asks, to tell the flusher.
@@ -241,12 +259,17 @@ package struct VBucketCore: ~Copyable {
         maxRevision = record.maxRevision
         clock.advance(past: record.maxCAS)
         persistedSeqno = record.highSeqno
+        openSnapshot = record.openSnapshot
+        restartOrder(at: record.highSeqno)
+    }
+
+    /// Forgets the change order; the next change comes behind `seqno`.
+    mutating func restartOrder(at seqno: Seqno) {
         checkpoint.removeAll()
-        checkpoint = Checkpoint(
-            highSeqno: record.highSeqno,
-            hasFlusher: isPersistent,
-            account: account
-        )
+        // Readers that are gone must not be taken for others.
+        let nextCursor = checkpoint.nextCursor
+        checkpoint = Checkpoint(highSeqno: seqno, hasFlusher: isPersistent, account: account)
+        checkpoint.nextCursor = nextCursor
     }
 
     /// Begins a new history: clients that know the old one learn that changes may be missing.
@@ -258,8 +281,9 @@ package struct VBucketCore: ~Copyable {
     package func record(through seqno: Seqno, casHorizon: UInt64) -> VBucketRecord {
         var record = VBucketRecord(id: id, state: state, failoverLog: failoverLog)
         record.highSeqno = seqno
-        record.snapshotStart = seqno
-        record.snapshotEnd = seqno
+        let isInside = openSnapshot.map { seqno < $0.end } ?? false
+        record.snapshotStart = isInside ? openSnapshot?.start ?? seqno : seqno
+        record.snapshotEnd = isInside ? openSnapshot?.end ?? seqno : seqno
         record.purgeSeqno = purgeSeqno
         record.maxCAS = CAS(max(clock.last.value, casHorizon))
         record.maxRevision = maxRevision

@@ -95,6 +95,12 @@ package final class MetadataCursor {
     /// The place, within the block, of the document the cursor is at.
     var place: Int { index }
 
+    /// Where the cursor is, to come back to within the same run.
+    var position: Int {
+        get { index }
+        set { index = newValue }
+    }
+
     /// Makes the run at `runs[number]` the one to walk.
     func select(run number: Int) {
         let start = runs[..<number].reduce(0) { $0 + $1.count }

@@ -17,6 +17,8 @@ struct LaneDirectory {
         var high: UInt64 = 0
         /// Runs in blocks before this one belong to a copy that was dropped.
         var bornBlock: UInt64 = 0
+        /// Tombstones up to here may be gone, since the file was opened.
+        var purged: UInt64 = 0
         /// Tells whether the failover log on disk is the one at hand; 0 while there is none.
         var logMark: UInt64 = 0
     }
@@ -36,6 +38,9 @@ struct LaneDirectory {
     private(set) var entries: [Entry]
     private(set) var blocks: [Block] = []
     private var freeOrdinals: [UInt32] = []
+    /// Scans under way, by number.
+    var holds: [UInt64: ScanHold] = [:]
+    var nextHold: UInt64 = 0
 
     private(set) var blockCount = 0
     private(set) var documents = 0
@@ -169,8 +174,10 @@ struct LaneDirectory {
         entries[place] = Entry(bornBlock: bornBlock)
     }
 
-    /// Takes over what is known of live documents from the directory this one replaces.
+    /// Takes over what is known of live documents, and of scans, from the directory this one replaces.
     mutating func adoptLive(from old: LaneDirectory) {
+        holds = old.holds
+        nextHold = old.nextHold
         for place in entries.indices {
             for index in entries[place].runs.indices {
                 let run = entries[place].runs[index]

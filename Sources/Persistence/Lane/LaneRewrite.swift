@@ -15,6 +15,8 @@ struct LaneRewrite {
     /// Places in the block at hand that stay.
     private var kept: [Int] = []
     private(set) var dropped = 0
+    /// Dead ones that stay, because a scan has yet to read them.
+    private(set) var held: [(vBucket: UInt16, seqno: UInt64)] = []
 
     init(_ directory: Guarded<LaneDirectory>, _ reader: LaneReader) {
         self.directory = directory
@@ -39,8 +41,13 @@ struct LaneRewrite {
             guard let current, current.ordinal == victim.ordinal else { continue }
             cursor.select(run: index)
             while cursor.next() {
-                let isNoted = current.isDead(cursor.seqno.value)
-                if !isDead(VBucketID(run.vBucket), cursor, isNoted) { kept.append(cursor.place) }
+                let seqno = cursor.seqno.value
+                let isNoted = current.isDead(seqno)
+                guard !isDead(VBucketID(run.vBucket), cursor, isNoted) else { continue }
+                kept.append(cursor.place)
+                guard isNoted else { continue }
+                let isHeld = directory.withLock { $0.isHeld(seqno, in: run.vBucket) }
+                if isHeld { held.append((run.vBucket, seqno)) }
             }
         }
         dropped += cursor.documents - kept.count

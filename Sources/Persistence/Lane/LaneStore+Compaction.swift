@@ -97,6 +97,7 @@ extension LaneStore {
         _ isNoted: Bool,
         _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
     ) -> Bool {
+        guard !isHeld(cursor.seqno, in: vBucket) else { return false }
         guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno) else { return isNoted }
         // What the table serves is never thrown away, whatever was noted.
         guard current > cursor.seqno else { return false }
@@ -139,6 +140,7 @@ extension LaneStore {
             for inserted in insertions.blocks {
                 directory.add(inserted.block, runs: insertions.runs[inserted.runs])
             }
+            for (vBucket, seqno) in rewrite.held { directory.markDead(seqno, in: vBucket) }
         }
         return CompactionSummary(
             kind: .compacted,
@@ -161,7 +163,9 @@ extension LaneStore {
             progress.group = (group + 1) % CompactionProgress.groups
             // Chosen outside the lock: only the writer, which is us, changes blocks.
             let victims = directory.withLock { directory in
-                directory.deadCandidates(group: group, of: CompactionProgress.groups)
+                let held = directory.heldOrdinals
+                return directory.deadCandidates(group: group, of: CompactionProgress.groups)
+                    .filter { !held.contains($0.ordinal) }
             }.sortedByDeadShare().taken(bytesMax: bytesMax, except: unreadable)
             if !victims.isEmpty { return victims }
         }
@@ -171,7 +175,10 @@ extension LaneStore {
     /// The oldest mixed blocks, as many as the budget allows.
     private func mixedVictims(_ bytesMax: Int) -> [VictimCandidate]? {
         guard compactionNeeded().wantsMerging else { return nil }
-        let victims = directory.withLock { $0.mixedCandidates }.sortedByAge()
+        let victims = directory.withLock { directory in
+            let held = directory.heldOrdinals
+            return directory.mixedCandidates.filter { !held.contains($0.ordinal) }
+        }.sortedByAge()
             .taken(bytesMax: bytesMax, except: unreadable.withLock { $0 })
         return victims.isEmpty ? nil : victims
     }

@@ -48,6 +48,12 @@ extension LaneStore {
         var summary = PurgeSummary()
         var doomed: Doomed = [:]
         try write { (writer, lane) throws(StorageError) in
+            // A scan may have to read a version that is older than its end and the tombstone: one
+            // that stayed without the other would rise from the dead.
+            let isScanned = directory.withLock { directory in
+                directory.holds.values.contains { $0.vBucket == vBucket.number }
+            }
+            guard !isScanned else { return }
             let reader = try lane.reader(identity)
             try collect(
                 vBucket,
@@ -86,6 +92,10 @@ extension LaneStore {
                         || isDead(other, cursor, isNoted, currentSeqno)
                 }
             )
+            let purged = summary.purgeSeqno.value
+            directory.withLock { directory in
+                directory[vBucket.number].purged = max(directory[vBucket.number].purged, purged)
+            }
         }
         for (key, tombstone) in doomed {
             key.withUnsafeBytes { didPurge(ByteView($0), tombstone.seqno) }

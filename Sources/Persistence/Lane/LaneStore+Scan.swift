@@ -200,6 +200,10 @@ extension LaneStore {
         }
     }
 
+    func isHeld(_ seqno: Seqno, in vBucket: VBucketID) -> Bool {
+        directory.withLock { $0.isHeld(seqno.value, in: vBucket.number) }
+    }
+
     enum WalkOutcome {
         case visited
         /// The block or run is not there any more: the directory is asked again.
@@ -211,7 +215,7 @@ extension LaneStore {
 
     /// Walks the runs of a vBucket in ascending seqno, asking the directory afresh for each, so
     /// that compaction may move them meanwhile.
-    private func walk(
+    func walk(
         _ vBucket: VBucketID,
         after seqno: Seqno,
         _ blocksMax: Int,

@@ -1,0 +1,128 @@
+package import Bytes
+package import Vocabulary
+
+/// What became of a change that came from another copy.
+package enum ApplyOutcome {
+    case applied(wakesFlusher: Bool)
+    /// It was here already: the stream began before what this copy has.
+    case known
+    /// A version must be fetched from disk first; then apply again.
+    case wouldBlock(Wait)
+    /// Memory is short: try again in a moment.
+    case temporaryFailure
+    /// This copy is not a replica, or no snapshot that has the change was begun.
+    case refused
+}
+
+/// A copy that follows another one: seqnos, CAS and revisions are given, not made.
+///
+/// - Between the first change of a snapshot and its last, the copy is what the active one was at
+///   neither end: `coveredSeqno` stays at the snapshot's start, and on disk the record says so.
+/// - A snapshot that begins inside another one takes its place and keeps its start.
+extension VBucketCore {
+    /// The largest seqno up to which nothing is missing here that an active copy had.
+    package var coveredSeqno: Seqno { openSnapshot?.start ?? highSeqno }
+
+    /// The same, of what survives a crash.
+    package var coveredOnDisk: Seqno { min(coveredSeqno, durableSeqno) }
+
+    /// Takes up another role; clients of the old one are turned away from here on.
+    package mutating func become(_ state: VBucketState) {
+        precondition(state != .active, "who becomes active begins a history, or takes one over")
+        self.state = state
+    }
+
+    /// Becomes the one that is written to.
+    ///
+    /// - Parameter uuid: Names the history that begins here, at what is covered: above that another
+    ///   copy may have what is missing here. Nil where the old active handed everything over.
+    package mutating func promote(_ uuid: VBucketUUID?) {
+        if let uuid {
+            failoverLog.begin(uuid, at: coveredSeqno)
+        } else {
+            precondition(openSnapshot == nil, "what is taken over is whole")
+        }
+        openSnapshot = nil
+        state = .active
+    }
+
+    /// An active copy tells that a snapshot begins; false where it cannot follow on what is here.
+    package mutating func beginSnapshot(_ range: SnapshotRange) -> Bool {
+        // A snapshot that was announced, and of which nothing came, binds nobody.
+        let begun = coveredSeqno < highSeqno ? openSnapshot?.end : nil
+        guard case .replica = state, isLoaded, range.start <= highSeqno,
+            range.end >= max(highSeqno, begun ?? .zero)
+        else { return false }
+        let start = openSnapshot?.start ?? highSeqno
+        openSnapshot = range.end > highSeqno ? SnapshotRange(start: start, end: range.end) : nil
+        return true
+    }
+
+    /// Makes a change that the active copy made.
+    ///
+    /// - Parameters:
+    ///   - meta: Everything, seqno and CAS included.
+    ///   - key: The key.
+    ///   - hash: Its hash.
+    ///   - value: The value; lies outside the table.
+    ///   - turn: The caller's.
+    /// - Returns: What came of it.
+    package mutating func apply(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
+        _ turn: borrowing Turn
+    ) -> ApplyOutcome {
+        guard case .replica = state else { return .refused }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard meta.seqno > highSeqno else { return .known }
+        guard let snapshot = openSnapshot, meta.seqno <= snapshot.end else { return .refused }
+        let found = table.find(key, hash: hash)
+        if let wait = missing(found, hash, tombstones: true) { return .wouldBlock(wait) }
+        guard account.admits(value.count) else { return .temporaryFailure }
+        if let old = found?.item { forget(old) }
+        count(meta)
+        clock.advance(past: meta.cas)
+        let isFirst = settle(meta, key: key, hash: hash, value, isFresh: true, at: found, turn)
+        endSnapshotIfWhole()
+        return .applied(wakesFlusher: takeOwedWake() || isFirst)
+    }
+
+    /// The active copy's snapshot is all here, though its last change was not sent: a newer version
+    /// of that key follows, or outside readers do not see it.
+    package mutating func advance(to seqno: Seqno) -> Bool {
+        guard let snapshot = openSnapshot, seqno <= snapshot.end else { return false }
+        if seqno > highSeqno {
+            oweWake(isPersistent && checkpoint.isDrained)
+            checkpoint.advance(to: seqno)
+        }
+        endSnapshotIfWhole()
+        return true
+    }
+
+    private mutating func endSnapshotIfWhole() {
+        if let snapshot = openSnapshot, highSeqno >= snapshot.end { openSnapshot = nil }
+    }
+
+    /// Takes over as much of the active copy's history as this one has.
+    ///
+    /// Only up to what is covered: a longer log would claim changes that are not here.
+    package mutating func adoptHistory(_ log: FailoverLog) {
+        if let known = log.truncated(to: coveredSeqno) { failoverLog = known }
+    }
+
+    /// Forgets all there is, to be built anew from another copy, under a name of its own until then.
+    ///
+    /// The disk's copy is dropped by whoever calls this, before the next commit.
+    package mutating func reset(to state: VBucketState, uuid: VBucketUUID) {
+        removeAll()
+        self.state = state
+        failoverLog = FailoverLog(first: uuid)
+        openSnapshot = nil
+        purgeSeqno = .zero
+        maxRevision = 0
+        persistedSeqno = .zero
+        restartOrder(at: .zero)
+    }
+}

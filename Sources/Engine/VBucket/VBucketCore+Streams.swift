@@ -1,0 +1,145 @@
+package import Bytes
+package import Vocabulary
+
+/// Where the changes behind some seqno are to be had.
+package enum ChangeSource: Hashable, Sendable {
+    /// In memory, all of them: read with this cursor.
+    case memory(CursorID)
+    /// On disk through a closed boundary, then somewhere again; `pin` keeps what comes behind it.
+    case disk(through: Seqno, pin: CursorID?)
+    /// On disk, once more of memory is persisted: through `seqno` at least.
+    case unpersisted(Seqno)
+    /// Nowhere: tombstones behind `seqno` were forgotten, so the reader has to begin anew.
+    case purged
+    /// Nowhere yet: documents are being loaded, or a snapshot is being received.
+    case notReady
+}
+
+/// What streams of changes ask of a vBucket.
+extension VBucketCore {
+    /// Finds the changes behind `seqno` and holds on to them, in one hold of the lock.
+    ///
+    /// Memory has them if a cursor can be placed, or if every document is here. A disk scan that has
+    /// reached its end comes here again, and so no change falls between the two.
+    ///
+    /// - Parameters:
+    ///   - seqno: What the reader has.
+    ///   - promised: The end of a snapshot that it was told of; the source has to reach it.
+    ///   - pins: Memory is to be kept while the disk is read: that has to come to an end.
+    ///   - residentMax: With more documents than this, the table is not walked in one go.
+    /// - Returns: Where they are.
+    package mutating func openChanges(
+        after seqno: Seqno,
+        promised: Seqno = .zero,
+        pins: Bool = false,
+        residentMax: Int = .max
+    ) -> ChangeSource {
+        guard isLoaded, openSnapshot == nil else { return .notReady }
+        if let cursor = checkpoint.openCursor(at: seqno) { return .memory(cursor) }
+        guard seqno == .zero || seqno >= purgeSeqno else { return .purged }
+        let isResident = ejectedCount == 0 && table.stubCount == 0
+        if !isPersistent || (isResident && liveCount + tombstoneCount <= residentMax) {
+            return .memory(openBackfill(after: seqno))
+        }
+        guard persistedSeqno >= promised else { return .unpersisted(promised) }
+        let pin = pins ? checkpoint.openCursor(at: persistedSeqno) : nil
+        return .disk(through: persistedSeqno, pin: pin)
+    }
+
+    /// All documents newer than `seqno` as one snapshot through the high seqno.
+    private mutating func openBackfill(after seqno: Seqno) -> CursorID {
+        var list: [UInt64] = []
+        let next = table.visit(from: 0, groupsMax: .max / 2) { item in
+            if item.seqno > seqno { list.append(UInt64(UInt(bitPattern: item.address))) }
+        }
+        precondition(next == nil, "one visit sees everything")
+        list.sort { Checkpoint.Entry(word: $0).item.seqno < Checkpoint.Entry(word: $1).item.seqno }
+        // A visit may see some twice.
+        var kept = 0
+        for index in list.indices where index == 0 || list[index] != list[index - 1] {
+            list[kept] = list[index]
+            kept += 1
+        }
+        list.removeLast(list.count - kept)
+        return checkpoint.openBackfill(after: seqno, list)
+    }
+
+    /// What a cursor reads next; closes a boundary where it begins a snapshot.
+    package mutating func snapshot(_ cursor: CursorID) -> CursorSnapshot {
+        guard openSnapshot == nil else { return .drained }
+        return checkpoint.snapshot(cursor)
+    }
+
+    /// Reads on in a cursor's snapshot; `visit` gets each document while the lock is held.
+    package mutating func read(
+        _ cursor: CursorID,
+        bytesMax: Int,
+        _ visit: (Item) -> Void
+    ) -> CursorRead {
+        checkpoint.read(cursor, bytesMax: bytesMax, visit)
+    }
+
+    /// Ends a cursor.
+    package mutating func closeCursor(_ cursor: CursorID) { checkpoint.closeCursor(cursor) }
+
+    /// Ends the cursor that keeps the most from being forgotten, if any is behind the flusher.
+    package mutating func dropSlowestCursor() -> CursorID? {
+        guard let slowest = checkpoint.slowestCursor else { return nil }
+        checkpoint.closeCursor(slowest)
+        // Whoever reads through it sleeps, perhaps: there is news for him.
+        checkpoint.owesStreams = true
+        return slowest
+    }
+
+    /// Whether those who send streams have to be told of something; says so once.
+    @inline(__always)
+    package mutating func takeOwedStreamWake() -> Bool {
+        guard checkpoint.owesStreams else { return false }
+        checkpoint.owesStreams = false
+        return true
+    }
+
+    /// Whether a reader of the disk has to send the version of `key` at `seqno` for a snapshot
+    /// through `end`.
+    ///
+    /// It has where the version is the newest, or where what replaced it is not in the snapshot.
+    package func isNeeded(
+        _ key: ByteView,
+        hash: UInt64,
+        seqno: Seqno,
+        through end: Seqno
+    ) -> Bool {
+        guard let current = currentSeqno(of: key, hash: hash, asked: seqno) else { return false }
+        return current == seqno || current > end
+    }
+}
+
+extension Bucket {
+    /// Drops the cursors that hold most, until change orders are back within their share of the
+    /// quota: a fifth.
+    ///
+    /// - Returns: The vBuckets whose streams go on from disk.
+    package func dropSlowCursors() -> [VBucketID] {
+        guard account.checkpointBytes > account.checkpointShare else { return [] }
+        var holders: [(vBucket: VBucket, bytes: Int)] = []
+        for vBucket in all {
+            let bytes = vBucket.withCore {
+                $0.checkpoint.slowestCursor == nil ? 0 : $0.checkpoint.bytesHeld
+            }
+            if bytes > 0 { holders.append((vBucket, bytes)) }
+        }
+        var dropped: [VBucketID] = []
+        for holder in holders.sorted(by: { $0.bytes > $1.bytes }) {
+            holder.vBucket.withCore { core in
+                var isDropped = false
+                while account.checkpointBytes > account.checkpointShare,
+                    core.dropSlowestCursor() != nil
+                {
+                    isDropped = true
+                }
+                if isDropped { dropped.append(core.id) }
+            }
+        }
+        return dropped
+    }
+}

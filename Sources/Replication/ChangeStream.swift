@@ -1,0 +1,217 @@
+package import Vocabulary
+package import Wire
+
+/// The producer's side of one vBucket's stream of changes: what to do next, never doing it.
+///
+/// Changes come from memory where memory has them, else from disk and then, without a gap, from
+/// memory. Whoever owns the stream asks `next`, does that, tells what came of it, and asks again.
+///
+/// - Every document is sent inside a snapshot that was announced, in seqno order.
+/// - A snapshot ends at a closed boundary. One that was announced and could not be sent to its end,
+///   because memory ran short, is followed only by one that ends no earlier: before that the
+///   consumer has nothing that makes sense.
+/// - After three scans that memory outran, the fourth has memory kept while it runs.
+package struct ChangeStream: Hashable, Sendable {
+    /// What to do next.
+    package enum Work: Hashable, Sendable {
+        /// Find the changes behind `after` (`VBucketCore.openChanges`); an older pin is let go.
+        case open(after: Seqno, promised: Seqno, pins: Bool)
+        /// Have everything through this persisted, then ask again.
+        case persist(Seqno)
+        /// Ask the cursor for its snapshot.
+        case beginSnapshot
+        case send(DCPSnapshotMarker)
+        /// Read and send documents of the cursor's snapshot, none beyond `last`.
+        case read(bytesMax: Int, last: Seqno)
+        /// Read and send a slice from disk, none beyond `last`.
+        case scan(bytesMax: Int, last: Seqno)
+        /// The snapshot's last change is not to be had: say that its end was reached.
+        case sendAdvanced(Seqno)
+        case sendEnd(DCPStreamEnd)
+        /// Until a change comes, or the vBucket is ready.
+        case sleep
+        /// Until something is acknowledged.
+        case awaitRoom
+        /// The stream is over; cursor and scan are let go.
+        case done
+    }
+
+    /// What a request for a source came to.
+    package enum Source: Hashable, Sendable {
+        case memory
+        case disk(through: Seqno)
+        case unpersisted(Seqno)
+        case purged
+        case notReady
+    }
+
+    private enum State: Hashable {
+        case seeking
+        case persisting(Seqno)
+        case asleep
+        case following
+        case announcing(DCPSnapshotMarker)
+        case sending(Seqno, isDisk: Bool)
+        case advancing(Seqno)
+        case ending(DCPStreamEnd)
+        case over
+    }
+
+    package static let batchBytesMax = 256 << 10
+    private static let scansMax = 3
+
+    /// The stream ends behind this.
+    package let end: Seqno
+    /// Everything up to here was sent.
+    package private(set) var position: Seqno
+    /// The end of the last snapshot that was announced, or that the consumer was in when it asked.
+    package private(set) var promised: Seqno
+    /// Scans in a row.
+    private var scans = 0
+    /// The last document that was sent.
+    private var lastSent: Seqno
+    private let isOnce: Bool
+    private var hasCursor = false
+    private var state = State.seeking
+
+    /// - Parameters:
+    ///   - start: Where the consumer stands, as `StreamAnswer.accepted` says it.
+    ///   - promised: The same.
+    ///   - end: The same.
+    ///   - isOnce: Ends with the first snapshot, as clients ask that want what is there now.
+    package init(start: Seqno, promised: Seqno, end: Seqno, isOnce: Bool = false) {
+        self.end = end
+        position = start
+        lastSent = start
+        self.isOnce = isOnce
+        self.promised = max(promised, start)
+        if start >= end { state = .ending(.finished) }
+    }
+
+    // MARK: Asking
+
+    /// What to do next, where the connection may send `room` bytes.
+    package mutating func next(room: Int) -> Work {
+        switch state {
+        case .seeking:
+            return .open(
+                after: position,
+                promised: promised,
+                pins: scans >= ChangeStream.scansMax
+            )
+        case .persisting(let seqno):
+            state = .seeking
+            return .persist(seqno)
+        case .asleep:
+            state = hasCursor ? .following : .seeking
+            return .sleep
+        case .over: return .done
+        case .following: return .beginSnapshot
+        case .announcing, .sending, .advancing, .ending: break
+        }
+        guard room > 0 else { return .awaitRoom }
+        let bytes = min(room, ChangeStream.batchBytesMax)
+        switch state {
+        case .announcing(let marker):
+            promised = max(promised, marker.end)
+            state = .sending(marker.end, isDisk: marker.flags.contains(.disk))
+            return .send(marker)
+        case .sending(_, let isDisk):
+            return isDisk ? .scan(bytesMax: bytes, last: end) : .read(bytesMax: bytes, last: end)
+        case .advancing(let seqno):
+            lastSent = seqno
+            finishSnapshot(seqno)
+            return .sendAdvanced(seqno)
+        case .ending(let reason):
+            state = .over
+            return .sendEnd(reason)
+        default: preconditionFailure("the others were answered above")
+        }
+    }
+
+    /// Nothing is left to do.
+    package var isOver: Bool { state == .over }
+
+    // MARK: Telling
+
+    package mutating func opened(_ source: Source) {
+        guard state == .seeking else { return }
+        hasCursor = false
+        switch source {
+        case .memory:
+            scans = 0
+            hasCursor = true
+            state = .following
+        case .disk(let through):
+            scans += 1
+            announce(through, [.disk, .checkpoint])
+        case .unpersisted(let seqno): state = .persisting(seqno)
+        case .purged: state = .ending(.rollback)
+        case .notReady: state = .asleep
+        }
+    }
+
+    /// What the cursor has: a snapshot through `end`, or nothing for now where that is nil.
+    package mutating func found(snapshotThrough end: Seqno?) {
+        guard state == .following else { return }
+        guard let end else {
+            state = .asleep
+            return
+        }
+        announce(end, [.memory, .checkpoint])
+    }
+
+    /// The cursor was dropped: memory is needed for other things.
+    package mutating func cursorDropped() {
+        hasCursor = false
+        switch state {
+        case .following, .asleep, .announcing, .sending, .advancing: state = .seeking
+        case .seeking, .persisting, .ending, .over: break
+        }
+    }
+
+    /// Documents through `seqno` were sent, if there was one; all of the snapshot, where it ended.
+    package mutating func sent(through seqno: Seqno?, isEnded: Bool) {
+        guard case .sending(let snapshotEnd, _) = state else { return }
+        if let seqno {
+            precondition(seqno > lastSent, "documents are sent in the order of their seqnos")
+            lastSent = seqno
+            position = seqno
+        }
+        if position >= end || (isEnded && snapshotEnd >= end) {
+            state = .ending(.finished)
+        } else if isEnded {
+            if lastSent < snapshotEnd {
+                state = .advancing(snapshotEnd)
+            } else {
+                finishSnapshot(snapshotEnd)
+            }
+        }
+    }
+
+    /// The disk could not be read, or has another copy by now.
+    package mutating func scanFailed() { finish(.backfillFailed) }
+
+    /// The stream has to end: the vBucket changed, the consumer asked, or is too slow.
+    package mutating func finish(_ reason: DCPStreamEnd) {
+        if state != .over { state = .ending(reason) }
+    }
+
+    /// The connection is gone: nobody is told.
+    package mutating func abandon() { state = .over }
+
+    private mutating func announce(_ end: Seqno, _ flags: DCPSnapshotFlags) {
+        precondition(end >= promised, "a snapshot that was announced is sent to its end")
+        guard end > position else {
+            // The consumer has all of it, or a scan found nothing new.
+            return finishSnapshot(end)
+        }
+        state = .announcing(DCPSnapshotMarker(start: position, end: end, flags: flags))
+    }
+
+    private mutating func finishSnapshot(_ seqno: Seqno) {
+        position = max(position, seqno)
+        let isFinished = position >= end || isOnce
+        state = isFinished ? .ending(.finished) : hasCursor ? .following : .seeking
+    }
+}

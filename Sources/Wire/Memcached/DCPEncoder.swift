@@ -1,0 +1,182 @@
+package import Bytes
+package import Vocabulary
+
+/// Writes messages of the change protocol, straight into the buffer that is sent.
+///
+/// A stream's messages carry the opaque of the request it answers, which is how the other side knows
+/// the stream.
+package struct DCPEncoder {
+    package let vBucket: VBucketID
+    package let opaque: UInt32
+    /// Deletions tell when, in the longer form.
+    package var tellsDeleteTimes = true
+    /// Expirations are told from deletions.
+    package var tellsExpirations = true
+
+    package init(vBucket: VBucketID, opaque: UInt32) {
+        self.vBucket = vBucket
+        self.opaque = opaque
+    }
+
+    // MARK: The producer's
+
+    package func append(_ marker: DCPSnapshotMarker, to writer: ByteWriter) {
+        let isSecond = marker.maxVisible != nil
+        let place = open(
+            .dcpSnapshotMarker,
+            writer,
+            extras: isSecond ? 1 : 20,
+            value: isSecond ? 36 : 0
+        )
+        let body = place + (isSecond ? 1 : 0)
+        if isSecond { place.storeBytes(of: 0, as: UInt8.self) }
+        store(marker.start.value, body, 0)
+        store(marker.end.value, body, 8)
+        store(marker.flags.rawValue, body, 16)
+        guard let maxVisible = marker.maxVisible else { return }
+        store(maxVisible.value, body, 20)
+        store(marker.highCompleted?.value ?? 0, body, 28)
+    }
+
+    /// Appends a mutation, a deletion or an expiration.
+    package func append(_ change: DCPChange, to writer: ByteWriter) {
+        let meta = change.meta
+        let isExpiration = meta.isDeleted && meta.isExpired && tellsExpirations
+        let opcode: Opcode =
+            isExpiration ? .dcpExpiration : meta.isDeleted ? .dcpDeletion : .dcpMutation
+        let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : tellsDeleteTimes ? 21 : 18
+        let place = open(
+            opcode,
+            writer,
+            extras: extras,
+            key: change.key.count,
+            value: change.value.count,
+            datatype: meta.datatype,
+            cas: meta.cas
+        )
+        store(meta.seqno.value, place, 0)
+        store(meta.revision, place, 8)
+        switch extras {
+        case 31:
+            store(meta.flags, place, 16)
+            store(meta.expiry, place, 20)
+            // Lock time, no extended metadata, and a byte of history.
+            store(UInt32(0), place, 24)
+            store(UInt16(0), place, 28)
+            store(UInt8(0), place, 30)
+        case 21:
+            store(meta.expiry, place, 16)
+            store(UInt8(0), place, 20)
+        case 20:
+            store(meta.expiry, place, 16)
+        default:
+            store(UInt16(0), place, 16)
+        }
+        let key = place + extras
+        Memory.copy(to: key, from: change.key.start, count: change.key.count)
+        Memory.copy(
+            to: key + change.key.count,
+            from: change.value.start,
+            count: change.value.count
+        )
+    }
+
+    /// What `append` of a change takes at most besides key and value.
+    package static let changeBytesMax = FrameHeader.byteCount + 31
+
+    package func append(_ end: DCPStreamEnd, to writer: ByteWriter) {
+        store(end.rawValue, open(.dcpStreamEnd, writer, extras: 4), 0)
+    }
+
+    package func append(advancedTo seqno: Seqno, to writer: ByteWriter) {
+        store(seqno.value, open(.dcpSeqnoAdvanced, writer, extras: 8), 0)
+    }
+
+    package func appendNoop(to writer: ByteWriter) { _ = open(.dcpNoop, writer, extras: 0) }
+
+    /// The value of an answer to a stream request, or to a question for the log.
+    package static func append(_ log: FailoverLog, to writer: ByteWriter) {
+        for entry in log.entries {
+            writer.append(bigEndian: entry.uuid.value)
+            writer.append(bigEndian: entry.seqno.value)
+        }
+    }
+
+    // MARK: The consumer's
+
+    package func append(_ request: DCPStreamRequest, to writer: ByteWriter) {
+        let place = open(.dcpStreamRequest, writer, extras: 48)
+        store(request.flags.rawValue, place, 0)
+        store(UInt32(0), place, 4)
+        store(request.start.value, place, 8)
+        store(request.end.value, place, 16)
+        store(request.uuid.value, place, 24)
+        store(request.snapshotStart.value, place, 32)
+        store(request.snapshotEnd.value, place, 40)
+    }
+
+    package func appendOpen(flags: UInt32, name: ByteView, to writer: ByteWriter) {
+        let place = open(.dcpOpen, writer, extras: 8, key: name.count)
+        store(UInt32(0), place, 0)
+        store(flags, place, 4)
+        Memory.copy(to: place + 8, from: name.start, count: name.count)
+    }
+
+    package func appendControl(key: ByteView, value: ByteView, to writer: ByteWriter) {
+        let place = open(.dcpControl, writer, extras: 0, key: key.count, value: value.count)
+        Memory.copy(to: place, from: key.start, count: key.count)
+        Memory.copy(to: place + key.count, from: value.start, count: value.count)
+    }
+
+    package func append(acknowledged bytes: UInt32, to writer: ByteWriter) {
+        store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), 0)
+    }
+
+    package func appendAddStream(flags: UInt32, to writer: ByteWriter) {
+        store(flags, open(.dcpAddStream, writer, extras: 4), 0)
+    }
+
+    package func appendCloseStream(to writer: ByteWriter) {
+        _ = open(.dcpCloseStream, writer, extras: 0)
+    }
+
+    package func appendGetFailoverLog(to writer: ByteWriter) {
+        _ = open(.dcpGetFailoverLog, writer, extras: 0)
+    }
+
+    // MARK: Frames
+
+    /// Claims a frame, writes its header and returns where its body begins.
+    private func open(
+        _ opcode: Opcode,
+        _ writer: ByteWriter,
+        extras: Int,
+        key: Int = 0,
+        value: Int = 0,
+        datatype: Datatype = [],
+        cas: CAS = .none
+    ) -> UnsafeMutableRawPointer {
+        let bodyCount = extras + key + value
+        let place = writer.claim(FrameHeader.byteCount + bodyCount)
+        let shape =
+            UInt64(Magic.request.rawValue) << 56 | UInt64(opcode.rawValue) << 48
+            | UInt64(key) << 32 | UInt64(extras) << 24
+            | UInt64(datatype.rawValue) << 16 | UInt64(vBucket.number)
+        ResponseEncoder.storeHeader(
+            place,
+            shape,
+            UInt64(bodyCount) << 32 | UInt64(opaque),
+            cas.value
+        )
+        return place + FrameHeader.byteCount
+    }
+
+    @inline(__always)
+    private func store<Integer: FixedWidthInteger>(
+        _ value: Integer,
+        _ place: UnsafeMutableRawPointer,
+        _ offset: Int
+    ) {
+        place.storeBytes(of: value.bigEndian, toByteOffset: offset, as: Integer.self)
+    }
+}

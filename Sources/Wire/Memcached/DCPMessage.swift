@@ -1,0 +1,130 @@
+package import Bytes
+package import Vocabulary
+
+/// A request for a vBucket's changes.
+package struct DCPStreamRequest: Hashable, Sendable {
+    package struct Flags: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt32
+
+        package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+        package static let diskOnly = Flags(rawValue: 0x02)
+        package static let toLatest = Flags(rawValue: 0x04)
+        package static let activeOnly = Flags(rawValue: 0x10)
+        package static let strictUUID = Flags(rawValue: 0x20)
+        package static let fromLatest = Flags(rawValue: 0x40)
+        package static let ignorePurged = Flags(rawValue: 0x80)
+    }
+
+    package var flags: Flags = []
+    package var start: Seqno
+    package var end: Seqno
+    package var uuid: VBucketUUID
+    package var snapshotStart: Seqno
+    package var snapshotEnd: Seqno
+
+    package init(
+        flags: Flags = [],
+        start: Seqno,
+        end: Seqno,
+        uuid: VBucketUUID,
+        snapshotStart: Seqno,
+        snapshotEnd: Seqno
+    ) {
+        self.flags = flags
+        self.start = start
+        self.end = end
+        self.uuid = uuid
+        self.snapshotStart = snapshotStart
+        self.snapshotEnd = snapshotEnd
+    }
+}
+
+/// What kind of snapshot a marker announces.
+package struct DCPSnapshotFlags: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt32
+
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    package static let memory = DCPSnapshotFlags(rawValue: 1)
+    package static let disk = DCPSnapshotFlags(rawValue: 2)
+    package static let checkpoint = DCPSnapshotFlags(rawValue: 4)
+    package static let acknowledge = DCPSnapshotFlags(rawValue: 8)
+}
+
+/// A snapshot begins.
+package struct DCPSnapshotMarker: Hashable, Sendable {
+    package var start: Seqno
+    package var end: Seqno
+    package var flags: DCPSnapshotFlags
+    /// The second form only: what outside readers see ends here, and prepares up to there are done.
+    package var maxVisible: Seqno?
+    package var highCompleted: Seqno?
+
+    package init(
+        start: Seqno,
+        end: Seqno,
+        flags: DCPSnapshotFlags,
+        maxVisible: Seqno? = nil,
+        highCompleted: Seqno? = nil
+    ) {
+        self.start = start
+        self.end = end
+        self.flags = flags
+        self.maxVisible = maxVisible
+        self.highCompleted = highCompleted
+    }
+}
+
+/// Why a producer ends a stream.
+package enum DCPStreamEnd: UInt32, Hashable, Sendable, CaseIterable {
+    /// Everything that was asked for was sent.
+    case finished = 0
+    /// The consumer asked.
+    case closed = 1
+    /// The vBucket is no longer what it was here.
+    case stateChanged = 2
+    case disconnected = 3
+    /// The consumer is too slow.
+    case slow = 4
+    /// The disk cannot be read.
+    case backfillFailed = 5
+    /// The consumer has to roll back and ask again.
+    case rollback = 6
+    case filterEmpty = 7
+    case privilegesLost = 8
+}
+
+/// A change of a document as it is sent; key and value are borrowed.
+package struct DCPChange {
+    package let meta: DocumentMeta
+    package let key: ByteView
+    package let value: ByteView
+
+    package init(meta: DocumentMeta, key: ByteView, value: ByteView) {
+        self.meta = meta
+        self.key = key
+        self.value = value
+    }
+}
+
+/// Every message of the change protocol, taken apart.
+///
+/// - Borrows the frame's bytes.
+/// - Lengths are those the protocol allows; what the numbers say is for others to judge.
+package enum DCPMessage {
+    case open(flags: UInt32, name: ByteView)
+    case addStream(flags: UInt32)
+    case closeStream
+    /// The value is JSON that narrows the stream, or empty.
+    case streamRequest(DCPStreamRequest, filter: ByteView)
+    case getFailoverLog
+    case streamEnd(reason: UInt32)
+    case snapshotMarker(DCPSnapshotMarker)
+    /// Mutations, deletions and expirations alike: `meta` says which.
+    case change(DCPChange)
+    case noop
+    case bufferAcknowledgement(bytes: UInt32)
+    case control(key: ByteView, value: ByteView)
+    case seqnoAdvanced(Seqno)
+}

@@ -1,0 +1,184 @@
+import Bytes
+import Persistence
+import Testing
+import Vocabulary
+
+/// One vBucket that is written, compacted and read in order at the same time.
+private final class Scanned {
+    let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
+    let store: BucketStore
+    let lane: LaneStore
+    var random: SeededRandom
+    let keys: Int
+    var current: [[UInt8]: TestDocument] = [:]
+    var history: [TestDocument] = []
+    var high: UInt64 = 0
+
+    init(seed: UInt64) throws {
+        random = SeededRandom(seed: seed)
+        keys = 5 + random.below(60)
+        bucket.settings.blocks.rawBytes = 300 + random.below(900)
+        bucket.settings.blocks.documents = 3 + random.below(12)
+        bucket.settings.blocks.pureDocumentsMin = 2
+        bucket.settings.mergedDocumentsMin = 10
+        store = try bucket.open()
+        lane = store.lanes[0]
+    }
+
+    func commit() throws {
+        let batch = CommitBatch()
+        var documents: [[UInt8]: TestDocument] = [:]
+        for _ in 0...random.below(25) {
+            high += 1
+            let key = Array("key-\(random.below(keys))".utf8)
+            var document = random.document(seqno: high, key: key, value: random.text(40))
+            document.meta.expiry = document.meta.isDeleted ? UInt32(random.below(100)) : 0
+            documents[key] = document
+        }
+        batch.begin(record(0, high: high))
+        for document in documents.values.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
+            batch.append(document)
+            if let old = current[document.key] { batch.superseded(old.meta.seqno) }
+            current[document.key] = document
+            history.append(document)
+        }
+        // A neighbour in the same blocks.
+        batch.begin(record(1, high: high))
+        batch.append(random.document(seqno: high, key: [1], value: [UInt8](repeating: 1, count: 9)))
+        if high > 25 { batch.superseded(Seqno(neighbour)) }
+        neighbour = high
+        try lane.commit(batch)
+    }
+
+    var neighbour: UInt64 = 0
+
+    func compact() throws {
+        _ = try lane.compactStep(bytesMax: 1 + random.below(4_000)) { vBucket, key, _ in
+            vBucket.number == 0 ? current[key.bytes]?.meta.seqno : Seqno(neighbour)
+        }
+    }
+
+    func purge() throws {
+        _ = try lane.purge(
+            VBucketID(0),
+            deletedBefore: UInt32(random.below(100)),
+            through: Seqno(high),
+            currentSeqno: { _, key, _ in current[key.bytes]?.meta.seqno },
+            didPurge: { key, _ in current[key.bytes] = nil }
+        )
+    }
+
+    func state(at seqno: Seqno) -> [[UInt8]: TestDocument] {
+        var state: [[UInt8]: TestDocument] = [:]
+        for document in history where document.meta.seqno <= seqno {
+            state[document.key] = document
+        }
+        return state
+    }
+
+    func slice(_ scan: VBucketScan, _ found: inout [[UInt8]: TestDocument]) throws -> Bool {
+        var last = scan.position
+        return try scan.slice(
+            bytesMax: 1 + random.below(400),
+            isNeeded: { key, seqno in
+                guard let current = current[key.bytes]?.meta.seqno else { return false }
+                return current == seqno || current > scan.end
+            },
+            visit: { meta, key, value in
+                #expect(meta.seqno > last && meta.seqno <= scan.end)
+                last = meta.seqno
+                let document = TestDocument(meta: meta, key: key.bytes, value: value.bytes)
+                found[document.key] = document
+            }
+        ) == .more
+    }
+}
+
+@Suite struct ScanTests {
+    /// Storage.md 6.9: the state at the scan's end, whatever compaction does beside it.
+    @Test(arguments: 1...60)
+    func aScanGivesWhatWasThereAtItsEnd(seed: UInt64) throws {
+        let scanned = try Scanned(seed: seed)
+        for _ in 0..<10 { try scanned.commit() }
+        for _ in 0..<6 {
+            let start = Seqno(UInt64(scanned.random.below(Int(scanned.high) + 1)))
+            // Somebody who has what was there at the start.
+            var found = scanned.state(at: start)
+            let scan = scanned.lane.scan(VBucketID(0), after: start)
+            #expect(scan.end.value == scanned.high)
+            let expected = scanned.state(at: scan.end)
+            guard scan.isComplete else { continue }
+            var rounds = 0
+            while try scanned.slice(scan, &found) {
+                rounds += 1
+                try #require(rounds < 10_000)
+                switch scanned.random.below(6) {
+                case 0, 1: try scanned.commit()
+                case 2, 3: try scanned.compact()
+                case 4: try scanned.purge()
+                default: scanned.lane.closeIdle()
+                }
+            }
+            #expect(scan.position == scan.end)
+            // Tombstones that were purged before are in nobody's way.
+            let live = { (state: [[UInt8]: TestDocument]) in
+                state.filter { !$0.value.meta.isDeleted }
+            }
+            #expect(live(found) == live(expected))
+            #expect(try scanned.lane.verify() == [])
+        }
+        // Nothing is held any more.
+        for _ in 0..<200 { try scanned.compact() }
+        #expect(try scanned.lane.verify() == [])
+        #expect(try scanned.bucket.integrity() == [])
+    }
+
+    @Test func aPurgeWaitsForAScan() throws {
+        let scanned = try Scanned(seed: 3)
+        for _ in 0..<20 { try scanned.commit() }
+        let tombstones = scanned.current.values.count { $0.meta.isDeleted }
+        #expect(tombstones > 0)
+        var scan: VBucketScan? = scanned.lane.scan(VBucketID(0), after: Seqno(1))
+        for _ in 0..<50 { try scanned.purge() }
+        #expect(scanned.current.values.count { $0.meta.isDeleted } == tombstones)
+        #expect(scan?.isComplete == true)
+        scan = nil
+        for _ in 0..<50 { try scanned.purge() }
+        #expect(scanned.current.values.count { $0.meta.isDeleted } < tombstones)
+        scan = scanned.lane.scan(VBucketID(0), after: Seqno(1))
+        #expect(scan?.isComplete == false, "deletions are missing")
+        #expect(scanned.lane.scan(VBucketID(0), after: .zero).isComplete)
+    }
+
+    @Test func aScanOfACopyThatIsDroppedFails() throws {
+        let scanned = try Scanned(seed: 4)
+        for _ in 0..<10 { try scanned.commit() }
+        let scan = scanned.lane.scan(VBucketID(0), after: .zero)
+        var found: [[UInt8]: TestDocument] = [:]
+        #expect(try scanned.slice(scan, &found))
+        try scanned.lane.drop(VBucketID(0))
+        let error = #expect(throws: StorageError.self) { _ = try scanned.slice(scan, &found) }
+        #expect(error?.code == .gone)
+        let other = scanned.lane.scan(VBucketID(0), after: .zero)
+        #expect(try !scanned.slice(other, &found))
+        try scanned.store.flush()
+        let flushed = #expect(throws: StorageError.self) { _ = try scanned.slice(other, &found) }
+        #expect(flushed?.code == .gone)
+    }
+
+    @Test func aTiredScanEndsItsSliceAndGoesOn() throws {
+        let scanned = try Scanned(seed: 5)
+        for _ in 0..<10 { try scanned.commit() }
+        let scan = scanned.lane.scan(VBucketID(0), after: .zero)
+        var (seen, slices) = (0, 0)
+        while try scan.slice(
+            isTired: { true },
+            isNeeded: { _, _ in true },
+            visit: { _, _, _ in seen += 1 }
+        ) == .more {
+            slices += 1
+        }
+        #expect(seen == scanned.history.count)
+        #expect(slices > 3, "a block each")
+    }
+}

@@ -1,0 +1,34 @@
+import Replication
+import Testing
+
+@Suite struct FlowTests {
+    @Test func aWindowClosesWhenItIsFullAndOpensWhenAcknowledged() {
+        var window = FlowWindow(bytesMax: 100)
+        #expect(window.room == 100)
+        window.sent(130)
+        #expect(window.room == 0, "one message may go beyond it")
+        let isPossible = window.acknowledged(60)
+        #expect(isPossible)
+        #expect(window.room == 30)
+        let isTooMuch = !window.acknowledged(71)
+        #expect(isTooMuch, "more than was sent")
+        #expect(FlowWindow().room == .max)
+    }
+
+    @Test func aDebtIsPaidByHalves() {
+        var debt = FlowDebt(bytesMax: 100)
+        let paid = [debt.applied(49), debt.applied(1), debt.takeAll(), debt.applied(7)]
+        #expect(paid == [nil, 50, nil, nil])
+        let rest = debt.takeAll()
+        #expect(rest == 7)
+    }
+
+    @Test func whoDoesNotAnswerIsGivenUpAfterAnInterval() {
+        var pulse = NoopPulse(intervalNanoseconds: 100, now: 1_000)
+        let asked = [pulse.step(1_040), pulse.step(1_100), pulse.step(1_150)]
+        #expect(asked == [.wait(60), .send, .wait(50)])
+        pulse.answered()
+        let again = [pulse.step(1_205), pulse.step(1_304), pulse.step(1_305)]
+        #expect(again == [.send, .wait(1), .giveUp])
+    }
+}

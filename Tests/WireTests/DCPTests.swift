@@ -1,0 +1,247 @@
+import Bytes
+import Testing
+import Vocabulary
+import Wire
+
+/// A message that owns its bytes, so that two can be compared.
+private enum Owned: Equatable {
+    case open(UInt32, [UInt8])
+    case addStream(UInt32)
+    case closeStream
+    case streamRequest(DCPStreamRequest, [UInt8])
+    case getFailoverLog
+    case streamEnd(UInt32)
+    case marker(DCPSnapshotMarker)
+    case change(DocumentMeta, [UInt8], [UInt8])
+    case noop
+    case acknowledged(UInt32)
+    case control([UInt8], [UInt8])
+    case advanced(Seqno)
+
+    init(_ message: DCPMessage) {
+        switch message {
+        case .open(let flags, let name): self = .open(flags, name.bytes)
+        case .addStream(let flags): self = .addStream(flags)
+        case .closeStream: self = .closeStream
+        case .streamRequest(let request, let filter):
+            self = .streamRequest(request, filter.bytes)
+        case .getFailoverLog: self = .getFailoverLog
+        case .streamEnd(let reason): self = .streamEnd(reason)
+        case .snapshotMarker(let marker): self = .marker(marker)
+        case .change(let change):
+            self = .change(change.meta, change.key.bytes, change.value.bytes)
+        case .noop: self = .noop
+        case .bufferAcknowledgement(let bytes): self = .acknowledged(bytes)
+        case .control(let key, let value): self = .control(key.bytes, value.bytes)
+        case .seqnoAdvanced(let seqno): self = .advanced(seqno)
+        }
+    }
+}
+
+/// The message in `bytes`, which must be a whole frame; nil where it is refused.
+private func decoded(_ bytes: [UInt8]) -> Owned? {
+    bytes.withView { view in
+        guard case .frame(let frame) = FrameDecoder().next(in: view), frame.byteCount == view.count
+        else { return nil }
+        return DCPDecoder.message(in: frame).map(Owned.init)
+    }
+}
+
+@Suite struct DCPTests {
+    private let encoder = DCPEncoder(vBucket: VBucketID(513), opaque: 0xdead_beef)
+
+    private func change(_ meta: DocumentMeta, _ key: String, _ value: [UInt8]) -> [UInt8] {
+        Array(key.utf8).withView { key in
+            value.withView { value in
+                written { encoder.append(DCPChange(meta: meta, key: key, value: value), to: $0) }
+            }
+        }
+    }
+
+    private func frames(_ random: inout SeededRandom) -> [([UInt8], Owned)] {
+        func seqno() -> Seqno { Seqno(random.next() & (1 << 48 - 1) | 1) }
+        let value = (0..<Int.random(in: 0..<40, using: &random)).map { UInt8($0) }
+        var mutation = DocumentMeta(
+            seqno: seqno(),
+            cas: CAS(random.next()),
+            revision: random.next(),
+            flags: UInt32.random(in: 0...UInt32.max, using: &random),
+            expiry: UInt32.random(in: 0...UInt32.max, using: &random),
+            datatype: Datatype(rawValue: UInt8.random(in: 0..<8, using: &random))
+        )
+        var frames: [([UInt8], Owned)] = []
+        func add(_ owned: Owned, _ body: (ByteWriter) -> Void) {
+            frames.append((written(body), owned))
+        }
+        frames.append((change(mutation, "key", value), .change(mutation, Array("key".utf8), value)))
+        mutation.isDeleted = true
+        mutation.flags = 0
+        frames.append((change(mutation, "k", value), .change(mutation, Array("k".utf8), value)))
+        mutation.isExpired = true
+        frames.append((change(mutation, "x", []), .change(mutation, Array("x".utf8), [])))
+        let request = DCPStreamRequest(
+            flags: .strictUUID,
+            start: seqno(),
+            end: Seqno((1 << 48) - 1),
+            uuid: VBucketUUID(random.next()),
+            snapshotStart: seqno(),
+            snapshotEnd: seqno()
+        )
+        add(.streamRequest(request, [])) { encoder.append(request, to: $0) }
+        var marker = DCPSnapshotMarker(start: .zero, end: seqno(), flags: [.disk, .checkpoint])
+        add(.marker(marker)) { encoder.append(marker, to: $0) }
+        marker.maxVisible = seqno()
+        marker.highCompleted = seqno()
+        add(.marker(marker)) { encoder.append(marker, to: $0) }
+        for reason in DCPStreamEnd.allCases {
+            add(.streamEnd(reason.rawValue)) { encoder.append(reason, to: $0) }
+        }
+        add(.acknowledged(77)) { encoder.append(acknowledged: 77, to: $0) }
+        let high = seqno()
+        add(.advanced(high)) { encoder.append(advancedTo: high, to: $0) }
+        add(.noop) { encoder.appendNoop(to: $0) }
+        add(.closeStream) { encoder.appendCloseStream(to: $0) }
+        add(.addStream(3)) { encoder.appendAddStream(flags: 3, to: $0) }
+        add(.getFailoverLog) { encoder.appendGetFailoverLog(to: $0) }
+        let (name, text) = (Array("enable_noop".utf8), Array("true".utf8))
+        add(.control(name, text)) { writer in
+            name.withView { key in
+                text.withView { encoder.appendControl(key: key, value: $0, to: writer) }
+            }
+        }
+        add(.open(1, name)) { writer in
+            name.withView { encoder.appendOpen(flags: 1, name: $0, to: writer) }
+        }
+        return frames
+    }
+
+    @Test func everyMessageComesBackAsItWasSent() {
+        var random = SeededRandom(seed: 7)
+        for _ in 0..<200 {
+            for (bytes, message) in frames(&random) {
+                #expect(decoded(bytes) == message)
+                #expect(bytes[6] == 2 && bytes[7] == 1, "the vBucket is in the header")
+                #expect(Array(bytes[12..<16]) == hex("deadbeef"))
+            }
+        }
+    }
+
+    @Test func aDeletionHasTwoForms() {
+        var short = encoder
+        short.tellsDeleteTimes = false
+        short.tellsExpirations = false
+        let meta = DocumentMeta(
+            seqno: Seqno(9),
+            cas: CAS(4),
+            revision: 2,
+            expiry: 1_700_000_000,
+            isDeleted: true,
+            isExpired: true
+        )
+        let bytes = Array("key".utf8).withView { key in
+            written { short.append(DCPChange(meta: meta, key: key, value: .empty), to: $0) }
+        }
+        #expect(bytes[1] == 0x58 && bytes[4] == 18)
+        var expected = meta
+        expected.expiry = 0
+        expected.isExpired = false
+        #expect(decoded(bytes) == .change(expected, Array("key".utf8), []))
+    }
+
+    /// As another implementation would write it, field by field.
+    @Test func aMutationIsLaidOutAsTheProtocolHasIt() {
+        let bytes = hex(
+            """
+            80 57 0001 1f 01 0201 00000024 00000009 0000000000000abc
+            0000000000000005 0000000000000003 000000aa 000000bb 00000000 0000 00
+            6b 7b7d7d7d
+            """
+        )
+        let meta = DocumentMeta(
+            seqno: Seqno(5),
+            cas: CAS(0xabc),
+            revision: 3,
+            flags: 0xaa,
+            expiry: 0xbb,
+            datatype: .json
+        )
+        #expect(decoded(bytes) == .change(meta, Array("k".utf8), Array("{}}}".utf8)))
+        let ours = DCPEncoder(vBucket: VBucketID(0x201), opaque: 9)
+        let again = Array("k".utf8).withView { key in
+            Array("{}}}".utf8).withView { value in
+                written { ours.append(DCPChange(meta: meta, key: key, value: value), to: $0) }
+            }
+        }
+        #expect(again == bytes)
+    }
+
+    @Test func whatIsCutShortOrTooLongIsRefused() {
+        var random = SeededRandom(seed: 8)
+        for (bytes, message) in frames(&random) {
+            let extras = Int(bytes[4])
+            for cut in 0..<bytes.count where cut != bytes.count {
+                #expect(decoded(Array(bytes[..<cut])) == nil)
+            }
+            guard extras > 0, case let body = bytes.count - 24, body == extras else { continue }
+            // A frame that is whole, but with extras of another length.
+            for wrong in [0, extras - 1, extras + 1, 255] where ![18, 20, 21, 31].contains(wrong) {
+                var other = Array(bytes[..<24]) + [UInt8](repeating: 0, count: wrong)
+                other[4] = UInt8(wrong)
+                other[11] = UInt8(wrong)
+                #expect(decoded(other) == nil, "\(message) with \(wrong) bytes of extras")
+            }
+        }
+    }
+
+    @Test func numbersThatNoSeqnoCanHaveAreRefused() {
+        let meta = DocumentMeta(seqno: Seqno(1), cas: CAS(1))
+        var bytes = change(meta, "key", [])
+        bytes[24 + 1] = 1
+        #expect(decoded(bytes) == nil, "a seqno has 48 bits")
+        bytes = change(DocumentMeta(cas: CAS(1)), "key", [])
+        #expect(decoded(bytes) == nil, "no change has seqno zero")
+        bytes = change(meta, "", [])
+        #expect(decoded(bytes) == nil, "a document has a key")
+        let backwards = DCPSnapshotMarker(start: Seqno(5), end: Seqno(4), flags: .memory)
+        #expect(decoded(written { encoder.append(backwards, to: $0) }) == nil)
+    }
+
+    @Test func randomBytesAreAMessageOrNone() {
+        var random = SeededRandom(seed: 9)
+        let templates = frames(&random).map(\.0)
+        var understood = 0
+        for _ in 0..<100_000 {
+            guard var bytes = templates.randomElement(using: &random) else { return }
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                bytes[Int.random(in: 0..<bytes.count, using: &random)] =
+                    UInt8.random(in: 0...255, using: &random)
+            }
+            if decoded(bytes) != nil { understood += 1 }
+        }
+        #expect(understood > 1_000, "most flips hit a number, and any number is one")
+    }
+
+    @Test func aFailoverLogComesBackAndNonsenseDoesNot() {
+        let entries = (0..<25).map { index in
+            FailoverLog.Entry(
+                uuid: VBucketUUID(UInt64(index + 1)),
+                seqno: Seqno(UInt64(25 - index))
+            )
+        }
+        guard let log = FailoverLog(entries: entries) else {
+            Issue.record("a log may have 25 entries")
+            return
+        }
+        let bytes = written { DCPEncoder.append(log, to: $0) }
+        #expect(bytes.withView { DCPDecoder.failoverLog($0) } == log)
+        #expect([].withView { DCPDecoder.failoverLog($0) } == nil)
+        #expect(Array(bytes.dropLast()).withView { DCPDecoder.failoverLog($0) } == nil)
+        #expect((bytes + bytes).withView { DCPDecoder.failoverLog($0) } == nil, "too long")
+        let backwards = Array(bytes[16..<32] + bytes[0..<16])
+        #expect(backwards.withView { DCPDecoder.failoverLog($0) } == nil)
+        let nobody = [UInt8](repeating: 0, count: 16)
+        #expect(nobody.withView { DCPDecoder.failoverLog($0) } == nil, "no history is named zero")
+        #expect(hex("00000000000000ff").withView { DCPDecoder.rollback($0) } == Seqno(255))
+        #expect(hex("ff").withView { DCPDecoder.rollback($0) } == nil)
+    }
+}
