@@ -71,6 +71,35 @@ import Vocabulary
         #expect(queue.nextStart() ?? 0 > at(1_061))
     }
 
+    @Test func whoWasServedHurriesNobodyAfterwards() {
+        var queue = queue
+        queue.committed(100, began: at(1_000), ended: at(1_050))
+        queue.add(VBucketID(3), since: at(1_050))
+        queue.hurry(VBucketID(3))
+        #expect(numbers(queue.take(now: at(1_060))) == [3])
+        // It changed during its commit, and nobody asked about that.
+        queue.add(VBucketID(3), since: at(1_060))
+        queue.committed(1, began: at(1_060), ended: at(1_061))
+        #expect(queue.nextStart() ?? 0 >= at(1_310))
+        // Somebody who asks during a commit waits for the next one.
+        _ = queue.take(now: at(1_310))
+        queue.hurry(VBucketID(3))
+        queue.add(VBucketID(3), since: at(1_310))
+        queue.committed(1, began: at(1_310), ended: at(1_311))
+        #expect(queue.nextStart() == 0)
+    }
+
+    @Test func whoWasNotServedStillComesFirst() {
+        var queue = queue
+        for number in UInt16(0)..<4 { queue.add(VBucketID(number), since: at(1_000)) }
+        queue.hurry(VBucketID(2))
+        let taken = queue.take(now: at(1_010))
+        queue.putBack(taken)
+        queue.committed(4, began: at(1_010), ended: at(1_100))
+        #expect(queue.nextStart() == 0)
+        #expect(numbers(queue.take(now: at(1_110))).first == 2)
+    }
+
     @Test func whoWaitsWhileTheLaneIsAtLeisureTakesTheOthersAlong() {
         var queue = queue
         for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_000)) }

@@ -37,6 +37,8 @@ package struct FlushQueue {
     package private(set) var entries: [Entry] = []
     private var members: Set<VBucketID> = []
     private var hurried: Set<VBucketID> = []
+    /// Those of the commit under way that somebody waited for when it took them.
+    private var beingServed: Set<VBucketID> = []
     /// Everything that arrived until then is wanted at once.
     private var hurriedThrough: UInt64 = 0
     private var restUntil: UInt64 = 0
@@ -85,8 +87,9 @@ package struct FlushQueue {
 
     /// Takes what the next commit is made of, first what somebody waits for.
     ///
-    /// While the lane rests
-    /// that is all; what does not fit into the commit comes back by `putBack`.
+    /// While the lane rests that is all; what does not fit into the commit, or could not be
+    /// committed, comes back by `putBack`. Who waited is served by this commit: what changes
+    /// after it keeps nobody waiting, until somebody says so again.
     package mutating func take(now: UInt64) -> [Entry] {
         let isResting = restUntil > now && (nextUnhurriedStart ?? 0) > now
         var taken: [Entry] = []
@@ -100,7 +103,10 @@ package struct FlushQueue {
             others = []
         }
         entries = others
-        for entry in taken { members.remove(entry.vBucket) }
+        for entry in taken {
+            members.remove(entry.vBucket)
+            if hurried.remove(entry.vBucket) != nil { beingServed.insert(entry.vBucket) }
+        }
         return taken
     }
 
@@ -112,13 +118,17 @@ package struct FlushQueue {
     }
 
     package mutating func putBack(_ left: some Sequence<Entry>) {
-        for entry in left { add(entry.vBucket, since: entry.since) }
+        for entry in left {
+            add(entry.vBucket, since: entry.since)
+            if beingServed.remove(entry.vBucket) != nil { hurried.insert(entry.vBucket) }
+        }
     }
 
     /// A commit of so many vBuckets is over, with what it caused.
     package mutating func committed(_ vBuckets: Int, began: UInt64, ended: UInt64) {
         let worked = ended > began ? ended - began : 0
         restUntil = ended &+ worked &* pace.restFactor
+        beingServed = []
         // Whoever waited for one that had nothing new has what he wanted.
         hurried.formIntersection(members)
         guard vBuckets > 0 else { return }
@@ -130,5 +140,6 @@ package struct FlushQueue {
         entries = []
         members = []
         hurried = []
+        beingServed = []
     }
 }

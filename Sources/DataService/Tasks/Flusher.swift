@@ -319,9 +319,8 @@ final class Flusher: Sendable {
 
     /// Lets those go who waited for what is on disk now.
     ///
-    /// Where the disk refuses, or nothing is
-    /// committed any more, all go: a node that stops does not wait for a disk that may never take
-    /// anything again.
+    /// Where the disk refuses, or nothing is committed any more, all go: a node that stops does not
+    /// wait for a disk that may never take anything again.
     private func finishWaiters() {
         let finished = state.withLock { state in
             let isHopeless = state.isStopped || state.blockedUntil > 0
