@@ -10,7 +10,7 @@ extension Raft {
     }
 
     mutating func campaign(_ kind: Campaign) {
-        guard !isLeader, configuration.isVoter(node) else { return }
+        guard !isLeader, log.mayStand(node) else { return }
         timers.reset()
         votes = [:]
         leader = nil

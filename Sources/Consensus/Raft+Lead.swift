@@ -113,7 +113,8 @@ extension Raft {
             let before = log.commit
             if isNews { advanceCommit() }
             guard isLeader else { return }
-            if log.commit == before, wasPaused { sendAppend(to: peer, evenEmpty: false) }
+            // What was committed while nothing could be sent to it, it has not heard of.
+            if log.commit == before, wasPaused { sendAppend(to: peer, evenEmpty: true) }
             sendAppends(to: peer)
             handOverIfReady(to: peer)
         }
@@ -140,6 +141,7 @@ extension Raft {
     /// A leader's own log counts when it is on disk, like everybody's.
     mutating func countOneself() {
         let (received, matched) = (log.durable, acknowledgeable)
+        leading.progress[node]?.next = received + 1
         leading.progress[node]?.received = received
         leading.progress[node]?.matched = matched
     }

@@ -23,8 +23,11 @@ extension Raft {
     }
 
     /// Takes the members from the configuration in force.
+    ///
+    /// Who is leaving is sent entries until its removal is committed: it should know of that, and
+    /// stand for no election.
     mutating func followMembers(next: LogIndex, isActive: Bool) {
-        leading.members = configuration.members
+        leading.members = log.members
         var progress: [NodeNumber: Progress] = [:]
         for member in leading.members {
             if let known = leading.progress[member] {
@@ -35,7 +38,6 @@ extension Raft {
         }
         leading.progress = progress
         countOneself()
-        leading.progress[node]?.next = log.lastIndex + 1
         leading.progress[node]?.state = .replicate
         if let target = leading.transferTarget, !configuration.voters.contains(target) {
             leading.transferTarget = nil
@@ -45,6 +47,9 @@ extension Raft {
     /// The newest configuration is committed: leave a joint one, or go if it has no place for us.
     mutating func finishChange() {
         guard isLeader, log.configurationIndex <= log.commit else { return }
+        if leading.members != configuration.members {
+            followMembers(next: log.lastIndex + 1, isActive: true)
+        }
         if configuration.isJoint {
             guard configuration.leavesByItself else { return }
             append([.configuration(configuration.left)])
@@ -62,8 +67,9 @@ extension Raft {
             return refuse(.noSuchVoter)
         }
         leading.transferTarget = target
-        // It has an election timeout to succeed; then proposals are taken again.
-        timers.election = 0
+        // It has an election timeout to succeed; then proposals are taken again. Not the timer of
+        // the quorum: who is asked again and again must still notice that nobody answers.
+        leading.transferTicks = 0
         sendAppend(to: target, evenEmpty: false)
         handOverIfReady(to: target)
     }

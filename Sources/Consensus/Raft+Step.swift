@@ -110,15 +110,16 @@ extension Raft {
         if isLeader { return tickAsLeader() }
         let timeout = timers.timeout ?? settings.electionTicks + Int(dice) % settings.electionTicks
         timers.timeout = timeout
-        guard timers.election >= timeout, configuration.isVoter(node) else { return }
+        guard timers.election >= timeout, log.mayStand(node) else { return }
         campaign(.preVote)
     }
 
     private mutating func tickAsLeader() {
         timers.heartbeat += 1
+        leading.transferTicks += 1
+        if leading.transferTicks >= settings.electionTicks { leading.transferTarget = nil }
         if timers.election >= settings.electionTicks {
             timers.election = 0
-            leading.transferTarget = nil
             let isHeard = configuration.outcome { peer in
                 peer == node || leading.progress[peer]?.isActive == true
             }

@@ -132,6 +132,8 @@ struct LeadershipState: Sendable {
     var members: [NodeNumber] = []
     var progress: [NodeNumber: Progress] = [:]
     var transferTarget: NodeNumber?
+    /// Ticks since it was asked to hand over.
+    var transferTicks = 0
     var round: UInt64 = 0
     var reads: [Read] = []
     /// Readers that wait for the first commit of the term.

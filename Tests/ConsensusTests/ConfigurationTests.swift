@@ -80,6 +80,12 @@ import Vocabulary
         let remove = ConfigurationChange([.remove(NodeNumber(1))])
         #expect(throws: ConfigurationRefusal.noVoterLeft) { try alone.applying(remove) }
         #expect(throws: ConfigurationRefusal.notJoint) { try alone.applying(.leave) }
+        // A half of nobody would decide nothing: the group would not be joint, and think it is.
+        let nobody = VoterConfiguration(voters: [])
+        for transition in [ConfigurationChange.Transition.jointLeftByItself, .jointUntilLeft] {
+            let add = ConfigurationChange([.addVoter(NodeNumber(1))], transition: transition)
+            #expect(throws: ConfigurationRefusal.noVoterLeft) { try nobody.applying(add) }
+        }
         let joint = try joint([3, 4], [1, 2])
         #expect(throws: ConfigurationRefusal.alreadyJoint) { try joint.applying(remove) }
     }

@@ -150,6 +150,40 @@ import Vocabulary
         #expect(group[1].commit == 2)
     }
 
+    /// Whoever drains a node asks it again and again; cut off, it must give up all the same.
+    @Test func aLeaderThatCannotHandOverStillNoticesThatItIsCutOff() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(1)
+        for _ in 0..<25 {
+            group.step(1, .transfer(to: two))
+            group.tick(1)
+        }
+        #expect(!group[1].isLeader && group[1].leader == nil)
+    }
+
+    /// The target stands at once: its followers hear the leader, and vote all the same.
+    @Test func aHandOverInTheMiddleOfAChangeGoesToAVoterOfTheNewHalf() {
+        var group = Group(voters: [1, 2, 3], others: [4])
+        group.elect(1)
+        let four = NodeNumber(4)
+        let change = ConfigurationChange(
+            [.remove(two), .addVoter(four)],
+            transition: .jointUntilLeft
+        )
+        group.step(1, .change(change))
+        group.settle()
+        group.tick(1, 2)
+        #expect(group.step(1, .transfer(to: two))?.proposal == .refused(.noSuchVoter))
+        group.step(1, .transfer(to: four))
+        group.settle()
+        #expect(group[4].isLeader && group[4].term == 2 && group[4].configuration.isJoint)
+        group.step(4, .change(.leave))
+        group.settle()
+        #expect(group[4].configuration == VoterConfiguration(voters: [one, three, four]))
+        #expect(group[4].commit == group[4].log.lastIndex)
+    }
+
     @Test func aLearnerVotesWhenItIsAsked() {
         var group = Group(voters: [1, 2], learners: [3])
         group.elect(1)

@@ -2,7 +2,7 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// The log on its way: repair, commits, snapshots, reads, withholding.
+/// The log on its way: repair, commits, snapshots, withholding.
 @Suite struct ReplicationTests {
     private let one = NodeNumber(1)
     private let two = NodeNumber(2)
@@ -25,6 +25,22 @@ import Vocabulary
         #expect(group.member(one).state.index == 1)
         group.settle()
         #expect(group.member(one).state.index == 3)
+    }
+
+    /// A follower that was not yet known to agree when its entry was committed, is told when it is.
+    @Test func everyFollowerHearsOfTheFirstCommitWithoutWaitingForABeat() {
+        var group = Group(voters: [1, 2, 3, 4, 5])
+        group.elect(1)
+        #expect(group.numbers.map { group.member($0).raft.commit } == [1, 1, 1, 1, 1])
+    }
+
+    @Test func aLeaderKnowsHowFarItIsItself() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.propose(1, "x")
+        let own = group[1].progress.first { $0.node == one }?.progress
+        #expect(own?.state == .replicate && own?.matched == 2 && own?.received == 2)
+        #expect(own?.next == 3)
     }
 
     @Test func proposalsAreRefusedWithAReason() {
@@ -181,31 +197,6 @@ import Vocabulary
         #expect(group[3].commit == 1)
         group.tick(1, 2)
         #expect(group[3].commit == 2)
-    }
-
-    @Test func aReadWaitsForProofOfLeadership() {
-        var group = Group(voters: [1, 2, 3])
-        group.elect(1)
-        group.propose(1, "x")
-        let early = group.step(1, .read(context: 7))?.reads
-        #expect(early == [])
-        group.settle()
-        // A follower asks its leader.
-        group.checker.askedToRead(8)
-        group.step(2, .read(context: 8))
-        group.settle()
-        #expect(group.checker.readsAnswered == 1)
-        // Cut off, the old leader proves nothing, and says so when it gives up.
-        group.isolate(1)
-        group.step(1, .read(context: 9))
-        group.loseTrust(2)
-        group.elect(2)
-        group.propose(2, "y")
-        var answers: [ReadAnswer] = []
-        for _ in 0..<20 { answers += group.step(1, .tick(dice: 0))?.reads ?? [] }
-        #expect(answers == [ReadAnswer(context: 9, result: .leaderChanged)])
-        let lost = group.step(1, .read(context: 10))?.reads
-        #expect(lost == [ReadAnswer(context: 10, result: .noLeader)])
     }
 
     /// What a lease needs: a voter delays its word for a suffix, as a follower and as the leader.

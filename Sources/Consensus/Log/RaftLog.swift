@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The log as one sequence: what is on disk, what is on its way there, and where it begins.
 ///
 /// Everything behind the base is in memory: a metadata log is bounded by its snapshots. Nothing in
@@ -61,6 +63,23 @@ package struct RaftLog: Sendable {
         configurations[configurations.count - 1].configuration
     }
     package var configurationIndex: LogIndex { configurations[configurations.count - 1].index }
+
+    /// Everybody that the committed configuration names, or one behind it.
+    var members: [NodeNumber] {
+        let committed = configurations.lastIndex { $0.index <= commit } ?? 0
+        return configurations[committed...].flatMap(\.configuration.members)
+            .sortedWithoutRepetition
+    }
+
+    /// Whether a node may stand: it votes in the committed configuration, or in one behind it.
+    ///
+    /// Not in the newest alone. Who remains may have lost the entry that removes another in a crash,
+    /// and cannot be elected behind that one, whose log is longer: only it can bring the group on, as
+    /// long as it does not know its removal to be committed (thesis 4.2.2).
+    func mayStand(_ node: NodeNumber) -> Bool {
+        let committed = configurations.lastIndex { $0.index <= commit } ?? 0
+        return configurations[committed...].contains { $0.configuration.isVoter(node) }
+    }
 
     /// The term of an entry, where the log still knows it.
     package func term(at index: LogIndex) -> Term? {

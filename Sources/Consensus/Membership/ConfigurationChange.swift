@@ -52,6 +52,8 @@ extension VoterConfiguration {
         let removed = voters.filter { !simple.voters.contains($0) }.count
         if change.transition == .automatic, added + removed <= 1 { return simple }
 
+        // Two halves that decide: a group of nobody gets its first voters at once or not at all.
+        guard !voters.isEmpty else { throw .noVoterLeft }
         var joint = self
         joint.outgoing = voters
         joint.leavesByItself = change.transition != .jointUntilLeft

@@ -5,6 +5,8 @@ struct AgreedMap {
         case promote
         case resume
         case takeOver
+        /// A replica left the chain for good, and the others prove anew that they are intact.
+        case giveUp
     }
 
     /// Changes with whoever may write.
@@ -54,6 +56,8 @@ enum Mistake: CaseIterable {
     case outstandingPreparesUnlisted
     case takeOverWithoutIntact
     case stageNotCompared
+    case intactOverPromotion
+    case intactOverGivingUp
 }
 
 enum Violation: Equatable {

@@ -68,6 +68,8 @@ extension World {
             // It acknowledged, and was started anew since.
             let isOld = copies[node].acknowledgedBoot[member] != copies[member].boot
             if isOld, member != node, !holds(member, write, key) { next.lost.insert(member) }
+            // The active one has not heard yet that nobody asks that one any more.
+            if givenUp.contains(member) { next.lost.insert(member) }
         }
         promises.newest[key] = next
         retireIfBeyondPromise(key)
@@ -104,10 +106,20 @@ extension World {
     /// Counts a loss where the node had a write and has it no longer, or is no longer asked.
     mutating func noteLosses(_ node: Int, had: Members, isGone: Bool = false) {
         for key in 0..<2 where had.contains(key) {
-            if !isGone, holds(node, promises.newest[key].write, key) { continue }
+            if !isGone, isLeft(node, promises.newest[key].write, key) { continue }
             promises.newest[key].lost.insert(node)
             retireIfBeyondPromise(key)
         }
+    }
+
+    /// What a crash leaves of a write that was acknowledged from memory counts where the copy covers
+    /// it: above that a promotion may pass it over.
+    private func isLeft(_ node: Int, _ write: Int32, _ key: Int) -> Bool {
+        guard holds(node, write, key) else { return false }
+        if promises.level(of: write) != 1 { return true }
+        let memory = copies[node].memory
+        let isValue = promises.descends(memory.value[key].write, from: write)
+        return !isValue || memory.value[key].seqno <= memory.covered
     }
 
     /// A promotion itself must never be what loses a write.

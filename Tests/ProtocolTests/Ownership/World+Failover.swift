@@ -13,7 +13,8 @@ extension World {
             takeFence(node, new)
         } else if old.isUnconfirmed, !new.isUnconfirmed {
             let isChosen = new.active == node && copies[node].role != .follows
-            copies[node].isIntact = isChosen
+            let wasIntact = copies[node].isIntact && mistake == .intactOverPromotion
+            copies[node].isIntact = isChosen || wasIntact
             if isChosen { copies[node].role = .active }
         }
         if new.isJoint, !old.isJoint, new.active == node, copies[node].believesToServe {
@@ -25,13 +26,17 @@ extension World {
         copies[node].forgetAcknowledgements()
         let role = copies[node].role
         copies[node].role = .follows
+        // What was durable before may be with the active one and whoever left, and nobody else.
+        if new.cause == .giveUp, new.active != node, mistake != .intactOverGivingUp {
+            copies[node].isIntact = false
+        }
         guard new.active == node else {
             copies[node].hasLease = false
             return
         }
         switch new.cause {
-        case .resume where role != .follows && role != .ready:
-            copies[node].role = .active
+        case .resume, .giveUp:
+            if role != .follows, role != .ready { copies[node].role = .active }
         case .takeOver:
             let memory = copies[node].memory
             let hasAll = memory.covered == memory.high && memory.position == new.expected
@@ -177,6 +182,7 @@ extension World {
         map.basis = map.row
         map.former = Members()
         agree(map)
+        givenUp = givenUp.union(gone)
     }
 
     /// Gives a vBucket that was sealed, or stands between two chains, back to its active.
@@ -194,5 +200,29 @@ extension World {
         map.target = Members()
         map.isJoint = false
         agree(map)
+    }
+
+    /// A replica leaves the chain that counts, with what it has.
+    ///
+    /// Fewer intact copies are enough from here on, and of what was durable before one holder is
+    /// gone: where others stay beside the active one, they have to hear from it first.
+    mutating func giveUp(_ node: Int) {
+        var map = latest
+        guard node != map.active, map.row.contains(node), !map.isUnconfirmed else { return }
+        let had = held(node)
+        map.row.remove(node)
+        map.basis = map.row
+        let mustProve = map.row.count > 1 && mistake != .intactOverGivingUp
+        if map.isJoint || mustProve {
+            map.fence = nextFence
+            map.cause = mustProve ? .giveUp : .resume
+        }
+        if map.isJoint || map.target.contains(node) {
+            map.target = Members()
+            map.isJoint = false
+        }
+        agree(map)
+        givenUp.insert(node)
+        noteLosses(node, had: had, isGone: true)
     }
 }

@@ -43,6 +43,8 @@ struct World {
     let isSlow: Bool
     /// Key 1 is also written without durability.
     let isMixed: Bool
+    /// Replicas are given up: nobody asks them any more, whatever they have.
+    let givesUp: Bool
 
     var dice: Dice
     var copies: [4 of Copy]
@@ -53,14 +55,17 @@ struct World {
     var readyFence: Int32 = 0
     var drained = Drained()
     var isFailingOver = false
+    /// Given up, or left behind by a promotion, and in no chain since: nobody asks them.
+    var givenUp = Members()
     var promises: Promises
     var violation: Violation?
     var isOver = false
 
-    init(seed: UInt64, copies wanted: Int, mistake: Mistake) {
+    init(seed: UInt64, copies wanted: Int, mistake: Mistake, givesUp: Bool = false) {
         copiesWanted = wanted
         majority = wanted / 2 + 1
         self.mistake = mistake
+        self.givesUp = givesUp
         dice = Dice(seed: seed)
         let choice = dice.below(6)
         levels = choice < 3 ? 1 << UInt8(choice + 1) : 0b1110
@@ -93,6 +98,7 @@ struct World {
             || map.isUnconfirmed != last.isUnconfirmed
         maps[mapCount] = map
         maps[mapCount].stage = last.stage + (isStage ? 1 : 0)
+        givenUp = givenUp.subtracting(map.basis)
         mapCount += 1
     }
 
@@ -109,8 +115,13 @@ extension World {
     static let stepsMax = 1_000
 
     /// The first violation within one walk.
-    static func walk(seed: UInt64, copies: Int, mistake: Mistake = .none) -> Violation? {
-        var world = World(seed: seed, copies: copies, mistake: mistake)
+    static func walk(
+        seed: UInt64,
+        copies: Int,
+        mistake: Mistake = .none,
+        givesUp: Bool = false
+    ) -> Violation? {
+        var world = World(seed: seed, copies: copies, mistake: mistake, givesUp: givesUp)
         for _ in 0..<stepsMax {
             world.step()
             if world.isOver || world.violation != nil { break }
@@ -122,6 +133,7 @@ extension World {
         let random = dice.next()
         let node = Int(random & 3)
         let key = Int(random >> 2 & 1)
+        if givesUp, dice.oneIn(300) { giveUp(dice.below(Self.nodes)) }
         // Readers are many, and ask anybody who may still believe to be the active.
         read(Int(random >> 50 & 3), Int(random >> 52 & 1))
         // Writers find the active more often than not.
