@@ -16,12 +16,27 @@ package protocol Disk: Sendable {
     func rename(_ path: String, to newPath: String) throws(DiskError)
     /// Removes a file, or a directory and all in it; nothing there is fine.
     func remove(_ path: String) throws(DiskError)
+    /// Makes durable what is read in a file, also where a sync of it failed before: the kernel forgets
+    /// what it could not write, and the next sync says that all is well, so every byte is written again
+    /// as it is. Nobody may write the file meanwhile; nothing there is fine.
+    func secure(_ path: String) throws(DiskError)
+    /// Makes a file as long as this, if it is shorter, with zeros that are on disk.
+    ///
+    /// What is written over them later is there once its bytes are: a file that grows waits with
+    /// each sync for the file system to take note of it, and that waits for all other files that
+    /// grow. Where there is no room the file stays as it was; nothing there is fine.
+    func fill(_ path: String, to bytes: UInt64) throws(DiskError)
     /// Takes the lock of a data directory for this process; false where another one holds it.
     func claim(_ path: String) throws(DiskError) -> Bool
     /// Bytes: the size of a file, or of all files in a directory; 0 where there is none.
     func size(_ path: String) throws(DiskError) -> UInt64
     /// Bytes: free for us, and in all, on the file system that holds `path`.
     func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64)
+}
+
+extension Disk {
+    /// On a disk that keeps no book of where files are there is nothing to wait for.
+    package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {}
 }
 
 /// Why the disk did not do what it was asked.

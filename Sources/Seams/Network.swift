@@ -31,6 +31,22 @@ package protocol Network: Sendable {
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
         failed: @escaping @Sendable (NetworkError) -> Void
     )
+
+    /// Finds the addresses of a host by its name, best first; digits are their own answer.
+    ///
+    /// `done` is called once, on any thread, perhaps before this returns.
+    func resolve(
+        _ host: String,
+        _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
+    )
+}
+
+extension Network {
+    /// A network whose hosts are called by their names has nothing to look up.
+    package func resolve(
+        _ host: String,
+        _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
+    ) { done(.success([host])) }
 }
 
 /// A host (an IP address in digits) and a port.
@@ -114,6 +130,8 @@ package struct NetworkError: Error, Hashable, Sendable, CustomStringConvertible 
         case addressNotAvailable
         case permissionDenied
         case refused
+        /// No such host, or nobody who knows it.
+        case unknownHost
         case other
     }
 

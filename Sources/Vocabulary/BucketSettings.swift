@@ -34,6 +34,8 @@ package struct BucketSettings: Hashable, Sendable {
     package var passwordless: Bool
     /// New documents live no longer: seconds, or 0 for as long as they like.
     package var maxTTL: UInt32
+    /// What every write is lifted to that asks for less; nil for nothing.
+    package var minimumDurability: DurabilityLevel?
 
     /// Seconds that deleted documents are remembered.
     package var purgeSeconds: UInt32 {

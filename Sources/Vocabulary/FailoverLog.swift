@@ -8,10 +8,13 @@ package struct FailoverLog: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
         package let uuid: VBucketUUID
         package let seqno: Seqno
+        /// Of the map that had it begin; 0 where nobody said, as on the way to clients.
+        package let fence: UInt64
 
-        package init(uuid: VBucketUUID, seqno: Seqno) {
+        package init(uuid: VBucketUUID, seqno: Seqno, fence: UInt64 = 0) {
             self.uuid = uuid
             self.seqno = seqno
+            self.fence = fence
         }
     }
 
@@ -19,8 +22,8 @@ package struct FailoverLog: Hashable, Sendable {
     package private(set) var entries: [Entry]
 
     /// The log of a vBucket that starts its first history.
-    package init(first uuid: VBucketUUID) {
-        entries = [Entry(uuid: uuid, seqno: .zero)]
+    package init(first uuid: VBucketUUID, fence: UInt64 = 0) {
+        entries = [Entry(uuid: uuid, seqno: .zero, fence: fence)]
     }
 
     /// A log read back from disk; nil where it breaks the invariants.
@@ -38,10 +41,10 @@ package struct FailoverLog: Hashable, Sendable {
     }
 
     /// Begins a new history at `seqno`; histories that began beyond it never were.
-    package mutating func begin(_ uuid: VBucketUUID, at seqno: Seqno) {
+    package mutating func begin(_ uuid: VBucketUUID, at seqno: Seqno, fence: UInt64 = 0) {
         precondition(uuid.value != 0, "a history needs a UUID")
         entries.removeAll { $0.seqno > seqno }
-        entries.insert(Entry(uuid: uuid, seqno: seqno), at: 0)
+        entries.insert(Entry(uuid: uuid, seqno: seqno, fence: fence), at: 0)
         if entries.count > Limits.failoverEntriesMax {
             entries.removeLast(entries.count - Limits.failoverEntriesMax)
         }

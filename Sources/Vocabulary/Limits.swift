@@ -41,4 +41,21 @@ package enum Limits {
     /// Until then, a bucket's lanes together rest so many times longer than they work, less one:
     /// a quarter of a core for writing, and changes of a key meet in memory meanwhile.
     package static let commitRestFactor = 4
+    /// Where somebody waits for many vBuckets one after the other, as a rebalance does, a commit comes
+    /// this late for all that are asked for meanwhile.
+    package static let commitGatherMilliseconds: UInt64 = 30
+    /// Bytes of changes on their way between two nodes, of one bucket: fills a fast network for
+    /// some milliseconds, and a hundred buckets still fit memory.
+    package static let replicationWindowBytes = 4 << 20
+    /// A side that said nothing for so long is given up; each says something every second.
+    package static let replicationSilenceMilliseconds: UInt64 = 3_000
+    /// A backfill that gets nowhere for so long is ended, so that it holds no blocks for ever.
+    package static let backfillStallMilliseconds: UInt64 = 180_000
+    /// A copy that was handed over takes no writes for so long at most.
+    package static let handOverMilliseconds: UInt64 = 250
+    /// A request for changes of a map that has not come waits so long for it.
+    package static let mapWaitMilliseconds: UInt64 = 5_000
+    /// A connection is told of changed maps this often at most: a rebalance changes them with
+    /// every vBucket.
+    package static let pushMilliseconds: UInt64 = 100
 }

@@ -27,6 +27,10 @@ package struct VBucketRecord: Hashable, Sendable {
     package var maxCAS: CAS
     /// The highest revision of any tombstone that was purged; a new document starts above it.
     package var maxRevision: UInt64
+    /// The fence of the map that the copy followed; 0 where there was none yet.
+    package var fence: UInt64
+    /// The copy had all that its active one had; counts only after a clean stop.
+    package var isIntact: Bool
 
     package init(id: VBucketID, state: VBucketState, failoverLog: FailoverLog) {
         self.id = id
@@ -38,6 +42,8 @@ package struct VBucketRecord: Hashable, Sendable {
         purgeSeqno = .zero
         maxCAS = .none
         maxRevision = 0
+        fence = 0
+        isIntact = false
     }
 
     /// The snapshot that was only half received, if one was.

@@ -15,7 +15,7 @@ package final class ManualTime: TimeSource {
 
     package var seconds: UInt32 { UInt32(wallNanoseconds() / 1_000_000_000) }
 
-    func advance(to nanoseconds: UInt64) {
+    package func advance(to nanoseconds: UInt64) {
         passed.withLock { $0 = max($0, nanoseconds) }
     }
 }

@@ -174,19 +174,29 @@ package final class RecordingTrace: Trace {
 }
 
 /// A network nobody listens on: connections are made by hand.
-private struct NoNetwork: Network {
-    let quiescence: Quiescence
+package struct NoNetwork: Network {
+    package let quiescence: Quiescence
+    /// Of the one reactor, where one runs.
+    private let lane: (any Lane)?
 
-    func lane(ofReactor index: Int) -> any Lane { fatalError("no reactor runs") }
+    package init(quiescence: Quiescence, lane: (any Lane)? = nil) {
+        self.quiescence = quiescence
+        self.lane = lane
+    }
 
-    func listen(
+    package func lane(ofReactor index: Int) -> any Lane {
+        guard let lane else { preconditionFailure("no reactor runs") }
+        return lane
+    }
+
+    package func listen(
         on address: SocketAddress,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener {
         throw NetworkError(code: .other, description: "no network here")
     }
 
-    func connect(
+    package func connect(
         to address: SocketAddress,
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
         failed: @escaping @Sendable (NetworkError) -> Void

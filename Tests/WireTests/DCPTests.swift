@@ -13,6 +13,8 @@ private enum Owned: Equatable {
     case streamEnd(UInt32)
     case marker(DCPSnapshotMarker)
     case change(DocumentMeta, [UInt8], [UInt8])
+    case prepare(DurabilityLevel, DocumentMeta, [UInt8], [UInt8])
+    case abort(Seqno, of: Seqno, [UInt8])
     case noop
     case acknowledged(UInt32)
     case control([UInt8], [UInt8])
@@ -30,6 +32,9 @@ private enum Owned: Equatable {
         case .snapshotMarker(let marker): self = .marker(marker)
         case .change(let change):
             self = .change(change.meta, change.key.bytes, change.value.bytes)
+        case .prepare(let change, let level):
+            self = .prepare(level, change.meta, change.key.bytes, change.value.bytes)
+        case .abort(let abort): self = .abort(abort.seqno, of: abort.prepare, abort.key.bytes)
         case .noop: self = .noop
         case .bufferAcknowledgement(let bytes): self = .acknowledged(bytes)
         case .control(let key, let value): self = .control(key.bytes, value.bytes)
@@ -58,6 +63,19 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         }
     }
 
+    private func prepare(
+        _ meta: DocumentMeta,
+        _ value: [UInt8],
+        _ level: DurabilityLevel
+    ) -> [UInt8] {
+        [107].withView { key in
+            value.withView { value in
+                let change = DCPChange(meta: meta, key: key, value: value)
+                return written { encoder.append(prepare: change, level, to: $0) }
+            }
+        }
+    }
+
     private func frames(_ random: inout SeededRandom) -> [([UInt8], Owned)] {
         func seqno() -> Seqno { Seqno(random.next() & (1 << 48 - 1) | 1) }
         let value = (0..<Int.random(in: 0..<40, using: &random)).map { UInt8($0) }
@@ -74,7 +92,16 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
             frames.append((written(body), owned))
         }
         frames.append((change(mutation, "key", value), .change(mutation, Array("key".utf8), value)))
+        let level = DurabilityLevel(rawValue: UInt8.random(in: 1...3, using: &random)) ?? .majority
+        frames.append((prepare(mutation, value, level), .prepare(level, mutation, [107], value)))
         mutation.isDeleted = true
+        frames.append((prepare(mutation, [], level), .prepare(level, mutation, [107], [])))
+        let (given, up) = (Seqno(random.next() >> 17 | 1), Seqno(1 << 47 | random.next() >> 18))
+        add(.abort(up, of: given, [107])) { writer in
+            [107].withView { key in
+                encoder.append(DCPAbort(seqno: up, prepare: given, key: key), to: writer)
+            }
+        }
         mutation.flags = 0
         frames.append((change(mutation, "k", value), .change(mutation, Array("k".utf8), value)))
         mutation.isExpired = true
@@ -173,6 +200,44 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
             }
         }
         #expect(again == bytes)
+    }
+
+    /// As another implementation would write them, field by field.
+    @Test func prepareAndAbortAreLaidOutAsTheProtocolHasThem() {
+        let bytes = hex(
+            """
+            80 60 0001 1f 01 0201 00000022 deadbeef 0000000000000abc
+            0000000000000005 0000000000000003 000000aa 000000bb 00000000 00 01 03
+            6b 7b7d
+            """
+        )
+        let meta = DocumentMeta(
+            seqno: Seqno(5),
+            cas: CAS(0xabc),
+            revision: 3,
+            flags: 0xaa,
+            expiry: 0xbb,
+            datatype: .json,
+            isDeleted: true
+        )
+        let value = Array("{}".utf8)
+        #expect(decoded(bytes) == .prepare(.persistToMajority, meta, [107], value))
+        #expect(prepare(meta, value, .persistToMajority) == bytes)
+        for (place, wrong) in [(24 + 29, 2), (24 + 30, 0), (24 + 30, 4)] {
+            var other = bytes
+            other[place] = UInt8(wrong)
+            #expect(decoded(other) == nil, "neither true nor false, or no level")
+        }
+        let abort = hex(
+            """
+            80 63 0001 10 00 0201 00000011 deadbeef 0000000000000000
+            0000000000000005 0000000000000009 6b
+            """
+        )
+        #expect(decoded(abort) == .abort(Seqno(9), of: Seqno(5), [107]))
+        var backwards = abort
+        backwards[24 + 7] = 9
+        #expect(decoded(backwards) == nil, "a prepare comes before its abort")
     }
 
     @Test func whatIsCutShortOrTooLongIsRefused() {

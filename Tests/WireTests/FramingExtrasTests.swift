@@ -71,7 +71,16 @@ import Wire
         #expect(outcome("21 00") == "malformed")
         #expect(outcome("40") == "malformed")
         #expect(outcome("51 00") == "malformed")
-        #expect(outcome("50 50") == "malformed")
+    }
+
+    /// Couchbase's C++ client does so when it tries a request again.
+    @Test func whatIsSaidAgainHasToBeTheSame() {
+        #expect(outcome("50 50") == outcome("50"))
+        #expect(outcome("11 01 11 01") == outcome("11 01"))
+        #expect(outcome("13 01 05dc 13 01 03e8") == outcome("13 01 03e8"))
+        #expect(outcome("11 01 11 02") == "malformed")
+        #expect(outcome("22 0001 22 0002") == "malformed")
+        #expect(outcome("41 61 41 62") == "malformed")
     }
 
     @Test func durabilityNeedsALevelThatExistsAndATimeThatPasses() {
@@ -107,6 +116,25 @@ import Wire
             }
             for length in 1..<bytes.count {
                 Array(bytes.prefix(length)).withView { _ = FramingExtras.parse($0) }
+            }
+        }
+    }
+
+    /// Found by the fuzzer: the writer refused what the reader takes.
+    @Test(arguments: [1, 14, 15, 16, 255, 256, FramingExtras.itemBytesMax])
+    func anItemOfAnyLengthThatCanBeSaidIsReadAgain(count: Int) {
+        let name = [UInt8](repeating: 0x6e, count: count)
+        name.withView { name in
+            var extras = FramingExtras()
+            extras.impersonated = name
+            let bytes = written { extras.append(to: $0) }
+            #expect(bytes.count == count + (count < 15 ? 1 : 2))
+            bytes.withView { view in
+                guard case .parsed(let read) = FramingExtras.parse(view) else {
+                    Issue.record("our own bytes are malformed")
+                    return
+                }
+                #expect(read.impersonated?.bytes == name.bytes)
             }
         }
     }

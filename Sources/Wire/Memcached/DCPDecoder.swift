@@ -24,6 +24,8 @@ package enum DCPDecoder {
         case .dcpMutation: return mutation(frame).map { .change($0) }
         case .dcpDeletion: return deletion(frame).map { .change($0) }
         case .dcpExpiration: return expiration(frame).map { .change($0) }
+        case .dcpPrepare: return prepare(frame)
+        case .dcpAbort: return abort(frame).map { .abort($0) }
         case .dcpNoop: return isBare(frame) ? .noop : nil
         case .dcpBufferAcknowledgement:
             return number(frame).map { .bufferAcknowledgement(bytes: $0) }
@@ -83,13 +85,20 @@ package enum DCPDecoder {
     }
 
     private static func streamRequest(_ frame: Frame) -> DCPMessage? {
-        let extras = frame.extras
-        guard extras.count == 48, frame.key.isEmpty, let start = seqno(extras, 8),
-            let snapshotStart = seqno(extras, 32), let snapshotEnd = seqno(extras, 40)
+        guard frame.extras.count == 48, frame.key.isEmpty,
+            let request = streamRequest(frame.extras)
+        else { return nil }
+        return .streamRequest(request, filter: frame.value)
+    }
+
+    /// The request in 48 bytes.
+    static func streamRequest(_ extras: ByteView) -> DCPStreamRequest? {
+        guard let start = seqno(extras, 8), let snapshotStart = seqno(extras, 32),
+            let snapshotEnd = seqno(extras, 40)
         else { return nil }
         // "For ever" is all bits set.
         let end = min(extras.bigEndian(at: 16, as: UInt64.self), (1 << 48) - 1)
-        let request = DCPStreamRequest(
+        return DCPStreamRequest(
             flags: .init(rawValue: extras.bigEndian(at: 0, as: UInt32.self)),
             start: start,
             end: Seqno(end),
@@ -97,7 +106,6 @@ package enum DCPDecoder {
             snapshotStart: snapshotStart,
             snapshotEnd: snapshotEnd
         )
-        return .streamRequest(request, filter: frame.value)
     }
 
     private static func marker(_ frame: Frame) -> DCPSnapshotMarker? {
@@ -162,5 +170,26 @@ package enum DCPDecoder {
         meta.isExpired = true
         meta.expiry = frame.extras.bigEndian(at: 16, as: UInt32.self)
         return DCPChange(meta: meta, key: frame.key, value: frame.value)
+    }
+
+    /// seqno 8, revision 8, flags 4, expiry 4, lock time 4, use 1, deleted 1, level 1.
+    private static func prepare(_ frame: Frame) -> DCPMessage? {
+        let extras = frame.extras
+        guard extras.count == 31, extras[29] < 2, var meta = meta(frame),
+            let level = DurabilityLevel(rawValue: extras[30])
+        else { return nil }
+        meta.flags = extras.bigEndian(at: 16, as: UInt32.self)
+        meta.expiry = extras.bigEndian(at: 20, as: UInt32.self)
+        meta.isDeleted = extras[29] == 1
+        return .prepare(DCPChange(meta: meta, key: frame.key, value: frame.value), level)
+    }
+
+    /// The prepare's seqno, then the abort's.
+    private static func abort(_ frame: Frame) -> DCPAbort? {
+        guard frame.extras.count == 16, frame.value.isEmpty, 1...255 ~= frame.key.count,
+            let prepare = seqno(frame.extras, 0), let seqno = seqno(frame.extras, 8),
+            prepare > .zero, seqno > prepare
+        else { return nil }
+        return DCPAbort(seqno: seqno, prepare: prepare, key: frame.key)
     }
 }

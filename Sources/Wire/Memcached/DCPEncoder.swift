@@ -81,6 +81,47 @@ package struct DCPEncoder {
         )
     }
 
+    /// Appends a prepare; a deletion's time goes where a document's expiry does.
+    package func append(
+        prepare change: DCPChange,
+        _ level: DurabilityLevel,
+        to writer: ByteWriter
+    ) {
+        let meta = change.meta
+        let place = open(
+            .dcpPrepare,
+            writer,
+            extras: 31,
+            key: change.key.count,
+            value: change.value.count,
+            datatype: meta.datatype,
+            cas: meta.cas
+        )
+        store(meta.seqno.value, place, 0)
+        store(meta.revision, place, 8)
+        store(meta.flags, place, 16)
+        store(meta.expiry, place, 20)
+        // Lock time, and how often it was used.
+        store(UInt32(0), place, 24)
+        store(UInt8(0), place, 28)
+        store(UInt8(meta.isDeleted ? 1 : 0), place, 29)
+        store(level.rawValue, place, 30)
+        let key = place + 31
+        Memory.copy(to: key, from: change.key.start, count: change.key.count)
+        Memory.copy(
+            to: key + change.key.count,
+            from: change.value.start,
+            count: change.value.count
+        )
+    }
+
+    package func append(_ abort: DCPAbort, to writer: ByteWriter) {
+        let place = open(.dcpAbort, writer, extras: 16, key: abort.key.count)
+        store(abort.prepare.value, place, 0)
+        store(abort.seqno.value, place, 8)
+        Memory.copy(to: place + 16, from: abort.key.start, count: abort.key.count)
+    }
+
     /// What `append` of a change takes at most besides key and value.
     package static let changeBytesMax = FrameHeader.byteCount + 31
 

@@ -108,6 +108,19 @@ package struct DCPChange {
     }
 }
 
+/// A prepare was given up; the key is borrowed.
+package struct DCPAbort {
+    package let seqno: Seqno
+    package let prepare: Seqno
+    package let key: ByteView
+
+    package init(seqno: Seqno, prepare: Seqno, key: ByteView) {
+        self.seqno = seqno
+        self.prepare = prepare
+        self.key = key
+    }
+}
+
 /// Every message of the change protocol, taken apart.
 ///
 /// - Borrows the frame's bytes.
@@ -123,6 +136,10 @@ package enum DCPMessage {
     case snapshotMarker(DCPSnapshotMarker)
     /// Mutations, deletions and expirations alike: `meta` says which.
     case change(DCPChange)
+    /// A durable write that nobody sees yet; `meta` may say that it is a deletion.
+    case prepare(DCPChange, DurabilityLevel)
+    /// A durable write that nobody will see.
+    case abort(DCPAbort)
     case noop
     case bufferAcknowledgement(bytes: UInt32)
     case control(key: ByteView, value: ByteView)

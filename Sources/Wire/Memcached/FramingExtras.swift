@@ -1,11 +1,5 @@
 package import Bytes
-
-/// How many copies must have a write before it is answered.
-package enum DurabilityLevel: UInt8, Sendable {
-    case majority = 1
-    case majorityAndPersistOnActive = 2
-    case persistToMajority = 3
-}
+package import Vocabulary
 
 /// What a durable write demands; without a time the server's own default holds.
 package struct DurabilityRequirement: Equatable, Sendable {
@@ -34,6 +28,9 @@ package struct FramingExtras {
     /// Keep the document's expiry.
     package var preservesExpiry = false
 
+    /// The longest item that can be said: 15, and what the byte that follows adds.
+    package static let itemBytesMax = 15 + Int(UInt8.max)
+
     package init() {}
 
     package enum Outcome {
@@ -53,11 +50,19 @@ package struct FramingExtras {
         while !reader.isAtEnd {
             guard let (id, data) = nextItem(&reader) else { return .malformed }
             guard id <= 5, id != 3 else { return .unknown(id: id) }
-            guard seen >> UInt32(id) & 1 == 0 else { return .malformed }
-            seen |= 1 << UInt32(id)
+            let before = extras
             if let refusal = extras.take(id, data) { return refusal }
+            // Couchbase's C++ client says everything once more with every attempt at a request.
+            if seen >> UInt32(id) & 1 == 1, !extras.agrees(with: before) { return .malformed }
+            seen |= 1 << UInt32(id)
         }
         return .parsed(extras)
+    }
+
+    /// Whether what was said again is what was said before; of two times the last one counts.
+    private func agrees(with before: FramingExtras) -> Bool {
+        durability?.level == before.durability?.level && streamID == before.streamID
+            && impersonated?.bytes == before.impersonated?.bytes
     }
 
     /// One item; nil where the bytes end too early.
@@ -109,7 +114,10 @@ package struct FramingExtras {
             writer.append(bigEndian: streamID)
         }
         if let impersonated {
-            precondition(impersonated.count < 256, "a user's name fits framing extras")
+            precondition(
+                impersonated.count <= Self.itemBytesMax,
+                "a user's name fits framing extras"
+            )
             let isLong = impersonated.count >= 15
             writer.append(0x40 | UInt8(isLong ? 15 : impersonated.count))
             if isLong { writer.append(UInt8(impersonated.count - 15)) }

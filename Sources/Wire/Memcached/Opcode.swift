@@ -109,6 +109,13 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
     case rangeScanCreate = 0xda
     case rangeScanContinue = 0xdb
     case rangeScanCancel = 0xdc
+
+    // Between our own nodes, beside DCP's; numbers that no client sends (`NodeStreamMessage`).
+    case nodeOpenChannel = 0xf0
+    case nodeStreamRequest = 0xf1
+    case nodeCloseStream = 0xf2
+    case nodeAcknowledgement = 0xf3
+    case nodeOutstanding = 0xf4
     case getErrorMap = 0xfe
 }
 

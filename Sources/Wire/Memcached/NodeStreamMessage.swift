@@ -1,0 +1,269 @@
+package import Bytes
+package import Vocabulary
+
+/// The place of a stream on a connection between two nodes: in every frame's opaque.
+///
+/// One connection carries the vBuckets of all buckets: the consumer numbers the buckets it asks for,
+/// and each number is a channel.
+package struct NodeStreamAddress: Hashable, Sendable {
+    package let channel: UInt16
+    package let vBucket: VBucketID
+
+    package init(channel: UInt16, vBucket: VBucketID) {
+        self.channel = channel
+        self.vBucket = vBucket
+    }
+
+    package init(opaque: UInt32) {
+        channel = UInt16(opaque >> 16)
+        vBucket = VBucketID(UInt16(truncatingIfNeeded: opaque))
+    }
+
+    package var opaque: UInt32 { UInt32(channel) << 16 | UInt32(vBucket.number) }
+}
+
+/// What nodes say to each other beside DCP's own messages, with the same 24-byte header.
+///
+/// | opcode | extras | value | answer |
+/// | --- | --- | --- | --- |
+/// | 0xf0 open channel | | the bucket's UUID | status |
+/// | 0xf1 stream request | fence (8), then as DCP's (48) | | status; high or rollback seqno (8), log |
+/// | 0xf2 close stream | | | none |
+/// | 0xf3 acknowledgement | fence, covered in memory, covered on disk (8 each) | | none |
+/// | 0xf4 outstanding prepares | | seqnos (8 each), ascending | none |
+///
+/// The list follows a snapshot marker and tells all prepares that are outstanding at the snapshot's
+/// end: of one that was aborted a table or a disk has nothing to send.
+///
+/// A log here has the fences: UUID, seqno, fence, 8 bytes each.
+package enum NodeStreamMessage {
+    case openChannel(bucket: ByteView)
+    case streamRequest(DCPStreamRequest, fence: UInt64)
+    case closeStream
+    case acknowledgement(NodeAcknowledgement)
+    case outstanding([Seqno])
+    /// DCP's, as it is.
+    case changes(DCPMessage)
+
+    /// The message in a frame; nil where it is none, or malformed.
+    package init?(_ frame: Frame) {
+        guard frame.header.magic == .request else { return nil }
+        let extras = frame.extras
+        switch frame.opcode {
+        case .nodeOpenChannel:
+            guard extras.isEmpty, !frame.value.isEmpty, frame.value.count <= 64 else { return nil }
+            self = .openChannel(bucket: frame.value)
+        case .nodeStreamRequest:
+            guard extras.count == 56, frame.key.isEmpty, frame.value.isEmpty,
+                let request = DCPDecoder.streamRequest(extras.dropFirst(8))
+            else { return nil }
+            self = .streamRequest(request, fence: extras.bigEndian(at: 0, as: UInt64.self))
+        case .nodeCloseStream:
+            guard extras.isEmpty, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            self = .closeStream
+        case .nodeAcknowledgement:
+            guard extras.count == 24, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            self = .acknowledgement(
+                NodeAcknowledgement(
+                    fence: extras.bigEndian(at: 0, as: UInt64.self),
+                    covered: Seqno(extras.bigEndian(at: 8, as: UInt64.self)),
+                    onDisk: Seqno(extras.bigEndian(at: 16, as: UInt64.self))
+                )
+            )
+        case .nodeOutstanding:
+            guard extras.isEmpty, frame.key.isEmpty,
+                let seqnos = NodeStreamMessage.seqnos(frame.value)
+            else { return nil }
+            self = .outstanding(seqnos)
+        default:
+            guard let message = DCPDecoder.message(in: frame) else { return nil }
+            self = .changes(message)
+        }
+    }
+
+    private static func seqnos(_ value: ByteView) -> [Seqno]? {
+        guard value.count.isMultiple(of: 8) else { return nil }
+        var seqnos: [Seqno] = []
+        seqnos.reserveCapacity(value.count / 8)
+        for offset in stride(from: 0, to: value.count, by: 8) {
+            let seqno = Seqno(value.bigEndian(at: offset, as: UInt64.self))
+            guard seqno > seqnos.last ?? .zero, seqno.value < 1 << 48 else { return nil }
+            seqnos.append(seqno)
+        }
+        return seqnos
+    }
+}
+
+/// How far a copy is, as it tells its active one.
+package struct NodeAcknowledgement: Hashable, Sendable {
+    package var fence: UInt64
+    package var covered: Seqno
+    package var onDisk: Seqno
+
+    package init(fence: UInt64, covered: Seqno, onDisk: Seqno) {
+        self.fence = fence
+        self.covered = covered
+        self.onDisk = onDisk
+    }
+}
+
+/// What the producer says to a request for a stream.
+package enum NodeStreamAnswer: Hashable, Sendable {
+    /// Changes come; the newest one has this seqno now.
+    case accepted(high: Seqno, FailoverLog)
+    case rollback(Seqno, FailoverLog)
+    case refused(Status)
+
+    /// The answer in a response; nil where it is none.
+    package init?(_ frame: Frame) {
+        guard let status = frame.header.status else { return nil }
+        guard status == .success || status == .rollback else {
+            self = .refused(status)
+            return
+        }
+        guard frame.extras.count == 8, let log = FailoverLog(fenced: frame.value) else {
+            return nil
+        }
+        let seqno = Seqno(frame.extras.bigEndian(at: 0, as: UInt64.self))
+        self = status == .success ? .accepted(high: seqno, log) : .rollback(seqno, log)
+    }
+}
+
+extension FailoverLog {
+    fileprivate init?(fenced value: ByteView) {
+        guard !value.isEmpty, value.count % 24 == 0,
+            value.count <= 24 * Limits.failoverEntriesMax
+        else { return nil }
+        let entries = stride(from: 0, to: value.count, by: 24).map { offset in
+            Entry(
+                uuid: VBucketUUID(value.bigEndian(at: offset, as: UInt64.self)),
+                seqno: Seqno(value.bigEndian(at: offset + 8, as: UInt64.self)),
+                fence: value.bigEndian(at: offset + 16, as: UInt64.self)
+            )
+        }
+        self.init(entries: entries)
+    }
+}
+
+/// Writes them.
+package enum NodeStreamEncoder {
+    package static func openChannel(_ channel: UInt16, bucket: String, to writer: ByteWriter) {
+        var bucket = bucket
+        bucket.withUTF8 { buffer in
+            RequestEncoder.append(
+                .nodeOpenChannel,
+                to: writer,
+                opaque: UInt32(channel) << 16,
+                value: ByteView(UnsafeRawBufferPointer(buffer))
+            )
+        }
+    }
+
+    package static func append(
+        _ request: DCPStreamRequest,
+        fence: UInt64,
+        at address: NodeStreamAddress,
+        to writer: ByteWriter
+    ) {
+        append(
+            .nodeStreamRequest,
+            at: address,
+            [
+                fence, UInt64(request.flags.rawValue) << 32, request.start.value,
+                request.end.value, request.uuid.value, request.snapshotStart.value,
+                request.snapshotEnd.value,
+            ],
+            to: writer
+        )
+    }
+
+    package static func closeStream(at address: NodeStreamAddress, to writer: ByteWriter) {
+        append(.nodeCloseStream, at: address, [], to: writer)
+    }
+
+    package static func append(
+        _ acknowledgement: NodeAcknowledgement,
+        at address: NodeStreamAddress,
+        to writer: ByteWriter
+    ) {
+        append(
+            .nodeAcknowledgement,
+            at: address,
+            [
+                acknowledgement.fence, acknowledgement.covered.value,
+                acknowledgement.onDisk.value,
+            ],
+            to: writer
+        )
+    }
+
+    package static func append(
+        outstanding seqnos: [Seqno],
+        at address: NodeStreamAddress,
+        to writer: ByteWriter
+    ) {
+        seqnos.map(\.value.bigEndian).withUnsafeBytes { value in
+            RequestEncoder.append(
+                .nodeOutstanding,
+                to: writer,
+                vBucket: address.vBucket,
+                opaque: address.opaque,
+                value: ByteView(value)
+            )
+        }
+    }
+
+    package static func append(
+        _ answer: NodeStreamAnswer,
+        at address: NodeStreamAddress,
+        to writer: ByteWriter
+    ) {
+        let replyTo = ReplyTo(.nodeStreamRequest, opaque: address.opaque)
+        switch answer {
+        case .refused(let status): ResponseEncoder.append(status, to: writer, replyTo: replyTo)
+        case .accepted(let seqno, let log): append(.success, seqno, log, replyTo, to: writer)
+        case .rollback(let seqno, let log): append(.rollback, seqno, log, replyTo, to: writer)
+        }
+    }
+
+    private static func append(
+        _ status: Status,
+        _ seqno: Seqno,
+        _ log: FailoverLog,
+        _ replyTo: ReplyTo,
+        to writer: ByteWriter
+    ) {
+        let value = ByteWriter(capacity: 24 * Limits.failoverEntriesMax)
+        for entry in log.entries {
+            value.append(bigEndian: entry.uuid.value)
+            value.append(bigEndian: entry.seqno.value)
+            value.append(bigEndian: entry.fence)
+        }
+        withUnsafeBytes(of: seqno.value.bigEndian) { extras in
+            ResponseEncoder.append(
+                status,
+                to: writer,
+                replyTo: replyTo,
+                extras: ByteView(extras),
+                value: value.view
+            )
+        }
+    }
+
+    private static func append(
+        _ opcode: Opcode,
+        at address: NodeStreamAddress,
+        _ words: [UInt64],
+        to writer: ByteWriter
+    ) {
+        words.map(\.bigEndian).withUnsafeBytes { extras in
+            RequestEncoder.append(
+                opcode,
+                to: writer,
+                vBucket: address.vBucket,
+                opaque: address.opaque,
+                extras: ByteView(extras)
+            )
+        }
+    }
+}

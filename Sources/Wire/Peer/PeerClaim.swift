@@ -1,0 +1,67 @@
+internal import Bytes
+package import Vocabulary
+
+/// What a node says of itself when it meets another.
+package struct PeerClaim: Hashable, Sendable {
+    /// 0 for a node that has no number yet.
+    package var node: NodeNumber
+    package var nodeUUID: String
+    package var clusterUUID: String
+    /// Names the Raft group: random, new with each birth and each new epoch.
+    package var group: UInt64
+    package var epoch: UInt64
+
+    package init(
+        node: NodeNumber,
+        nodeUUID: String,
+        clusterUUID: String,
+        group: UInt64,
+        epoch: UInt64
+    ) {
+        precondition(
+            [nodeUUID, clusterUUID].allSatisfy { PeerClaim.isName(Array($0.utf8)) },
+            "a UUID is short plain text"
+        )
+        self.node = node
+        self.nodeUUID = nodeUUID
+        self.clusterUUID = clusterUUID
+        self.group = group
+        self.epoch = epoch
+    }
+
+    /// Plain characters and few: a stranger's words end up in the log.
+    private static func isName(_ bytes: [UInt8]) -> Bool {
+        bytes.count <= 64 && bytes.allSatisfy { (0x21...0x7e).contains($0) }
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let number = reader.bigEndian(UInt16.self), let uuid = PeerClaim.name(&reader),
+            let cluster = PeerClaim.name(&reader), let group = reader.bigEndian(UInt64.self),
+            let epoch = reader.bigEndian(UInt64.self)
+        else { return nil }
+        self.init(
+            node: NodeNumber(number),
+            nodeUUID: uuid,
+            clusterUUID: cluster,
+            group: group,
+            epoch: epoch
+        )
+    }
+
+    private static func name(_ reader: inout ByteReader) -> String? {
+        guard let length = reader.bigEndian(UInt8.self), let bytes = reader.bytes(Int(length)),
+            isName(bytes.bytes)
+        else { return nil }
+        return bytes.text
+    }
+
+    func append(to output: ByteWriter) {
+        output.append(bigEndian: node.value)
+        for name in [nodeUUID, clusterUUID] {
+            output.append(UInt8(name.utf8.count))
+            output.append(text: name)
+        }
+        output.append(bigEndian: group)
+        output.append(bigEndian: epoch)
+    }
+}

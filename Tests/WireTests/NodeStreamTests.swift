@@ -1,0 +1,140 @@
+import Bytes
+import Testing
+import Vocabulary
+import Wire
+
+/// What nodes say to each other beside DCP.
+@Suite struct NodeStreamTests {
+    private let address = NodeStreamAddress(channel: 0xabcd, vBucket: VBucketID(1_023))
+
+    private func message(_ bytes: [UInt8]) -> NodeStreamMessage? {
+        bytes.withView { view in
+            guard case .frame(let frame) = FrameDecoder().next(in: view) else { return nil }
+            #expect(NodeStreamAddress(opaque: frame.opaque).channel == address.channel)
+            return NodeStreamMessage(frame)
+        }
+    }
+
+    private func answer(_ answer: NodeStreamAnswer) -> NodeStreamAnswer? {
+        written { NodeStreamEncoder.append(answer, at: address, to: $0) }.withView { view in
+            guard case .frame(let frame) = FrameDecoder().next(in: view) else { return nil }
+            #expect(NodeStreamAddress(opaque: frame.opaque) == address)
+            return NodeStreamAnswer(frame)
+        }
+    }
+
+    @Test func requestsAndAcknowledgementsComeBackAsTheyWere() {
+        let request = DCPStreamRequest(
+            flags: [.strictUUID],
+            start: Seqno(5),
+            end: Seqno((1 << 48) - 1),
+            uuid: VBucketUUID(.max),
+            snapshotStart: Seqno(4),
+            snapshotEnd: Seqno(6)
+        )
+        let bytes = written {
+            NodeStreamEncoder.append(request, fence: .max - 1, at: address, to: $0)
+        }
+        guard case .streamRequest(let found, let fence) = message(bytes) else {
+            Issue.record("a request is understood")
+            return
+        }
+        #expect(found == request && fence == .max - 1)
+        let progress = NodeAcknowledgement(fence: 7, covered: Seqno(9), onDisk: Seqno(8))
+        guard
+            case .acknowledgement(let told) = message(
+                written { NodeStreamEncoder.append(progress, at: address, to: $0) }
+            )
+        else {
+            Issue.record("an acknowledgement is understood")
+            return
+        }
+        #expect(told == progress)
+    }
+
+    @Test func answersComeBackAsTheyWere() {
+        var log = FailoverLog(first: VBucketUUID(1), fence: 2)
+        log.begin(VBucketUUID(.max), at: Seqno(77), fence: .max)
+        for one in [
+            NodeStreamAnswer.accepted(high: Seqno(99), log), .rollback(Seqno(3), log),
+            .refused(.keyExists), .refused(.temporaryFailure),
+        ] {
+            #expect(answer(one) == one)
+        }
+    }
+
+    @Test func channelsAreOpenedAndStreamsClosed() {
+        let opening = written {
+            NodeStreamEncoder.openChannel(0xabcd, bucket: "0123", to: $0)
+        }
+        if case .openChannel(let uuid) = message(opening) {
+            opening.withView { _ in #expect(uuid.count == 4) }
+        } else {
+            Issue.record("an opening is understood")
+        }
+        let closing = written { NodeStreamEncoder.closeStream(at: address, to: $0) }
+        guard case .closeStream = message(closing) else {
+            Issue.record("a close is understood")
+            return
+        }
+    }
+
+    @Test func aListOfPreparesComesBackAsItWasAndNonsenseDoesNot() {
+        for seqnos in [[], [1], [4, 5, 1 << 48 - 1]] as [[UInt64]] {
+            let bytes = written {
+                NodeStreamEncoder.append(
+                    outstanding: seqnos.map { Seqno($0) },
+                    at: address,
+                    to: $0
+                )
+            }
+            guard case .outstanding(let found) = message(bytes) else {
+                Issue.record("a list is understood")
+                return
+            }
+            #expect(found.map(\.value) == seqnos)
+        }
+        for seqnos in [[0], [5, 5], [6, 5], [1 << 48]] as [[UInt64]] {
+            let bytes = written {
+                NodeStreamEncoder.append(
+                    outstanding: seqnos.map { Seqno($0) },
+                    at: address,
+                    to: $0
+                )
+            }
+            #expect(message(bytes) == nil, "\(seqnos)")
+        }
+        var random = SeededRandom(seed: 5)
+        for _ in 0..<10_000 {
+            var bytes = written {
+                NodeStreamEncoder.append(outstanding: [Seqno(3), Seqno(9)], at: address, to: $0)
+            }
+            let cut = Int.random(in: 0...16, using: &random)
+            bytes.removeLast(cut)
+            bytes[11] -= UInt8(cut)
+            let place = Int.random(in: 24...40, using: &random)
+            if place < bytes.count { bytes[place] = UInt8.random(in: 0...255, using: &random) }
+            guard let found = message(bytes) else { continue }
+            guard case .outstanding(let seqnos) = found else {
+                Issue.record("it is a list or nothing")
+                return
+            }
+            #expect(cut % 8 == 0 && seqnos.count == (16 - cut) / 8)
+        }
+    }
+
+    @Test func whatHasAnotherShapeIsRefused() {
+        let request = written {
+            NodeStreamEncoder.append(
+                NodeAcknowledgement(fence: 1, covered: .zero, onDisk: .zero),
+                at: address,
+                to: $0
+            )
+        }
+        for opcode in [UInt8(0xf0), 0xf1, 0xf2] {
+            var bytes = request
+            bytes[1] = opcode
+            #expect(message(bytes) == nil)
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import Bytes
+import Testing
+import Vocabulary
+import Wire
+
+/// Frames and handshake messages between nodes, as bytes.
+@Suite struct PeerWireTests {
+    @Test func framesAreFoundHoweverTheStreamIsCut() {
+        let payloads = [[], [1], [UInt8](repeating: 9, count: 300)]
+        let stream = written { output in
+            for (index, payload) in payloads.enumerated() {
+                payload.withView {
+                    PeerFrame.append(
+                        kind: UInt16(index) | 0x8000,
+                        call: UInt64.max - UInt64(index),
+                        payload: $0,
+                        to: output
+                    )
+                }
+            }
+        }
+        for cut in 0...stream.count {
+            var found: [[UInt8]] = []
+            var rest = Array(stream[..<cut])
+            for more in [[], Array(stream[cut...])] {
+                rest += more
+                rest.withView { view in
+                    var offset = 0
+                    while case .frame(let frame) = PeerFrameDecoder().next(
+                        in: view.dropFirst(offset)
+                    ) {
+                        #expect(frame.isAnswer && frame.kind == UInt16(found.count) | 0x8000)
+                        #expect(frame.call == UInt64.max - UInt64(found.count))
+                        found.append(frame.payload.bytes)
+                        offset += frame.byteCount
+                    }
+                    rest = view.dropFirst(offset).bytes
+                }
+            }
+            #expect(found == payloads && rest.isEmpty)
+        }
+    }
+
+    @Test func anIncompleteFrameSaysWhatItNeeds() {
+        let frame = written { output in
+            [1, 2, 3].withView { PeerFrame.append(kind: 5, call: 0, payload: $0, to: output) }
+        }
+        for count in 0..<frame.count {
+            Array(frame[..<count]).withView { view in
+                guard case .incomplete(let needed) = PeerFrameDecoder().next(in: view) else {
+                    Issue.record("\(count) bytes are no frame")
+                    return
+                }
+                #expect(needed == (count < 4 ? 14 : 17))
+            }
+        }
+    }
+
+    @Test func lengthsThatNoFrameHasAreNonsense() {
+        let most = PeerFrame.payloadBytesMax + 10
+        let cases: [(UInt32, Bool)] = [
+            (0, true), (9, true), (10, false), (UInt32(most), false), (UInt32(most) + 1, true),
+            (.max, true),
+        ]
+        for (length, isNonsense) in cases {
+            let bytes = written { $0.append(bigEndian: length) }
+            bytes.withView { view in
+                let outcome = PeerFrameDecoder().next(in: view)
+                if case .nonsense = outcome {
+                    #expect(isNonsense)
+                } else {
+                    #expect(!isNonsense)
+                }
+            }
+        }
+    }
+
+    private static let claim = PeerClaim(
+        node: NodeNumber(7),
+        nodeUUID: "abc",
+        clusterUUID: "a cluster".replacing(" ", with: "-"),
+        group: 1 << 60,
+        epoch: 4
+    )
+
+    private static let messages: [PeerGreeting] = [
+        .hello(
+            .init(
+                service: 200,
+                expected: NodeNumber(3),
+                claim: claim,
+                nonce: [UInt8](repeating: 1, count: 32),
+                key: [UInt8](repeating: 2, count: 32)
+            )
+        ),
+        .answer(
+            .init(
+                claim: claim,
+                nonce: [UInt8](repeating: 3, count: 32),
+                key: [UInt8](repeating: 4, count: 32)
+            )
+        ),
+        .finish,
+        .refusal(.init(reason: 3, detail: .max - 1)),
+    ]
+
+    private static func bytes(_ message: PeerGreeting, version: UInt16 = 1) -> [UInt8] {
+        written { message.appendWithoutProof(version: version, to: $0) }
+            + [UInt8](repeating: 0xee, count: 32)
+    }
+
+    @Test func greetingsSurviveTheirBytes() {
+        for message in PeerWireTests.messages {
+            let bytes = PeerWireTests.bytes(message)
+            #expect(bytes.count <= PeerGreeting.bytesMax)
+            for count in 0..<bytes.count {
+                Array(bytes[..<count]).withView { view in
+                    guard case .incomplete(let needed) = PeerGreeting.next(in: view, version: 1)
+                    else {
+                        Issue.record("a part is no message")
+                        return
+                    }
+                    #expect(needed == (count < 9 ? 9 : bytes.count))
+                }
+            }
+            (bytes + [1, 2]).withView { view in
+                guard case .message(let read, let count) = PeerGreeting.next(in: view, version: 1)
+                else {
+                    Issue.record("what was said is understood")
+                    return
+                }
+                #expect(read == message && count == bytes.count)
+            }
+        }
+    }
+
+    @Test func anotherVersionIsToldAtOnce() {
+        for message in PeerWireTests.messages {
+            let bytes = Array(PeerWireTests.bytes(message, version: 2).prefix(9))
+            bytes.withView { view in
+                switch (PeerGreeting.next(in: view, version: 1), message) {
+                case (.otherVersion(2), .hello), (.otherVersion(2), .answer),
+                    (.otherVersion(2), .finish), (.incomplete, .refusal):
+                    break
+                default: Issue.record("\(message) of version 2")
+                }
+            }
+        }
+    }
+
+    /// Any bytes give an outcome, and no name with blanks or line ends gets through.
+    @Test func anyBytesGiveAnOutcome() {
+        var random = SeededRandom(seed: 4)
+        for round in 0..<20_000 {
+            var bytes = PeerWireTests.bytes(PeerWireTests.messages[round % 4])
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                let place = Int.random(in: 0..<bytes.count, using: &random)
+                bytes[place] = UInt8.random(in: 0...255, using: &random)
+            }
+            bytes.removeLast(Int.random(in: 0..<bytes.count, using: &random) / 4)
+            bytes.withView { view in
+                _ = PeerFrameDecoder().next(in: view)
+                guard
+                    case .message(let message, let count) = PeerGreeting.next(in: view, version: 1)
+                else { return }
+                #expect(count <= view.count)
+                guard case .hello(let hello) = message else { return }
+                let isPlain = hello.claim.nodeUUID.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+                #expect(isPlain)
+            }
+        }
+    }
+}
