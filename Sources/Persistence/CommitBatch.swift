@@ -23,6 +23,11 @@ package final class CommitBatch {
     private(set) var sections: [Section] = []
     /// (vBucket, seqno) pairs that are dead once this batch is committed.
     private(set) var dead: [(vBucket: UInt16, seqno: UInt64)] = []
+    /// Writes that are neither committed nor aborted as of their vBucket's record, and their levels.
+    let prepares = DocumentBuffer()
+    private(set) var levels: [DurabilityLevel] = []
+    /// (vBucket, seqno) pairs of prepares that may be on disk and are not outstanding any more.
+    private(set) var completed: [(vBucket: UInt16, seqno: UInt64)] = []
 
     package init() {}
 
@@ -50,6 +55,30 @@ package final class CommitBatch {
         sections[last].bytes += value.count
     }
 
+    /// Adds a prepare of the current vBucket, in ascending seqno as documents are.
+    package func append(
+        prepare meta: DocumentMeta,
+        level: DurabilityLevel,
+        key: ByteView,
+        value: ByteView
+    ) {
+        guard let record = sections.last?.record else {
+            preconditionFailure("a prepare is appended after its vBucket's record")
+        }
+        precondition(meta.seqno <= record.highSeqno, "a prepare is covered by its record")
+        prepares.append(meta, in: record.id.number, key: key, value: value)
+        levels.append(level)
+    }
+
+    /// Notes prepares of the current vBucket that were committed or aborted; they need not be on
+    /// disk.
+    package func completed(_ seqnos: some Sequence<Seqno>) {
+        guard let section = sections.last else {
+            preconditionFailure("prepares are completed after their vBucket's record")
+        }
+        completed += seqnos.map { (section.record.id.number, $0.value) }
+    }
+
     /// Notes that a persisted version of the current vBucket is replaced by what was appended.
     package func superseded(_ seqno: Seqno) {
         guard let section = sections.last else {
@@ -63,8 +92,8 @@ package final class CommitBatch {
         for seqno in seqnos { superseded(seqno) }
     }
 
-    /// Documents so far.
-    package var documentCount: Int { documents.count }
+    /// Documents and prepares so far.
+    package var documentCount: Int { documents.count + prepares.count }
 
     /// vBuckets so far.
     package var vBucketCount: Int { sections.count }
@@ -72,19 +101,25 @@ package final class CommitBatch {
     package var isEmpty: Bool { sections.isEmpty }
 
     /// Bytes of memory in use.
-    package var byteCount: Int { documents.byteCount }
+    package var byteCount: Int { documents.byteCount + prepares.byteCount }
 
     /// Forgets the content, and the memory with it but for a little.
     package func trim() {
         documents.removeAllAndTrim()
+        prepares.removeAllAndTrim()
         sections = []
         dead = []
+        levels = []
+        completed = []
     }
 
     /// Forgets the content and keeps the memory for as much again.
     package func reset() {
         documents.removeAll()
+        prepares.removeAll()
         sections.removeAll(keepingCapacity: true)
         dead.removeAll(keepingCapacity: true)
+        levels.removeAll(keepingCapacity: true)
+        completed.removeAll(keepingCapacity: true)
     }
 }

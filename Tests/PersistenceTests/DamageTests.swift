@@ -130,7 +130,7 @@ import Vocabulary
 
     @Test func filesOfOthersAndOfTheFutureAreRefused() throws {
         let changes: [(StorageError.Code, String)] = [
-            (.newer, "PRAGMA user_version = 2"),
+            (.newer, "PRAGMA user_version = 4"),
             (.foreign, "PRAGMA application_id = 7"),
             (.foreign, "UPDATE lane SET lane = 1"),
             (.foreign, "UPDATE lane SET bucket_uuid = 'ffff'"),

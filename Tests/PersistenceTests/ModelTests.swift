@@ -126,9 +126,9 @@ struct Model {
     }
 
     mutating func drop() throws {
-        let vBucket = vBuckets[random.below(vBuckets.count)]
-        try lane.drop(VBucketID(vBucket))
-        tables[vBucket] = nil
+        let gone = vBuckets.filter { _ in random.below(vBuckets.count) == 0 }
+        try lane.drop(gone.map { VBucketID($0) })
+        for vBucket in gone { tables[vBucket] = nil }
     }
 
     mutating func reopen() throws {

@@ -25,17 +25,50 @@ private final class Scanned {
         lane = store.lanes[0]
     }
 
+    /// Neither committed nor aborted, by seqno.
+    var prepares: [StoredPrepare] = []
+
+    /// Some are prepared, some others completed: here nothing else comes of that.
+    private func prepare(_ batch: CommitBatch, _ prepared: [StoredPrepare]) {
+        let completed = prepares.filter { _ in random.below(3) == 0 }
+        batch.completed(completed.map(\.meta.seqno))
+        prepares.removeAll { completed.contains($0) }
+        for prepare in prepared {
+            withView(prepare.key) { key in
+                withView(prepare.value) { value in
+                    batch.append(
+                        prepare: prepare.meta,
+                        level: prepare.level,
+                        key: key,
+                        value: value
+                    )
+                }
+            }
+        }
+        prepares += prepared
+    }
+
     func commit() throws {
         let batch = CommitBatch()
         var documents: [[UInt8]: TestDocument] = [:]
+        var prepared: [StoredPrepare] = []
         for _ in 0...random.below(25) {
             high += 1
             let key = Array("key-\(random.below(keys))".utf8)
+            if random.below(4) == 0 {
+                var document = random.document(seqno: high, key: key, value: random.text(40))
+                document.meta.isExpired = false
+                let level = DurabilityLevel(rawValue: UInt8(1 + random.below(3))) ?? .majority
+                let (meta, value) = (document.meta, document.value)
+                prepared.append(StoredPrepare(meta: meta, level: level, key: key, value: value))
+                continue
+            }
             var document = random.document(seqno: high, key: key, value: random.text(40))
             document.meta.expiry = document.meta.isDeleted ? UInt32(random.below(100)) : 0
             documents[key] = document
         }
         batch.begin(record(0, high: high))
+        prepare(batch, prepared)
         for document in documents.values.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
             batch.append(document)
             if let old = current[document.key] { batch.superseded(old.meta.seqno) }
@@ -51,6 +84,7 @@ private final class Scanned {
     }
 
     var neighbour: UInt64 = 0
+    var scannedPrepares: [StoredPrepare] = []
 
     func compact() throws {
         _ = try lane.compactStep(bytesMax: 1 + random.below(4_000)) { vBucket, key, _ in
@@ -78,11 +112,17 @@ private final class Scanned {
 
     func slice(_ scan: VBucketScan, _ found: inout [[UInt8]: TestDocument]) throws -> Bool {
         var last = scan.position
+        defer { #expect(scan.position >= last) }
         return try scan.slice(
             bytesMax: 1 + random.below(400),
             isNeeded: { key, seqno in
                 guard let current = current[key.bytes]?.meta.seqno else { return false }
                 return current == seqno || current > scan.end
+            },
+            prepare: { prepare in
+                #expect(prepare.meta.seqno > last && prepare.meta.seqno <= scan.end)
+                last = prepare.meta.seqno
+                scannedPrepares.append(prepare)
             },
             visit: { meta, key, value in
                 #expect(meta.seqno > last && meta.seqno <= scan.end)
@@ -104,9 +144,12 @@ private final class Scanned {
             let start = Seqno(UInt64(scanned.random.below(Int(scanned.high) + 1)))
             // Somebody who has what was there at the start.
             var found = scanned.state(at: start)
-            let scan = scanned.lane.scan(VBucketID(0), after: start)
+            let scan = try scanned.lane.scan(VBucketID(0), after: start)
             #expect(scan.end.value == scanned.high)
             let expected = scanned.state(at: scan.end)
+            let outstanding = scanned.prepares
+            scanned.scannedPrepares = []
+            #expect(scan.outstanding == outstanding.map(\.meta.seqno))
             guard scan.isComplete else { continue }
             var rounds = 0
             while try scanned.slice(scan, &found) {
@@ -120,6 +163,8 @@ private final class Scanned {
                 }
             }
             #expect(scan.position == scan.end)
+            #expect(scanned.scannedPrepares == outstanding.filter { $0.meta.seqno > start })
+            #expect(try scanned.lane.prepares(of: VBucketID(0)) == scanned.prepares)
             // Tombstones that were purged before are in nobody's way.
             let live = { (state: [[UInt8]: TestDocument]) in
                 state.filter { !$0.value.meta.isDeleted }
@@ -138,28 +183,28 @@ private final class Scanned {
         for _ in 0..<20 { try scanned.commit() }
         let tombstones = scanned.current.values.count { $0.meta.isDeleted }
         #expect(tombstones > 0)
-        var scan: VBucketScan? = scanned.lane.scan(VBucketID(0), after: Seqno(1))
+        var scan: VBucketScan? = try scanned.lane.scan(VBucketID(0), after: Seqno(1))
         for _ in 0..<50 { try scanned.purge() }
         #expect(scanned.current.values.count { $0.meta.isDeleted } == tombstones)
         #expect(scan?.isComplete == true)
         scan = nil
         for _ in 0..<50 { try scanned.purge() }
         #expect(scanned.current.values.count { $0.meta.isDeleted } < tombstones)
-        scan = scanned.lane.scan(VBucketID(0), after: Seqno(1))
+        scan = try scanned.lane.scan(VBucketID(0), after: Seqno(1))
         #expect(scan?.isComplete == false, "deletions are missing")
-        #expect(scanned.lane.scan(VBucketID(0), after: .zero).isComplete)
+        #expect(try scanned.lane.scan(VBucketID(0), after: .zero).isComplete)
     }
 
     @Test func aScanOfACopyThatIsDroppedFails() throws {
         let scanned = try Scanned(seed: 4)
         for _ in 0..<10 { try scanned.commit() }
-        let scan = scanned.lane.scan(VBucketID(0), after: .zero)
+        let scan = try scanned.lane.scan(VBucketID(0), after: .zero)
         var found: [[UInt8]: TestDocument] = [:]
         #expect(try scanned.slice(scan, &found))
         try scanned.lane.drop(VBucketID(0))
         let error = #expect(throws: StorageError.self) { _ = try scanned.slice(scan, &found) }
         #expect(error?.code == .gone)
-        let other = scanned.lane.scan(VBucketID(0), after: .zero)
+        let other = try scanned.lane.scan(VBucketID(0), after: .zero)
         #expect(try !scanned.slice(other, &found))
         try scanned.store.flush()
         let flushed = #expect(throws: StorageError.self) { _ = try scanned.slice(other, &found) }
@@ -169,11 +214,12 @@ private final class Scanned {
     @Test func aTiredScanEndsItsSliceAndGoesOn() throws {
         let scanned = try Scanned(seed: 5)
         for _ in 0..<10 { try scanned.commit() }
-        let scan = scanned.lane.scan(VBucketID(0), after: .zero)
+        let scan = try scanned.lane.scan(VBucketID(0), after: .zero)
         var (seen, slices) = (0, 0)
         while try scan.slice(
             isTired: { true },
             isNeeded: { _, _ in true },
+            prepare: { _ in },
             visit: { _, _, _ in seen += 1 }
         ) == .more {
             slices += 1

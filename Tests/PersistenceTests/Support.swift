@@ -51,6 +51,8 @@ struct FileDisk: Disk {
         try attempt(path) { try FileManager.default.removeItem(atPath: path) }
     }
 
+    /// Nothing here ever fails to be written.
+    func secure(_ path: String) throws(DiskError) {}
     func claim(_ path: String) throws(DiskError) -> Bool { true }
 
     func size(_ path: String) throws(DiskError) -> UInt64 {

@@ -73,4 +73,56 @@ import Vocabulary
         #expect(moved > 100)
         #expect(try lane.verify() == [])
     }
+
+    /// The removal of one flush's files runs beside the next flush: a commit that is under way in
+    /// the files that go is told that they are gone, and never that the disk failed.
+    @Test func aCommitUnderAFlushIsToldThatItsFilesAreGone() throws {
+        let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
+        let store = try bucket.open()
+        let isOver = Atomic(false)
+        let complaints = Guarded<[String]>([])
+        let hadCommits = Atomic(0)
+        let bodies: [@Sendable () throws -> Void] = [
+            { try store.removeLeftovers() },
+            {
+                let batch = CommitBatch()
+                batch.begin(record(2, high: 1))
+                do throws(StorageError) {
+                    try store.lanes[0].commit(batch)
+                    hadCommits.add(1, ordering: .relaxed)
+                } catch  where error.code == .gone {
+                    return
+                }
+            },
+        ]
+        let threads = bodies.map { body in
+            let done = DispatchSemaphore(value: 0)
+            let thread = Thread {
+                while !isOver.load(ordering: .relaxed) {
+                    do {
+                        try body()
+                    } catch {
+                        complaints.withLock { $0.append("\(error)") }
+                    }
+                }
+                done.signal()
+            }
+            thread.start()
+            return done
+        }
+        for round in 0..<400 {
+            try store.flush()
+            let before = hadCommits.load(ordering: .relaxed)
+            let deadline = Date(timeIntervalSinceNow: 10)
+            // Now and then a commit comes through, so that a file is there to be lost.
+            while round % 10 == 0, hadCommits.load(ordering: .relaxed) == before, Date() < deadline
+            {
+                usleep(100)
+            }
+        }
+        isOver.store(true, ordering: .relaxed)
+        for done in threads { done.wait() }
+        #expect(complaints.withLock { $0 } == [])
+        #expect(hadCommits.load(ordering: .relaxed) > 0)
+    }
 }

@@ -63,6 +63,14 @@ struct BlockSeal {
         return CRC32.checksum(bytes, seed: start)
     }
 
+    /// Of a row that is no block: its numbers, then its bytes.
+    func checksum(_ numbers: [UInt64], _ parts: [ByteView]) -> UInt32 {
+        let start = numbers.map(\.bigEndian).withUnsafeBytes { bytes in
+            CRC32.checksum(ByteView(bytes), seed: seed)
+        }
+        return parts.reduce(start) { CRC32.checksum($1, seed: $0) }
+    }
+
     /// Fills in the checksum of a blob whose first four bytes were kept free for it.
     func close(_ blob: ByteWriter, block: UInt64, part: BlockPart) {
         let content = blob.view.dropFirst(BlockSeal.size)

@@ -229,9 +229,9 @@ package final class BucketStore: Sendable {
     ///
     /// Call `removeLeftovers()` afterwards, where slowness hurts nobody.
     package func flush() throws(StorageError) {
-        let old = try state.withLock { (state) throws(StorageError) in
+        let (old, before) = try state.withLock { (state) throws(StorageError) in
+            let before = "\(directory)/\(BucketFile.directory(of: state.file.generation))"
             var file = state.file
-            let before = "\(directory)/\(BucketFile.directory(of: file.generation))"
             file.generation += 1
             file.files = []
             try storage { () throws(DiskError) in
@@ -242,11 +242,13 @@ package final class BucketStore: Sendable {
             let old = state.lanes
             state.file = file
             state.lanes = makeLanes(file)
-            leftovers.withLock { $0.append(before) }
-            return old
+            return (old, before)
         }
         for lane in old { lane.close(StorageError(.gone, "the bucket was flushed")) }
         retired.withLock { $0 += old }
+        // Last: the removal of an earlier flush's files takes what it finds here, and a lane that
+        // does not know yet that it is closed would take the loss for an error of the disk.
+        leftovers.withLock { $0.append(before) }
     }
 
     /// Removes what flushes left behind: as slow as there are files.

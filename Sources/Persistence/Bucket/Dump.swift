@@ -57,6 +57,25 @@ package struct Dump {
     }
 }
 
+extension Dump {
+    /// How many writes of a bucket were neither committed nor aborted; they are no documents yet.
+    package func prepareCount(of directory: String) throws(StorageError) -> Int {
+        guard let file = try BucketFile.read(disk, directory) else {
+            throw StorageError(.missing, "\(directory) holds no bucket")
+        }
+        var count = 0
+        for number in file.files {
+            let path = file.path(of: number, in: directory)
+            let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
+            let table = "SELECT count(*) FROM sqlite_schema WHERE name = 'prepares'"
+            // Files of earlier schemas have no such table.
+            guard try connection.integer(table) == 1 else { continue }
+            count += Int(try connection.integer("SELECT count(*) FROM prepares") ?? 0)
+        }
+        return count
+    }
+}
+
 /// One lane within its read transaction.
 private struct DumpedLane {
     let identity: LaneIdentity

@@ -29,9 +29,6 @@ struct DirectoryRun {
 
     var last: UInt64 { first + UInt64(span) }
 
-    /// Some of its documents are dead and others live.
-    var isPartlyDead: Bool { !dead.isEmpty }
-
     /// Whether the document at `seqno`, which must be one of the run's, has a persisted successor.
     func isDead(_ seqno: UInt64) -> Bool {
         guard !dead.isEmpty else { return live == 0 }

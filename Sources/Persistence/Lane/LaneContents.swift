@@ -86,11 +86,13 @@ struct LaneContents {
 extension Connection {
     /// The vBuckets of a lane, as they were last committed.
     func readRecords(_ identity: LaneIdentity) throws(StorageError) -> [VBucketRecord] {
-        let log = try prepare("SELECT uuid, seqno FROM failover WHERE vb = ? ORDER BY position")
+        let log = try prepare(
+            "SELECT uuid, seqno, fence FROM failover WHERE vb = ? ORDER BY position"
+        )
         let rows = try prepare(
             """
             SELECT vb, state, high_seqno, snapshot_start, snapshot_end, purge_seqno, max_cas, \
-            max_revision FROM vbucket WHERE state != 0 ORDER BY vb
+            max_revision, fence, intact FROM vbucket WHERE state != 0 ORDER BY vb
             """
         )
         var records: [VBucketRecord] = []
@@ -98,8 +100,13 @@ extension Connection {
             var entries: [FailoverLog.Entry] = []
             log.bind(1, rows.integer(0))
             while try log.step() {
-                let uuid = VBucketUUID(log.unsigned(0))
-                entries.append(FailoverLog.Entry(uuid: uuid, seqno: Seqno(log.unsigned(1))))
+                entries.append(
+                    FailoverLog.Entry(
+                        uuid: VBucketUUID(log.unsigned(0)),
+                        seqno: Seqno(log.unsigned(1)),
+                        fence: log.unsigned(2)
+                    )
+                )
             }
             guard let number = UInt16(exactly: rows.integer(0)), identity.owns(number),
                 let state = UInt8(exactly: rows.integer(1)).flatMap(VBucketState.init(rawValue:)),
@@ -121,6 +128,8 @@ extension Connection {
             record.purgeSeqno = Seqno(rows.unsigned(5))
             record.maxCAS = CAS(rows.unsigned(6))
             record.maxRevision = rows.unsigned(7)
+            record.fence = rows.unsigned(8)
+            record.isIntact = rows.integer(9) != 0
             records.append(record)
         }
         return records

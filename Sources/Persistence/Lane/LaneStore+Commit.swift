@@ -23,7 +23,8 @@ extension LaneStore {
         var summary = CommitSummary()
     }
 
-    /// Makes a batch durable: documents, vBucket records and failover logs in one transaction.
+    /// Makes a batch durable: documents, prepares, vBucket records and failover logs in one
+    /// transaction.
     ///
     /// When this returns, everything in the batch survives a power cut. When it throws `.full`,
     /// nothing has changed and the same batch may come again. After `.failed` it is unknown
@@ -82,6 +83,10 @@ extension LaneStore {
             for section in batch.sections {
                 try write(section.record, lane)
             }
+            for (vBucket, seqno) in batch.completed {
+                try lane.prepares.delete(vBucket, seqno)
+            }
+            try lane.prepares.insert(batch)
             if isMarkedClean { try lane.connection.execute("UPDATE lane SET clean_stop = 0") }
         }
         writer.nextBlock = nextBlock

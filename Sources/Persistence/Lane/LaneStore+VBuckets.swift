@@ -2,14 +2,18 @@ internal import Bytes
 package import Vocabulary
 
 extension LaneStore {
-    /// Forgets this node's copy of a vBucket: its record, its log, its documents.
+    package func drop(_ vBucket: VBucketID) throws(StorageError) { try drop([vBucket]) }
+
+    /// Forgets this node's copies of vBuckets: records, logs, documents, prepares.
     ///
     /// One small transaction, whatever the size: blocks older than this moment no longer count for
-    /// the vBucket, and compaction clears them away. A new copy may be committed at once, from
+    /// the vBuckets, and compaction clears them away. New copies may be committed at once, from
     /// seqno 1 if need be.
-    package func drop(_ vBucket: VBucketID) throws(StorageError) {
-        precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
-        guard exists else { return }
+    package func drop(_ vBuckets: [VBucketID]) throws(StorageError) {
+        for vBucket in vBuckets {
+            precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
+        }
+        guard exists, !vBuckets.isEmpty else { return }
         try write { (writer, lane) throws(StorageError) in
             let bornBlock = writer.nextBlock
             let update = try lane.connection.prepare(
@@ -19,17 +23,22 @@ extension LaneStore {
                 """
             )
             let forget = try lane.connection.prepare("DELETE FROM failover WHERE vb = ?")
+            let withdraw = try lane.connection.prepare("DELETE FROM prepares WHERE vb = ?")
             let cool = try lane.connection.prepare("DELETE FROM heat WHERE vb = ?")
             try lane.connection.transaction { () throws(StorageError) in
-                update.bind(1, bornBlock)
-                update.bind(2, vBucket.number)
-                try update.run()
-                for statement in [forget, cool] {
-                    statement.bind(1, vBucket.number)
-                    try statement.run()
+                for vBucket in vBuckets {
+                    update.bind(1, bornBlock)
+                    update.bind(2, vBucket.number)
+                    try update.run()
+                    for statement in [forget, cool, withdraw] {
+                        statement.bind(1, vBucket.number)
+                        try statement.run()
+                    }
                 }
             }
-            directory.withLock { $0.drop(vBucket.number, bornBlock: bornBlock) }
+            directory.withLock { directory in
+                for vBucket in vBuckets { directory.drop(vBucket.number, bornBlock: bornBlock) }
+            }
         }
     }
 

@@ -129,6 +129,8 @@ package final class LaneStore: Sendable {
             try connection.execute("PRAGMA max_page_count = \(settings.filePagesMax)")
         }
         let isClean = try connection.checkIdentity(identity)
+        if exists, !isClean || writer.mayRepeat { try secureLog(connection) }
+        try connection.migrate()
         if !exists {
             try onCreate()
         } else if !writer.isLoaded {
@@ -140,6 +142,20 @@ package final class LaneStore: Sendable {
         let lane = try LaneWriter(connection, seal: identity.seal)
         writer.lane = lane
         return lane
+    }
+
+    /// Copies into the file what is in the WAL after an error or a crash, and cuts the WAL.
+    ///
+    /// What is read there need not be on disk: the kernel forgets what an fsync failed to write, and
+    /// the next fsync says that all is well. SQLite takes such frames for committed when it opens the
+    /// WAL afresh, and appends to them; a power cut would then take what comes behind them as well.
+    ///
+    /// The WAL is written again first: where the kernel forgot its beginning, what a power cut leaves of
+    /// it is the WAL of before, and that one, replayed over the file into which these frames were copied,
+    /// takes back what was stored since.
+    private func secureLog(_ connection: Connection) throws(StorageError) {
+        try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
+        try connection.checkpoint(.truncate)
     }
 
     private func load(

@@ -7,6 +7,7 @@ internal import Vocabulary
 final class LaneWriter {
     let connection: Connection
     let encoder: BlockWriter
+    let prepares: PrepareRows
     private let insertBlock: Statement
     private let insertMeta: Statement
     private let insertBody: Statement
@@ -30,6 +31,7 @@ final class LaneWriter {
     init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
         self.connection = connection
         encoder = BlockWriter(seal: seal)
+        prepares = try PrepareRows(connection, seal: seal)
         insertBlock = try connection.prepare("INSERT INTO block VALUES(?, ?, ?, ?, ?)")
         insertMeta = try connection.prepare("INSERT INTO meta VALUES(?, ?)")
         insertBody = try connection.prepare("INSERT INTO body VALUES(?, ?)")
@@ -40,17 +42,22 @@ final class LaneWriter {
         // before must not lower them again. No CAS is ever taken back.
         upsertVBucket = try connection.prepare(
             """
-            INSERT INTO vbucket VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO vbucket(vb, state, high_seqno, snapshot_start, snapshot_end, purge_seqno,
+              max_cas, max_revision, born_block, fence, intact)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(vb) DO UPDATE SET state = excluded.state,
               high_seqno = excluded.high_seqno, snapshot_start = excluded.snapshot_start,
               snapshot_end = excluded.snapshot_end,
+              fence = excluded.fence, intact = excluded.intact,
               purge_seqno = max(purge_seqno, excluded.purge_seqno),
               max_cas = \(Schema.unsignedMax("max_cas", "excluded.max_cas")),
               max_revision = \(Schema.unsignedMax("max_revision", "excluded.max_revision"))
             """
         )
         deleteLog = try connection.prepare("DELETE FROM failover WHERE vb = ?")
-        insertLog = try connection.prepare("INSERT INTO failover VALUES(?, ?, ?, ?)")
+        insertLog = try connection.prepare(
+            "INSERT INTO failover(vb, position, uuid, seqno, fence) VALUES(?, ?, ?, ?, ?)"
+        )
     }
 
     /// Encodes documents as one block and inserts it.
@@ -92,6 +99,8 @@ final class LaneWriter {
         upsertVBucket.bind(7, record.maxCAS.value)
         upsertVBucket.bind(8, record.maxRevision)
         upsertVBucket.bind(9, bornBlock)
+        upsertVBucket.bind(10, record.fence)
+        upsertVBucket.bind(11, record.isIntact ? 1 : 0)
         try upsertVBucket.run()
     }
 
@@ -103,6 +112,7 @@ final class LaneWriter {
             insertLog.bind(2, position)
             insertLog.bind(3, entry.uuid.value)
             insertLog.bind(4, entry.seqno.value)
+            insertLog.bind(5, entry.fence)
             try insertLog.run()
         }
     }
@@ -113,7 +123,7 @@ extension FailoverLog {
     var mark: UInt64 {
         var mark: UInt64 = 0xcbf2_9ce4_8422_2325
         for entry in entries {
-            for word in [entry.uuid.value, entry.seqno.value] {
+            for word in [entry.uuid.value, entry.seqno.value, entry.fence] {
                 mark = (mark ^ word) &* 0x0000_0100_0000_01b3
                 mark ^= mark >> 29
             }

@@ -4,7 +4,9 @@
 enum Schema {
     /// Goes up with every change of tables; blocks carry no number of their own while there is
     /// one format.
-    static let number: Int64 = 1
+    ///
+    /// 2: fences, of copies and of histories. 3: prepares.
+    static let number: Int64 = 3
     /// "DIVN".
     static let applicationID: Int64 = 0x4449_564e
 
@@ -44,9 +46,11 @@ enum Schema {
           state INTEGER NOT NULL, high_seqno INTEGER NOT NULL,
           snapshot_start INTEGER NOT NULL, snapshot_end INTEGER NOT NULL,
           purge_seqno INTEGER NOT NULL, max_cas INTEGER NOT NULL, max_revision INTEGER NOT NULL,
-          born_block INTEGER NOT NULL);
+          born_block INTEGER NOT NULL,
+          fence INTEGER NOT NULL DEFAULT 0, intact INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE failover(
           vb INTEGER, position INTEGER, uuid INTEGER NOT NULL, seqno INTEGER NOT NULL,
+          fence INTEGER NOT NULL DEFAULT 0,
           PRIMARY KEY(vb, position)) WITHOUT ROWID;
         CREATE TABLE block(
           id INTEGER PRIMARY KEY,
@@ -55,6 +59,24 @@ enum Schema {
         CREATE TABLE meta(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         CREATE TABLE body(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         CREATE TABLE heat(vb INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        """ + prepares
+
+    /// What makes a file of schema 2 one of schema 3: writes that are neither committed nor aborted.
+    static let prepares = """
+
+        CREATE TABLE prepares(
+          vb INTEGER, seqno INTEGER, level INTEGER NOT NULL,
+          cas INTEGER NOT NULL, revision INTEGER NOT NULL, flags INTEGER NOT NULL,
+          expiry INTEGER NOT NULL, datatype INTEGER NOT NULL, deleted INTEGER NOT NULL,
+          checksum INTEGER NOT NULL, key BLOB NOT NULL, body BLOB NOT NULL,
+          PRIMARY KEY(vb, seqno));
+        """
+
+    /// What makes a file of schema 1 one of schema 2: what was there had no fence.
+    static let fences = """
+        ALTER TABLE vbucket ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE vbucket ADD COLUMN intact INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE failover ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
         """
 }
 
@@ -92,6 +114,17 @@ extension Connection {
             insert.bind(6, identity.vBuckets)
             try insert.run()
             try execute("PRAGMA application_id = \(Schema.applicationID)")
+            try execute("PRAGMA user_version = \(Schema.number)")
+        }
+    }
+
+    /// Brings a file of an earlier version up to date, in one transaction.
+    func migrate() throws(StorageError) {
+        let version = try integer("PRAGMA user_version") ?? 0
+        guard version < Schema.number else { return }
+        try transaction { () throws(StorageError) in
+            if version < 2 { try execute(Schema.fences) }
+            try execute(Schema.prepares)
             try execute("PRAGMA user_version = \(Schema.number)")
         }
     }

@@ -1,0 +1,311 @@
+internal import Bytes
+internal import Seams
+internal import Vocabulary
+
+/// The open file: statements made once, and what a commit does to the tables.
+final class ControlFile {
+    /// Pages of the WAL after which it is copied into the file: some megabytes.
+    private static let walPagesMax = 512
+    /// So long is the WAL from the start, so that it does not grow: frames of a page each until it
+    /// is copied, and the commit that goes beyond that.
+    private static let walBytes = UInt64(32 + (walPagesMax + 128) * (24 + 4_096))
+    /// Free pages that stay for the next entries; the file gives back the others.
+    private static let freePagesMax: Int64 = 256
+
+    let connection: Connection
+    var path: String { connection.path }
+    private let insertEntry: Statement
+    private let cutLog: Statement
+    private let setState: Statement
+    private let setBase: Statement
+    private let getState: Statement
+    /// Where a bound was set: 0 is none.
+    private var pagesMax = 0
+
+    init(path: String, disk: any Disk) throws(StorageError) {
+        // As for lanes (`LaneStore.secureLog`): what is read in the WAL is on disk from here on.
+        try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
+        connection = try Connection(path: path, mode: .create, vfs: disk.vfsName)
+        try ControlSchema.prepare(connection)
+        // What a crash or an error left in the WAL need not be on disk, though it is read there: an
+        // fsync that failed is forgotten, and the next one says that all is well. Copied and cut, it
+        // is, before anything is built on it. After a clean stop there is nothing to copy.
+        try connection.checkpoint(.truncate)
+        // Everybody waits for a decision to be on disk, and so it waits for nobody else's files. A
+        // disk that has no room for that now may well have some for the next decision.
+        do throws(DiskError) {
+            try disk.fill(path + "-wal", to: Self.walBytes)
+        } catch {
+            guard error.code == .full else { throw StorageError(error) }
+        }
+        insertEntry = try connection.prepare("INSERT INTO log VALUES(?, ?, ?, ?, ?)")
+        cutLog = try connection.prepare("DELETE FROM log WHERE idx >= ?")
+        let columns = "(id, term, vote, commit_index, base_term, base_index, crc)"
+        setState = try connection.prepare(
+            "REPLACE INTO hard_state\(columns) VALUES(1, ?, ?, ?, ?, ?, ?)"
+        )
+        setBase = try connection.prepare("DELETE FROM log WHERE idx <= ?")
+        getState = try connection.prepare(
+            "SELECT term, vote, commit_index, base_term, base_index, crc FROM hard_state"
+        )
+    }
+
+    func limit(pages: Int) throws(StorageError) {
+        pagesMax = pages
+        // SQLite's own bound is the highest there is.
+        let bound = pages > 0 ? pages : 0xffff_fffe
+        _ = try connection.integer("PRAGMA max_page_count = \(bound)")
+    }
+
+    /// On a full disk not even what fits into free pages is committed: the WAL has no room for it.
+    private func refuseAtTheBound() throws(StorageError) {
+        guard pagesMax > 0 else { return }
+        guard try connection.integer("PRAGMA page_count") ?? 0 >= pagesMax else { return }
+        throw StorageError(.full, "cannot commit to \(path): the disk is full")
+    }
+
+    // MARK: Committing
+
+    func commit(_ changes: [ControlChange]) throws(StorageError) {
+        try connection.transaction { () throws(StorageError) in
+            var freed = false
+            for change in changes {
+                try apply(change)
+                switch change {
+                case .prune, .snapshot, .installStaged, .dropStaged, .stage: freed = true
+                default: break
+                }
+            }
+            if freed { try giveBack() }
+            try refuseAtTheBound()
+        }
+        if connection.walPages > Self.walPagesMax { try connection.checkpoint(.passive) }
+    }
+
+    func begin(
+        with snapshot: ControlSnapshot,
+        _ hardState: ControlHardState,
+        _ facts: [(name: String, bytes: [UInt8]?)],
+        keepsSeals: Bool
+    ) throws(StorageError) {
+        try connection.transaction { () throws(StorageError) in
+            for table in ["hard_state", "log", "snapshot", "chunk"] {
+                try connection.execute("DELETE FROM \(table)")
+            }
+            if !keepsSeals { try connection.execute("DELETE FROM seal") }
+            try keep(hardState, base: snapshot.mark.position)
+            try replaceSnapshot(snapshot)
+            for fact in facts { try apply(.fact(name: fact.name, fact.bytes)) }
+            try giveBack()
+            try refuseAtTheBound()
+        }
+    }
+
+    private func apply(_ change: ControlChange) throws(StorageError) {
+        switch change {
+        case .hardState(let state): try keep(state, base: try stateAndBase().base)
+        case .append(let entries): try append(entries)
+        case .prune(let base): try prune(base)
+        case .snapshot(let snapshot): try replaceSnapshot(snapshot)
+        case .stage(let mark):
+            try dropStaged()
+            try insert(mark, isCurrent: false)
+        case .stageChunk(let number, let bytes):
+            guard let staged = try snapshotID(isCurrent: false) else { return }
+            try insertChunk(staged, number, bytes, isLast: false)
+        case .installStaged: try installStaged()
+        case .dropStaged: try dropStaged()
+        case .seals(let bucket, let seals): try keep(seals, of: bucket)
+        case .dropSeals(let bucket):
+            let drop = try connection.prepare("DELETE FROM seal WHERE bucket_uuid = ?")
+            drop.bind(1, text: bucket)
+            try drop.run()
+        case .fact(let name, let bytes): try keep(fact: name, bytes)
+        }
+    }
+
+    private func append(_ entries: [ControlEntry]) throws(StorageError) {
+        guard let first = entries.first else { return }
+        cutLog.bind(1, first.position.index)
+        try cutLog.run()
+        for entry in entries {
+            insertEntry.bind(1, entry.position.index)
+            insertEntry.bind(2, entry.position.term)
+            insertEntry.bind(3, entry.kind)
+            insertEntry.bind(4, copying: entry.bytes)
+            insertEntry.bind(5, entry.checksum)
+            try insertEntry.run()
+        }
+    }
+
+    private func prune(_ base: ControlPosition) throws(StorageError) {
+        let (state, before) = try stateAndBase()
+        guard base.index > before.index else { return }
+        setBase.bind(1, base.index)
+        try setBase.run()
+        try keep(state, base: base)
+    }
+
+    // MARK: Hard state
+
+    private func keep(
+        _ state: ControlHardState,
+        base: ControlPosition
+    ) throws(StorageError) {
+        setState.bind(1, state.term)
+        setState.bind(2, state.vote)
+        setState.bind(3, state.commit)
+        setState.bind(4, base.term)
+        setState.bind(5, base.index)
+        setState.bind(6, state.checksum(base: base))
+        try setState.run()
+    }
+
+    /// What is kept, and where the log begins.
+    func stateAndBase() throws(StorageError) -> (state: ControlHardState, base: ControlPosition) {
+        guard try getState.step() else {
+            throw ControlSchema.damage(path, "it has a history, and no term")
+        }
+        defer { getState.reset() }
+        let state = ControlHardState(
+            term: getState.unsigned(0),
+            vote: UInt16(truncatingIfNeeded: getState.integer(1)),
+            commit: getState.unsigned(2)
+        )
+        let base = ControlPosition(term: getState.unsigned(3), index: getState.unsigned(4))
+        guard getState.integer(5) == Int64(state.checksum(base: base)) else {
+            throw ControlSchema.damage(path, "the row with term and vote is not what was written")
+        }
+        return (state, base)
+    }
+
+    // MARK: Snapshots
+
+    func snapshotID(isCurrent: Bool) throws(StorageError) -> Int64? {
+        try connection.integer("SELECT id FROM snapshot WHERE is_current = \(isCurrent ? 1 : 0)")
+    }
+
+    private func replaceSnapshot(_ snapshot: ControlSnapshot) throws(StorageError) {
+        try dropCurrent()
+        try insert(snapshot.mark, isCurrent: true)
+        guard let id = try snapshotID(isCurrent: true) else {
+            preconditionFailure("the snapshot was inserted")
+        }
+        var number: UInt64 = 0
+        var rest = snapshot.state[...]
+        repeat {
+            let chunk = Array(rest.prefix(ControlSchema.chunkBytes))
+            rest = rest.dropFirst(chunk.count)
+            try insertChunk(id, number, chunk, isLast: rest.isEmpty)
+            number += 1
+        } while !rest.isEmpty
+    }
+
+    private func installStaged() throws(StorageError) {
+        guard let staged = try snapshotID(isCurrent: false), let mark = try mark(staged) else {
+            preconditionFailure("a snapshot is installed once all of it was received")
+        }
+        try dropCurrent()
+        try connection.execute("UPDATE snapshot SET is_current = 1 WHERE id = \(staged)")
+        let last =
+            try connection.integer("SELECT max(number) FROM chunk WHERE snapshot = \(staged)")
+        guard let last, let bytes = try chunk(staged, UInt64(last))?.bytes else {
+            preconditionFailure("a snapshot has one chunk at least")
+        }
+        try connection.execute(
+            "DELETE FROM chunk WHERE snapshot = \(staged) AND number = \(last)"
+        )
+        try insertChunk(staged, UInt64(last), bytes, isLast: true)
+        try connection.execute("DELETE FROM log")
+        try keep(try stateAndBase().state, base: mark.position)
+    }
+
+    private func dropCurrent() throws(StorageError) {
+        try connection.execute(
+            """
+            DELETE FROM chunk WHERE snapshot IN (SELECT id FROM snapshot WHERE is_current = 1);
+            DELETE FROM snapshot WHERE is_current = 1;
+            """
+        )
+    }
+
+    private func dropStaged() throws(StorageError) {
+        try connection.execute(
+            """
+            DELETE FROM chunk WHERE snapshot IN (SELECT id FROM snapshot WHERE is_current = 0);
+            DELETE FROM snapshot WHERE is_current = 0;
+            """
+        )
+    }
+
+    private func insert(
+        _ mark: ControlSnapshotMark,
+        isCurrent: Bool
+    ) throws(StorageError) {
+        let insert = try connection.prepare(
+            "INSERT INTO snapshot(is_current, term, idx, configuration, crc) VALUES(?, ?, ?, ?, ?)"
+        )
+        insert.bind(1, isCurrent ? 1 : 0)
+        insert.bind(2, mark.position.term)
+        insert.bind(3, mark.position.index)
+        insert.bind(4, copying: mark.configuration)
+        insert.bind(5, mark.checksum)
+        try insert.run()
+    }
+
+    private func insertChunk(
+        _ snapshot: Int64,
+        _ number: UInt64,
+        _ bytes: [UInt8],
+        isLast: Bool
+    ) throws(StorageError) {
+        let insert = try connection.prepare(
+            "REPLACE INTO chunk(snapshot, number, is_last, bytes, crc) VALUES(?, ?, ?, ?, ?)"
+        )
+        insert.bind(1, snapshot)
+        insert.bind(2, number)
+        insert.bind(3, isLast ? 1 : 0)
+        insert.bind(4, copying: bytes)
+        insert.bind(5, Self.checksum(number, isLast, bytes))
+        try insert.run()
+    }
+
+    static func checksum(_ number: UInt64, _ isLast: Bool, _ bytes: [UInt8]) -> UInt32 {
+        RowChecksum("chunk").with(number).with(isLast ? 1 : 0).over(bytes)
+    }
+
+    // MARK: Seals and facts
+
+    private func keep(_ seals: [ControlSeal], of bucket: String) throws(StorageError) {
+        let insert = try connection.prepare("REPLACE INTO seal VALUES(?, ?, ?, ?, ?)")
+        for seal in seals {
+            insert.bind(1, text: bucket)
+            insert.bind(2, seal.vBucket.number)
+            insert.bind(3, seal.fence)
+            insert.bind(4, seal.term)
+            insert.bind(5, seal.checksum(bucket))
+            try insert.run()
+        }
+    }
+
+    private func keep(fact name: String, _ bytes: [UInt8]?) throws(StorageError) {
+        guard let bytes else {
+            let drop = try connection.prepare("DELETE FROM fact WHERE name = ?")
+            drop.bind(1, text: name)
+            return try drop.run()
+        }
+        let insert = try connection.prepare("REPLACE INTO fact VALUES(?, ?, ?)")
+        insert.bind(1, text: name)
+        insert.bind(2, copying: bytes)
+        insert.bind(3, RowChecksum("fact").with(text: name).over(bytes))
+        try insert.run()
+    }
+
+    /// Gives pages back that nothing will need soon, so that the file does not keep the size of
+    /// its worst moment.
+    private func giveBack() throws(StorageError) {
+        let free = try connection.integer("PRAGMA freelist_count") ?? 0
+        guard free > Self.freePagesMax else { return }
+        try connection.execute("PRAGMA incremental_vacuum(\(free - Self.freePagesMax))")
+    }
+}

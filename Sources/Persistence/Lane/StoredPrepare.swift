@@ -1,0 +1,123 @@
+internal import Bytes
+package import Vocabulary
+
+/// A write on disk that was neither committed nor aborted when its lane was last committed.
+package struct StoredPrepare: Hashable, Sendable {
+    /// Everything but the revision's successor: seqno and CAS are the prepare's.
+    package var meta: DocumentMeta
+    package var level: DurabilityLevel
+    package var key: [UInt8]
+    package var value: [UInt8]
+
+    package init(meta: DocumentMeta, level: DurabilityLevel, key: [UInt8], value: [UInt8]) {
+        self.meta = meta
+        self.level = level
+        self.key = key
+        self.value = value
+    }
+}
+
+/// The rows of the `prepares` table.
+///
+/// - A row is there from the commit that covers the prepare's seqno to the one that covers what
+///   completed it; who reads all of a vBucket's in one transaction knows what was outstanding.
+struct PrepareRows {
+    private let insertion: Statement
+    private let deletion: Statement
+    private let selection: Statement
+    private let seal: BlockSeal
+    private let path: String
+
+    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+        self.seal = seal
+        path = connection.path
+        // A batch that failed may be in the file for all that, and comes again.
+        insertion = try connection.prepare(
+            "INSERT OR REPLACE INTO prepares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        deletion = try connection.prepare("DELETE FROM prepares WHERE vb = ? AND seqno = ?")
+        selection = try connection.prepare(
+            """
+            SELECT seqno, level, cas, revision, flags, expiry, datatype, deleted, checksum, key, \
+            body FROM prepares WHERE vb = ? ORDER BY seqno
+            """
+        )
+    }
+
+    func insert(_ batch: CommitBatch) throws(StorageError) {
+        for (entry, level) in zip(batch.prepares.entries, batch.levels) {
+            let (key, value) = (batch.prepares.key(entry), batch.prepares.value(entry))
+            let numbers: [UInt64] = [
+                UInt64(entry.vBucket), entry.seqno, UInt64(level.rawValue), entry.cas,
+                entry.revision, UInt64(entry.flags), UInt64(entry.expiry),
+                UInt64(entry.state >> DocumentBuffer.State.datatypeShift),
+                UInt64(entry.state & DocumentBuffer.State.deleted),
+            ]
+            for (index, number) in numbers.enumerated() {
+                insertion.bind(Int32(index + 1), number)
+            }
+            insertion.bind(10, seal.checksum(numbers, [key, value]))
+            insertion.bind(11, borrowing: key)
+            insertion.bind(12, borrowing: value)
+            try insertion.run()
+        }
+    }
+
+    func delete(_ vBucket: UInt16, _ seqno: UInt64) throws(StorageError) {
+        deletion.bind(1, vBucket)
+        deletion.bind(2, seqno)
+        try deletion.run()
+    }
+
+    /// All of a vBucket's, by seqno.
+    func read(_ vBucket: UInt16) throws(StorageError) -> [StoredPrepare] {
+        selection.bind(1, vBucket)
+        defer { selection.reset() }
+        var found: [StoredPrepare] = []
+        while try selection.step() {
+            guard let prepare = prepare(vBucket) else {
+                throw StorageError(
+                    .damaged,
+                    "the prepare at \(selection.unsigned(0)) of \(VBucketID(vBucket)) in \(path) "
+                        + "is not what was written"
+                )
+            }
+            found.append(prepare)
+        }
+        return found
+    }
+
+    private func prepare(_ vBucket: UInt16) -> StoredPrepare? {
+        let numbers = [UInt64(vBucket)] + (0..<8).map { selection.unsigned($0) }
+        let (key, value) = (selection.bytes(9), selection.bytes(10))
+        guard selection.unsigned(8) == UInt64(seal.checksum(numbers, [key, value])),
+            1...BlockBounds.seqnoMax ~= numbers[1], 1...255 ~= key.count, numbers[7] < 8,
+            let level = UInt8(exactly: numbers[2]).flatMap(DurabilityLevel.init(rawValue:)),
+            let flags = UInt32(exactly: numbers[5]), let expiry = UInt32(exactly: numbers[6])
+        else { return nil }
+        let meta = DocumentMeta(
+            seqno: Seqno(numbers[1]),
+            cas: CAS(numbers[3]),
+            revision: numbers[4],
+            flags: flags,
+            expiry: expiry,
+            datatype: Datatype(rawValue: UInt8(numbers[7])),
+            isDeleted: numbers[8] != 0
+        )
+        return StoredPrepare(meta: meta, level: level, key: key.bytes, value: value.bytes)
+    }
+}
+
+extension LaneStore {
+    /// The prepares of a vBucket that were outstanding when it was last committed, by seqno.
+    ///
+    /// Waits for a commit under way: not to be called under a vBucket's lock.
+    package func prepares(of vBucket: VBucketID) throws(StorageError) -> [StoredPrepare] {
+        precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
+        try checkOpen()
+        guard exists else { return [] }
+        return try write { (_, lane) throws(StorageError) in
+            try lane.prepares.read(vBucket.number)
+        }
+    }
+}
