@@ -3,6 +3,13 @@ package import Vocabulary
 /// Everything a write may come to.
 package enum MutationOutcome {
     case stored(Stored)
+    /// The write has its CAS and, at its seqno, its place in the order; it is seen once it is
+    /// committed.
+    case prepared(Stored)
+    /// Another write of the key was prepared and is not completed.
+    case inProgress
+    /// The same, and the one who prepared it may have shown it to somebody already.
+    case recommitting
     case notFound
     /// There is a document, or another version of it than the request's CAS says.
     case exists
@@ -34,11 +41,26 @@ package struct Stored {
     package var number: UInt64 = 0
 }
 
+/// What became of a prepare that was to be completed.
+package enum CommitOutcome {
+    /// The version that everybody sees from here on.
+    case committed(Stored)
+    /// Nobody will ever see it; `cas` is the prepare's.
+    case aborted(Stored)
+    /// There is no such prepare, or this copy does not decide about it under that fence.
+    case gone
+    case wouldBlock(Wait)
+}
+
 /// Everything a read may come to.
 ///
 /// An item is valid only until the vBucket's lock is released.
 package enum ReadOutcome {
     case found(Item, cas: CAS)
+    /// As in `MutationOutcome`; of what changes a document, or locks it.
+    case inProgress
+    /// As in `MutationOutcome`: what is read here may be older than what somebody has seen.
+    case recommitting
     case notFound
     case locked
     case temporaryFailure
@@ -54,4 +76,6 @@ package enum Wait {
     case metadata(Seqno)
     /// The vBucket's documents are still being loaded.
     case warmup
+    /// The vBucket is about to be another node's: writes wait until that is settled.
+    case handOver
 }

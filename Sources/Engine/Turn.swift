@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// What a lane brings along when it enters a vBucket: the time, taken once, and its own arena.
 package struct Turn {
@@ -7,6 +8,8 @@ package struct Turn {
     package let arena: Arena
     /// For values that have to be put together before they are stored.
     package let scratch: ByteWriter
+    /// Where set, store, delete, extend and arithmetic prepare what they otherwise would store.
+    package var durability: DurabilityLevel?
 
     package init(wallNanoseconds: UInt64, arena: Arena, scratch: ByteWriter) {
         self.wallNanoseconds = wallNanoseconds

@@ -14,6 +14,12 @@ struct Change: Equatable {
         meta = item.meta
         value = item.value.bytes
     }
+
+    init(key: [UInt8], meta: DocumentMeta, value: [UInt8]) {
+        self.key = key
+        self.meta = meta
+        self.value = value
+    }
 }
 
 /// A vBucket with all that ever happened to it, and a disk that keeps every version it was given.

@@ -69,7 +69,7 @@ func key(_ number: Int) -> [UInt8] { Array("key:\(number)".utf8) }
 extension VBucketCore {
     /// Sums up what the account should say, item by item.
     func recount() -> Int {
-        var bytes = table.bytes + checkpoint.bytes
+        var bytes = table.bytes + checkpoint.bytes + prepareBytes
         var next: UInt64? = 0
         // In one call, so that nothing is seen twice.
         next = table.visit(from: 0, groupsMax: .max / 2) { item in

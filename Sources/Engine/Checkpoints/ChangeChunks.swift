@@ -10,6 +10,8 @@ internal import Vocabulary
 /// - A chunk that will take no more entries and has none left is gone.
 struct ChangeChunks: ~Copyable {
     static let ownedBit: UInt64 = 1 << 63
+    /// Owned, and yet read by everybody: an abort, which nothing in the table says again.
+    static let abortBit: UInt64 = 1 << 62
     static let pointerMask: UInt64 = (1 << 48) - 1
     /// With its header of two words a chunk is a block of 1 KiB.
     static let entriesPerChunk = 126

@@ -13,12 +13,18 @@ extension Checkpoint {
     ///
     /// - Parameters:
     ///   - seqno: Where the reader stands.
-    ///   - list: The newest version of each key behind it, in seqno order.
+    ///   - list: The newest version of each key behind it, and prepares, in seqno order.
+    ///   - outstanding: All prepares that are not completed, those before `seqno` too.
     /// - Returns: The reader.
-    mutating func openBackfill(after seqno: Seqno, _ list: [UInt64]) -> CursorID {
+    mutating func openBackfill(
+        after seqno: Seqno,
+        _ list: [UInt64],
+        outstanding: [Seqno]
+    ) -> CursorID {
         closedThrough = highSeqno
         var cursor = Cursor(id: nextID(), position: seqno, end: highSeqno)
         cursor.list = list
+        cursor.outstanding = outstanding
         cursor.isBackfill = true
         account.add(cursor.bytes)
         account.addToCheckpoints(cursor.bytes)
@@ -46,6 +52,18 @@ extension Checkpoint {
         settle()
     }
 
+    func isInSnapshot(_ id: CursorID) -> Bool {
+        index(id).map { cursors[$0].isInSnapshot } ?? false
+    }
+
+    /// Keeps what is outstanding at the end of a snapshot that was begun in the same hold of the lock.
+    mutating func note(outstanding: [Seqno], for id: CursorID) {
+        guard let index = index(id) else { return }
+        cursors[index].outstanding = outstanding
+        account.add(outstanding.count * 8)
+        account.addToCheckpoints(outstanding.count * 8)
+    }
+
     /// The snapshot that is being read, or a new one through a boundary that is closed here.
     mutating func snapshot(_ id: CursorID) -> CursorSnapshot {
         guard let index = index(id) else { return .dropped }
@@ -58,8 +76,7 @@ extension Checkpoint {
         closedThrough = highSeqno
         var list: [UInt64] = []
         changes.forEach(after: cursor.position) { word in
-            // An owned entry's successor lies before this boundary: it is in the list.
-            if word & ChangeChunks.ownedBit == 0 { list.append(word) }
+            if !Entry(word: word).isPassedOver { list.append(word) }
         }
         cursors[index].list = list
         cursors[index].next = 0
@@ -113,6 +130,7 @@ extension Checkpoint {
         account.add(-cursor.bytes)
         account.addToCheckpoints(-cursor.bytes)
         cursors[index].list = []
+        cursors[index].outstanding = nil
         cursors[index].next = 0
         cursors[index].isBackfill = false
     }

@@ -9,7 +9,8 @@ package import Vocabulary
 /// what the vBucket was at that moment (storage.md 2, invariant P1).
 ///
 /// - An entry is 0 once a newer version of its key was made in the open part.
-/// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version.
+/// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version, or
+///   the prepare was completed. Cursors pass it over, unless it says that a prepare was aborted.
 /// - Everything at or before the lowest cursor is gone from here.
 /// - What a cursor has to read is kept until it has read it or is dropped.
 package struct Checkpoint: ~Copyable {
@@ -19,6 +20,11 @@ package struct Checkpoint: ~Copyable {
 
         /// The table has a newer version by now.
         package var isOwned: Bool { word & ChangeChunks.ownedBit != 0 }
+
+        /// What replaced or completed it lies within the same boundary.
+        var isPassedOver: Bool {
+            word & (ChangeChunks.ownedBit | ChangeChunks.abortBit) == ChangeChunks.ownedBit
+        }
 
         package var item: Item {
             guard
@@ -50,7 +56,7 @@ package struct Checkpoint: ~Copyable {
     private var lowest: Seqno
     /// Changes behind this have an entry, where there is a reader.
     private(set) var retained: Seqno
-    private var hasReaders: Bool
+    private(set) var hasReaders: Bool
     /// Owned blocks that some memory backfill has to read.
     var shared: [UInt64: Shared] = [:]
     /// A cursor has read everything and wants to hear of the next change.
@@ -106,11 +112,26 @@ package struct Checkpoint: ~Copyable {
     /// On a replica seqnos may have gaps.
     @inline(__always)
     mutating func append(_ item: Item, seqno: Seqno, arena: Arena) -> Bool {
+        append(UInt64(UInt(bitPattern: item.address)), seqno, arena)
+    }
+
+    /// Takes up an abort, whose block is the checkpoint's from here on; only where somebody reads.
+    mutating func append(abort item: Item, seqno: Seqno, arena: Arena) -> Bool {
+        precondition(hasReaders, "an abort is for readers")
+        let bytes = SizeClass.footprint(of: item.blockBytes)
+        ownedBytes += bytes
+        account.addToCheckpoints(bytes)
+        let bits = ChangeChunks.ownedBit | ChangeChunks.abortBit
+        return append(UInt64(UInt(bitPattern: item.address)) | bits, seqno, arena)
+    }
+
+    @inline(__always)
+    private mutating func append(_ word: UInt64, _ seqno: Seqno, _ arena: Arena) -> Bool {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         let wasDrained = flusher == highSeqno
         highSeqno = seqno
         guard hasReaders else { return false }
-        changes.append(UInt64(UInt(bitPattern: item.address)), seqno: seqno, arena: arena)
+        changes.append(word, seqno: seqno, arena: arena)
         if isSomebodyAsleep {
             isSomebodyAsleep = false
             owesStreams = true
@@ -118,7 +139,7 @@ package struct Checkpoint: ~Copyable {
         return wasDrained
     }
 
-    /// Takes the place of changes that are not to be had, on a replica.
+    /// Takes the place of changes that are not to be had, on a replica, or that nobody reads.
     mutating func advance(to seqno: Seqno) {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         highSeqno = seqno

@@ -22,13 +22,17 @@ struct Cursor {
     /// The list comes from the table: it keeps versions that have no entry in the change order.
     var isBackfill = false
 
+    /// The prepares that were outstanding where such a snapshot ends, and where one from the change
+    /// order does whose reader asked: of those that were aborted the table says nothing.
+    var outstanding: [Seqno]?
+
     /// The change order has to keep what lies behind this.
     var retained: Seqno { isBackfill ? end : position }
 
     var isInSnapshot: Bool { position < end }
 
-    /// Bytes of the list.
-    var bytes: Int { list.count * 8 }
+    /// Bytes of the lists.
+    var bytes: Int { (list.count + (outstanding?.count ?? 0)) * 8 }
 
     /// A version that the list has from the table, and that is still to be read.
     func holds(_ seqno: Seqno) -> Bool { isBackfill && seqno > position && seqno <= end }

@@ -79,7 +79,7 @@ extension VBucketCore {
 
     /// A document that a bucket without a disk may forget where memory is short.
     private func isDeletable(_ item: Item) -> Bool {
-        item.state.isDisjoint(with: [.deleted, .locked])
+        item.state.isDisjoint(with: [.deleted, .locked]) && !isPrepared(item)
     }
 
     /// Deletes documents at or below `threshold` in some groups, for buckets without a disk.
@@ -92,7 +92,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
-        guard case .active = state else { return slice }
+        guard case .active = state, isWritable else { return slice }
         var victims: [HashTable.Place] = []
         slice.next = table.visitPlaces(from: start, groupsMax: groupsMax) { place in
             let item = place.item
@@ -123,7 +123,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> PagerSlice {
         var slice = PagerSlice()
-        guard case .active = state, isLoaded else { return slice }
+        guard case .active = state, isWritable else { return slice }
         var due: [HashTable.Place] = []
         var locked: [Item] = []
         let now = turn.seconds
@@ -132,7 +132,7 @@ extension VBucketCore {
             guard !item.isDeleted else { return }
             let expiry = item.expiry
             if expiry != 0, expiry <= now {
-                due.append(place)
+                if !isPrepared(item) { due.append(place) }
             } else if item.state.contains(.locked) {
                 locked.append(item)
             }

@@ -38,7 +38,7 @@ extension VBucketCore {
     @inline(__always)
     func goesWhole(_ item: Item, through last: Seqno, isForced: Bool = false) -> Bool {
         isLoaded && (isForced || ejectsWhole || item.isDeleted)
-            && isShrinkable(item, through: last)
+            && isShrinkable(item, through: last) && !isPrepared(item)
     }
 
     /// Takes as much of a version out of memory as may go; returns how many bytes that freed.

@@ -44,7 +44,12 @@ package struct Item {
 
         @inlinable package static var deleted: State { State(rawValue: 1 << 0) }
         @inlinable package static var valueEjected: State { State(rawValue: 1 << 1) }
+        /// Two bits that tell a prepare's level; zero in what is no prepare.
+        @inlinable static var levelShift: UInt16 { 2 }
+        @inlinable static var levelMask: UInt16 { 3 << 2 }
         @inlinable package static var locked: State { State(rawValue: 1 << 4) }
+        /// No version: says that a prepare was aborted, whose seqno is where the CAS else is.
+        static var aborted: State { State(rawValue: 1 << 5) }
         @inlinable package static var expired: State { State(rawValue: 1 << 6) }
         @inlinable static var hasRevision16: State { State(rawValue: 1 << 11) }
         @inlinable static var hasRevision64: State { State(rawValue: 1 << 12) }
@@ -91,6 +96,19 @@ package struct Item {
     @inlinable package var isDeleted: Bool { state.contains(.deleted) }
 
     @inlinable package var isEjected: Bool { state.contains(.valueEjected) }
+
+    /// What a prepare waits for; nil in what is no prepare.
+    package var level: DurabilityLevel? {
+        DurabilityLevel(rawValue: UInt8((state.rawValue & State.levelMask) >> State.levelShift))
+    }
+
+    /// The prepare that this entry of the change order says was aborted.
+    package var abortedPrepare: Seqno? { state.contains(.aborted) ? Seqno(cas.value) : nil }
+
+    /// Makes a version that was just written a prepare.
+    func becomePrepare(_ level: DurabilityLevel) {
+        state.formUnion(State(rawValue: UInt16(level.rawValue) << State.levelShift))
+    }
 
     @inlinable package var datatype: Datatype {
         Datatype(

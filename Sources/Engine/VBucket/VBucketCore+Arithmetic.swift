@@ -39,7 +39,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = writeRefusal(request.key, request.hash) { return refusal }
         let place = table.find(request.key, hash: request.hash)
         let makesNew = request.initial != nil
         if let wait = missing(place, request.hash, tombstones: makesNew) {
@@ -63,6 +63,20 @@ extension VBucketCore {
         }
         turn.scratch.removeAll()
         turn.scratch.append(text: String(number))
+        if let level = turn.durability {
+            let outcome = prepare(
+                meta,
+                level,
+                key: request.key,
+                hash: request.hash,
+                value: turn.scratch.view,
+                place: place,
+                turn
+            )
+            guard case .prepared(var stored) = outcome else { return outcome }
+            stored.number = number
+            return .prepared(stored)
+        }
         let put = put(
             meta,
             key: request.key,

@@ -21,7 +21,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = lockRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let item = live(place, turn) else { return .notFound }
@@ -42,7 +42,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let item = live(place, turn) else { return .notFound }
@@ -59,6 +59,8 @@ extension VBucketCore {
     package struct Touched {
         package let outcome: ReadOutcome
         package let wakesFlusher: Bool
+        /// As in `Stored`.
+        package var wakesStreams = false
     }
 
     /// Gives a document another expiry; with the same one nothing changes.
@@ -72,7 +74,7 @@ extension VBucketCore {
             Touched(outcome: outcome, wakesFlusher: false)
         }
         guard case .active = state else { return only(.notMyVBucket) }
-        guard isLoaded else { return only(.wouldBlock(.warmup)) }
+        if !isPlain, let refusal = lockRefusal(key, hash) { return only(refusal) }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return only(.wouldBlock(wait)) }
         guard let old = live(place, turn) else { return only(.notFound) }
@@ -95,6 +97,10 @@ extension VBucketCore {
         guard let item = table.find(key, hash: hash)?.item else {
             preconditionFailure("what was just stored is there")
         }
-        return Touched(outcome: .found(item, cas: put.cas), wakesFlusher: put.wakesFlusher)
+        return Touched(
+            outcome: .found(item, cas: put.cas),
+            wakesFlusher: put.wakesFlusher,
+            wakesStreams: takeOwedStreamWake()
+        )
     }
 }

@@ -51,7 +51,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = writeRefusal(request.key, request.hash) { return refusal }
         let place = table.find(request.key, hash: request.hash)
         if let wait = missing(place, request.hash, tombstones: true) { return .wouldBlock(wait) }
         let old = live(place, turn)
@@ -65,6 +65,10 @@ extension VBucketCore {
             datatype: request.datatype
         )
         if request.preservesExpiry, let old { meta.expiry = old.expiry }
+        if let level = turn.durability {
+            let (key, hash, value) = (request.key, request.hash, request.value)
+            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
+        }
         let put = put(
             meta,
             key: request.key,
@@ -105,13 +109,17 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
+        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true)
+        if let level = turn.durability {
+            return prepare(meta, level, key: key, hash: hash, value: .empty, place: place, turn)
+        }
         let put = put(
-            DocumentMeta(expiry: turn.seconds, isDeleted: true),
+            meta,
             key: key,
             hash: hash,
             value: .empty,
@@ -143,7 +151,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
@@ -161,6 +169,10 @@ extension VBucketCore {
             expiry: old.expiry,
             datatype: isJSON(scratch.view) ? .json : []
         )
+        if let level = turn.durability {
+            let value = scratch.view
+            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
+        }
         let put = put(
             meta,
             key: key,

@@ -8,9 +8,14 @@ extension VBucketCore {
         package let boundary: Seqno
         /// Versions on disk that `entries` replace.
         package let superseded: [Seqno]
+        /// Prepares that may be on disk and have to go.
+        package let completedPrepares: [Seqno]
     }
 
     /// Closes a boundary at the high seqno and lists what lies between the disk and it.
+    ///
+    /// Documents, and prepares that are not completed (`Item.level`). Aborts are not among them: the
+    /// disk keeps what is, and forgets `completedPrepares`.
     ///
     /// The items stay valid until `persisted` or the next drain: those the table gives up, the
     /// checkpoint keeps.
@@ -21,18 +26,30 @@ extension VBucketCore {
         // arrived. They are owned by now, so no later commit writes them either.
         let onDisk = superseded.filter { $0 <= persistedSeqno }
         superseded = []
-        return Drain(entries: entries, boundary: boundary, superseded: onDisk)
+        // These are told whether or not a commit brought them to disk: one that failed may have.
+        let completed = completedPrepares
+        completedPrepares = []
+        drainedThrough = boundary
+        drainedCovered = coveredSeqno
+        return Drain(
+            entries: entries,
+            boundary: boundary,
+            superseded: onDisk,
+            completedPrepares: completed
+        )
     }
 
     /// The commit of `drain` did not happen: what it replaced is to be told again.
     package mutating func undrain(_ drain: Drain) {
         superseded = drain.superseded + superseded
+        completedPrepares = drain.completedPrepares + completedPrepares
     }
 
     /// The commit of everything up to `boundary` was synced to disk.
     package mutating func persisted(through boundary: Seqno) {
         precondition(boundary >= persistedSeqno, "what is persisted stays persisted")
         persistedSeqno = boundary
+        persistedCovered = drainedCovered
         checkpoint.persisted(through: boundary)
     }
 

@@ -2,9 +2,8 @@ package import Bytes
 internal import Vocabulary
 
 extension VBucketCore {
-    /// Why nothing can be read or written here just now, if so.
-    @inline(__always)
-    var obstacle: Wait? { isLoaded ? nil : .warmup }
+    /// Why nothing can be written, where that is so.
+    var writeObstacle: Wait { isLoaded ? .handOver : .warmup }
 
     /// The document with `key`; the caller copies what it needs before the lock is released.
     @inline(__always)
@@ -15,10 +14,10 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard let place = table.find(key, hash: hash) else {
-            guard isLoaded else { return .wouldBlock(.warmup) }
+            if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
             return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
         }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
         let item = place.item
         let bits = item.state
         if bits.isDisjoint(with: [.deleted, .valueEjected, .locked, .hasExpiry]) {
@@ -36,12 +35,31 @@ extension VBucketCore {
         let item = place.item
         guard !item.isDeleted else { return .notFound }
         if isDue(item, turn) {
-            expire(place, turn)
+            // A copy that is handed over changes no more, not even by itself.
+            if isWritable, !isPrepared(item) { expire(place, turn) }
             return .notFound
         }
         touchFrequency(item)
         if item.isEjected { return .wouldBlock(.value(item.seqno)) }
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
+    }
+
+    /// The same of a copy that follows another one: whatever it has, as GET_REPLICA asks for it.
+    package mutating func getReplica(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing Turn
+    ) -> ReadOutcome {
+        guard case .replica = state else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard let place = table.find(key, hash: hash) else {
+            return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
+        }
+        let item = place.item
+        // Its active copy makes the tombstone.
+        guard !item.isDeleted, !isDue(item, turn) else { return .notFound }
+        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+        return .found(item, cas: item.cas)
     }
 
     /// A document's metadata, of a tombstone too.
@@ -51,11 +69,12 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+        if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
         guard var place = table.find(key, hash: hash) else {
             return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
         }
         if !place.item.isDeleted, isDue(place.item, turn) {
+            guard isWritable, !isPrepared(place.item) else { return .notFound }
             expire(place, turn)
             guard let tombstone = table.find(key, hash: hash) else { return .notFound }
             place = tombstone

@@ -24,25 +24,27 @@ extension VBucketCore {
     package var coveredSeqno: Seqno { openSnapshot?.start ?? highSeqno }
 
     /// The same, of what survives a crash.
-    package var coveredOnDisk: Seqno { min(coveredSeqno, durableSeqno) }
-
-    /// Takes up another role; clients of the old one are turned away from here on.
-    package mutating func become(_ state: VBucketState) {
-        precondition(state != .active, "who becomes active begins a history, or takes one over")
-        self.state = state
+    ///
+    /// The disk may have more of a snapshot than its start, and still says that it is inside it: what
+    /// ended in memory since does not count before it is written.
+    package var coveredOnDisk: Seqno {
+        isPersistent ? min(coveredSeqno, persistedCovered) : coveredSeqno
     }
 
     /// Becomes the one that is written to.
     ///
-    /// - Parameter uuid: Names the history that begins here, at what is covered: above that another
-    ///   copy may have what is missing here. Nil where the old active handed everything over.
-    package mutating func promote(_ uuid: VBucketUUID?) {
+    /// - Parameters:
+    ///   - uuid: Names the history that begins here, at what is covered: above that another copy may
+    ///     have what is missing here. Nil where the old active handed everything over.
+    ///   - fence: The map's.
+    package mutating func promote(_ uuid: VBucketUUID?, fence: UInt64 = 0) {
         if let uuid {
-            failoverLog.begin(uuid, at: coveredSeqno)
+            failoverLog.begin(uuid, at: coveredSeqno, fence: fence)
         } else {
             precondition(openSnapshot == nil, "what is taken over is whole")
         }
-        openSnapshot = nil
+        endSnapshotEarly()
+        inheritPrepares()
         state = .active
     }
 
@@ -54,6 +56,7 @@ extension VBucketCore {
             range.end >= max(highSeqno, begun ?? .zero)
         else { return false }
         let start = openSnapshot?.start ?? highSeqno
+        endSnapshotEarly()
         openSnapshot = range.end > highSeqno ? SnapshotRange(start: start, end: range.end) : nil
         return true
     }
@@ -85,6 +88,7 @@ extension VBucketCore {
         count(meta)
         clock.advance(past: meta.cas)
         let isFirst = settle(meta, key: key, hash: hash, value, isFresh: true, at: found, turn)
+        if !isPlain { completePrepare(of: key, hash) }
         endSnapshotIfWhole()
         return .applied(wakesFlusher: takeOwedWake() || isFirst)
     }
@@ -101,8 +105,10 @@ extension VBucketCore {
         return true
     }
 
-    private mutating func endSnapshotIfWhole() {
-        if let snapshot = openSnapshot, highSeqno >= snapshot.end { openSnapshot = nil }
+    mutating func endSnapshotIfWhole() {
+        guard let snapshot = openSnapshot, highSeqno >= snapshot.end else { return }
+        openSnapshot = nil
+        forgetUnannounced()
     }
 
     /// Takes over as much of the active copy's history as this one has.
@@ -115,11 +121,14 @@ extension VBucketCore {
     /// Forgets all there is, to be built anew from another copy, under a name of its own until then.
     ///
     /// The disk's copy is dropped by whoever calls this, before the next commit.
-    package mutating func reset(to state: VBucketState, uuid: VBucketUUID) {
+    package mutating func reset(to state: VBucketState, uuid: VBucketUUID, fence: UInt64 = 0) {
         removeAll()
         self.state = state
-        failoverLog = FailoverLog(first: uuid)
-        openSnapshot = nil
+        failoverLog = FailoverLog(first: uuid, fence: fence)
+        ownership.intactFence = nil
+        ownership.readyFence = nil
+        ownership.servedFence = nil
+        endSnapshotEarly()
         purgeSeqno = .zero
         maxRevision = 0
         persistedSeqno = .zero

@@ -46,13 +46,16 @@ extension VBucketCore {
         return .disk(through: persistedSeqno, pin: pin)
     }
 
-    /// All documents newer than `seqno` as one snapshot through the high seqno.
+    /// All documents newer than `seqno`, and prepares, as one snapshot through the high seqno.
     private mutating func openBackfill(after seqno: Seqno) -> CursorID {
         var list: [UInt64] = []
         let next = table.visit(from: 0, groupsMax: .max / 2) { item in
             if item.seqno > seqno { list.append(UInt64(UInt(bitPattern: item.address))) }
         }
         precondition(next == nil, "one visit sees everything")
+        for prepare in prepares.list where prepare.seqno > seqno {
+            list.append(UInt64(UInt(bitPattern: prepare.item.address)))
+        }
         list.sort { Checkpoint.Entry(word: $0).item.seqno < Checkpoint.Entry(word: $1).item.seqno }
         // A visit may see some twice.
         var kept = 0
@@ -61,13 +64,34 @@ extension VBucketCore {
             kept += 1
         }
         list.removeLast(list.count - kept)
-        return checkpoint.openBackfill(after: seqno, list)
+        let outstanding = prepares.list.map(\.seqno)
+        return checkpoint.openBackfill(after: seqno, list, outstanding: outstanding)
+    }
+
+    /// The prepares outstanding at the end of a cursor's snapshot, where that comes from the table or
+    /// was begun with `listsPrepares`; from the change order aborts come one by one, and it is nil.
+    package func outstanding(atEndOf cursor: CursorID) -> [Seqno]? {
+        checkpoint.index(cursor).flatMap { checkpoint.cursors[$0].outstanding }
     }
 
     /// What a cursor reads next; closes a boundary where it begins a snapshot.
-    package mutating func snapshot(_ cursor: CursorID) -> CursorSnapshot {
+    ///
+    /// - Parameters:
+    ///   - cursor: Whose.
+    ///   - listsPrepares: The reader may be inside a snapshot that came from the table or the disk: of
+    ///     the aborts among what it has of that it knows nothing.
+    /// - Returns: Its range.
+    package mutating func snapshot(
+        _ cursor: CursorID,
+        listsPrepares: Bool = false
+    ) -> CursorSnapshot {
         guard openSnapshot == nil else { return .drained }
-        return checkpoint.snapshot(cursor)
+        let isNew = listsPrepares && !checkpoint.isInSnapshot(cursor)
+        let snapshot = checkpoint.snapshot(cursor)
+        if isNew, case .range = snapshot {
+            checkpoint.note(outstanding: prepares.list.map(\.seqno), for: cursor)
+        }
+        return snapshot
     }
 
     /// Reads on in a cursor's snapshot; `visit` gets each document while the lock is held.
@@ -89,6 +113,14 @@ extension VBucketCore {
         // Whoever reads through it sleeps, perhaps: there is news for him.
         checkpoint.owesStreams = true
         return slowest
+    }
+
+    /// Ends all cursors, wherever they are; how many there were.
+    package mutating func dropCursors() -> Int {
+        let ids = checkpoint.cursors.map(\.id)
+        for id in ids { checkpoint.closeCursor(id) }
+        if !ids.isEmpty { checkpoint.owesStreams = true }
+        return ids.count
     }
 
     /// Whether those who send streams have to be told of something; says so once.

@@ -14,11 +14,33 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var failoverLog: FailoverLog
     /// The snapshot that is being received, on a replica; it ends behind the high seqno.
     package internal(set) var openSnapshot: SnapshotRange?
+    /// What the map made of this copy, and what it may count as.
+    package internal(set) var ownership = Ownership()
     package internal(set) var table: HashTable
     package internal(set) var checkpoint: Checkpoint
     package internal(set) var clock: HybridClock
     /// Every document's metadata is in the table; until then requests wait.
-    package internal(set) var isLoaded = true
+    package internal(set) var isLoaded = true {
+        didSet { isWritable = isLoaded && !ownership.isHandingOver }
+    }
+    /// Loaded, and not about to be handed over.
+    package internal(set) var isWritable = true {
+        didSet { lookAtPrepares() }
+    }
+    /// Writable and without prepares: one look for every write.
+    private(set) var isPlain = true
+    /// Loaded and without inherited prepares: one look for every read.
+    private(set) var isReadable = true
+    /// Writes that wait for other copies; nobody sees them.
+    var prepares = Prepares()
+    /// Of those in the snapshot that is being received: all that are outstanding at its end.
+    var announcedPrepares: Set<Seqno>?
+    /// Prepares that a drain has listed and that were completed since the last one.
+    var completedPrepares: [Seqno] = []
+    /// What lies behind this was never listed for the disk.
+    var drainedThrough = Seqno.zero
+    /// What was covered when the last drain was made, and when the last one that is on disk was.
+    var (drainedCovered, persistedCovered) = (Seqno.zero, Seqno.zero)
     /// Changes up to here survive a crash; equal to the high seqno where there is no disk.
     package internal(set) var persistedSeqno: Seqno
     package internal(set) var purgeSeqno = Seqno.zero
@@ -62,6 +84,12 @@ package struct VBucketCore: ~Copyable {
     }
 
     package var highSeqno: Seqno { checkpoint.highSeqno }
+
+    /// Follows what became of the prepares.
+    mutating func lookAtPrepares() {
+        isPlain = isWritable && prepares.isEmpty
+        isReadable = isLoaded && prepares.inheritedCount == 0
+    }
 
     /// What OBSERVE_SEQNO tells: memory is all there is where there is no disk.
     package var durableSeqno: Seqno { isPersistent ? persistedSeqno : highSeqno }
@@ -229,6 +257,7 @@ package struct VBucketCore: ~Copyable {
     /// Frees all documents and changes, for a vBucket that goes.
     package mutating func removeAll() {
         checkpoint.removeAll()
+        removePrepares()
         let account = account
         table.removeAll { item in
             let bytes = item.blockBytes
@@ -252,7 +281,7 @@ package struct VBucketCore: ~Copyable {
 
     /// Makes this the copy that `record` describes; its documents are loaded afterwards.
     mutating func adopt(_ record: VBucketRecord) {
-        precondition(table.isEmpty, "only an empty vBucket can become another")
+        precondition(table.isEmpty && !hasPrepares, "only an empty vBucket can become another")
         state = record.state
         failoverLog = record.failoverLog
         purgeSeqno = record.purgeSeqno
@@ -260,6 +289,8 @@ package struct VBucketCore: ~Copyable {
         clock.advance(past: record.maxCAS)
         persistedSeqno = record.highSeqno
         openSnapshot = record.openSnapshot
+        ownership.fence = record.fence
+        ownership.branch = record.fence
         restartOrder(at: record.highSeqno)
     }
 
@@ -270,11 +301,14 @@ package struct VBucketCore: ~Copyable {
         let nextCursor = checkpoint.nextCursor
         checkpoint = Checkpoint(highSeqno: seqno, hasFlusher: isPersistent, account: account)
         checkpoint.nextCursor = nextCursor
+        drainedThrough = seqno
+        drainedCovered = coveredSeqno
+        persistedCovered = coveredSeqno
     }
 
     /// Begins a new history: clients that know the old one learn that changes may be missing.
     package mutating func beginHistory(_ uuid: VBucketUUID) {
-        failoverLog.begin(uuid, at: highSeqno)
+        failoverLog.begin(uuid, at: highSeqno, fence: ownership.fence)
     }
 
     /// What is to be stored of this vBucket together with its changes up to `seqno`.
@@ -287,6 +321,8 @@ package struct VBucketCore: ~Copyable {
         record.purgeSeqno = purgeSeqno
         record.maxCAS = CAS(max(clock.last.value, casHorizon))
         record.maxRevision = maxRevision
+        record.fence = ownership.fence
+        record.isIntact = ownership.hasCaughtUp
         return record
     }
 }

@@ -1,0 +1,227 @@
+internal import Bytes
+package import Vocabulary
+
+/// A write that was prepared and not yet completed.
+package struct OutstandingPrepare: Hashable, Sendable {
+    package let seqno: Seqno
+    package let level: DurabilityLevel
+    /// Another copy prepared it, or this one in an earlier life: it may have been committed.
+    package let isInherited: Bool
+
+    package init(seqno: Seqno, level: DurabilityLevel, isInherited: Bool) {
+        self.seqno = seqno
+        self.level = level
+        self.isInherited = isInherited
+    }
+}
+
+/// Durable writes on the copy that is written to: prepare, then commit or abort.
+///
+/// - A prepare has its CAS and a seqno of its own. It lies in the change order and among the
+///   prepares, not in the table, so nobody sees it.
+/// - A commit is an ordinary version with the prepare's CAS; an abort is an entry of the change
+///   order and nothing else.
+/// - Any change of a key completes the key's prepare, on every copy: there is no commit message.
+extension VBucketCore {
+    package var hasPrepares: Bool { !prepares.isEmpty }
+
+    /// In the order of their seqnos.
+    package var outstandingPrepares: [OutstandingPrepare] {
+        prepares.list.map { prepare in
+            guard let level = prepare.item.level else {
+                preconditionFailure("a prepare has a level")
+            }
+            return OutstandingPrepare(
+                seqno: prepare.seqno,
+                level: level,
+                isInherited: prepare.isInherited
+            )
+        }
+    }
+
+    /// Visits the prepares in the order of their seqnos.
+    package func forEachPrepare(_ body: (Item) -> Void) {
+        for prepare in prepares.list { body(prepare.item) }
+    }
+
+    /// What their blocks take, all of it in the account.
+    package var prepareBytes: Int {
+        prepares.list.reduce(0) { $0 + SizeClass.footprint(of: $1.item.blockBytes) }
+    }
+
+    // MARK: At the door
+
+    /// Why a write that is no plain case has to wait or is refused.
+    @inline(never)
+    func writeRefusal(_ key: ByteView, _ hash: UInt64) -> MutationOutcome? {
+        guard isWritable else { return .wouldBlock(writeObstacle) }
+        return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
+    }
+
+    /// The same for what reads and locks, or reads and touches.
+    @inline(never)
+    func lockRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
+        guard isWritable else { return .wouldBlock(writeObstacle) }
+        return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
+    }
+
+    /// Why a read has to wait or is refused.
+    ///
+    /// A prepare of this copy's own is no reason: until it is committed the version before counts.
+    @inline(never)
+    func readRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard let prepare = prepares.find(key, hash), prepare.isInherited else { return nil }
+        return .recommitting
+    }
+
+    /// Whether a document's key has a prepare: then it neither expires nor leaves memory whole.
+    @inline(__always)
+    func isPrepared(_ item: Item) -> Bool {
+        !prepares.isEmpty && prepares.find(item.key, table.hash(item.key)) != nil
+    }
+
+    // MARK: Prepare
+
+    /// Prepares what else would have been stored: as `put`, without anybody seeing it.
+    mutating func prepare(
+        _ meta: DocumentMeta,
+        _ level: DurabilityLevel,
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
+        place: HashTable.Place?,
+        _ turn: borrowing Turn
+    ) -> MutationOutcome {
+        var meta = meta
+        meta.seqno = Seqno(highSeqno.value + 1)
+        meta.cas = clock.next(turn.wallNanoseconds)
+        meta.revision = (place?.item.revision ?? maxRevision) + 1
+        let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
+        let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
+        let wakes = takeOwedWake() || isFirst
+        return .prepared(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+    }
+
+    /// Makes a prepare's block and notes it; the change order is the caller's.
+    mutating func makePrepare(
+        _ meta: DocumentMeta,
+        _ level: DurabilityLevel,
+        _ key: ByteView,
+        _ hash: UInt64,
+        _ value: ByteView,
+        isInherited: Bool,
+        _ turn: borrowing Turn
+    ) -> Item {
+        let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
+        let item = Item(turn.arena.allocate(bytes))
+        account.add(SizeClass.footprint(of: bytes))
+        item.write(meta, key: key, value: value)
+        item.becomePrepare(level)
+        prepares.insert(item, hash: hash, isInherited: isInherited)
+        lookAtPrepares()
+        return item
+    }
+
+    // MARK: Commit and abort
+
+    /// Makes what was prepared the newest version of its key, with a seqno of its own.
+    ///
+    /// - Parameters:
+    ///   - prepare: Its seqno.
+    ///   - fence: The map's that whoever decided went by: another one's decision does not count.
+    ///   - turn: The caller's.
+    /// - Returns: What came of it; after `wouldBlock` the same may be asked again.
+    package mutating func commit(
+        _ prepare: Seqno,
+        fence: UInt64,
+        _ turn: borrowing Turn
+    ) -> CommitOutcome {
+        guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let (item, hash) = (found.item, found.hash)
+        let place = table.find(item.key, hash: hash)
+        if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
+        var meta = item.meta
+        meta.seqno = Seqno(highSeqno.value + 1)
+        meta.revision = (place?.item.revision ?? maxRevision) + 1
+        if let old = place?.item { forget(old) }
+        count(meta)
+        let isFirst = settle(
+            meta,
+            key: item.key,
+            hash: hash,
+            item.value,
+            isFresh: true,
+            at: place,
+            turn
+        )
+        complete(found)
+        let wakes = takeOwedWake() || isFirst
+        return .committed(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+    }
+
+    /// Gives a prepare up: nobody has seen it, and nobody will.
+    package mutating func abort(
+        _ prepare: Seqno,
+        fence: UInt64,
+        _ turn: borrowing Turn
+    ) -> CommitOutcome {
+        guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        let (cas, seqno) = (found.item.cas, Seqno(highSeqno.value + 1))
+        let isFirst = appendAbort(of: prepare, at: seqno, found.item.key, turn)
+        complete(found)
+        let wakes = takeOwedWake() || isFirst
+        return .aborted(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
+    }
+
+    /// Enters an abort in the change order, where somebody reads that.
+    mutating func appendAbort(
+        of prepare: Seqno,
+        at seqno: Seqno,
+        _ key: ByteView,
+        _ turn: borrowing Turn
+    ) -> Bool {
+        guard checkpoint.hasReaders else {
+            checkpoint.advance(to: seqno)
+            return false
+        }
+        let meta = DocumentMeta(seqno: seqno, cas: CAS(prepare.value))
+        let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: 0)
+        let item = Item(turn.arena.allocate(bytes))
+        account.add(SizeClass.footprint(of: bytes))
+        item.write(meta, key: key, value: .empty)
+        item.state.insert(.aborted)
+        return checkpoint.append(abort: item, seqno: seqno, arena: turn.arena)
+    }
+
+    /// Takes a prepare out, after the change that completes it was made.
+    mutating func complete(_ prepare: Prepares.Prepare) {
+        let (item, seqno) = (prepare.item, prepare.seqno)
+        let bytes = item.blockBytes
+        prepares.remove(seqno)
+        lookAtPrepares()
+        if isPersistent, seqno <= drainedThrough { completedPrepares.append(seqno) }
+        if checkpoint.release(seqno) {
+            free(item, bytes)
+        } else {
+            checkpoint.own(item, seqno: seqno)
+        }
+    }
+
+    /// Another copy's prepares, or those of an earlier life, are this one's to finish.
+    mutating func inheritPrepares() {
+        prepares.inheritAll()
+        lookAtPrepares()
+    }
+
+    /// Frees all prepares, for a vBucket that goes; their entries in the change order are gone.
+    mutating func removePrepares() {
+        for prepare in prepares.list { free(prepare.item, prepare.item.blockBytes) }
+        prepares.removeAll()
+        announcedPrepares = nil
+        completedPrepares = []
+        lookAtPrepares()
+    }
+}

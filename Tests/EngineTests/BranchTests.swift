@@ -1,0 +1,36 @@
+import Bytes
+import Engine
+import Testing
+import Vocabulary
+
+/// Where the history of a copy that was promoted begins.
+@Suite struct BranchTests {
+    /// In the middle of a snapshot a copy lacks what was written over in it, which others may have:
+    /// a branch at its high seqno would claim that, so it begins where the copy is whole.
+    @Test func aPromotionInsideASnapshotBranchesAtItsStart() throws {
+        var settings = BucketSettings(name: "bucket", uuid: "0", quota: 1 << 30)
+        settings.type = .ephemeral
+        settings.evictionPolicy = .noEviction
+        settings.vBuckets = 1
+        let reclaimer = Reclaimer(quiescence: Quiescence(reactorCount: 1))
+        let bucket = Bucket(settings, hash: KeyHash(seed: 1), reclaimer: reclaimer) {
+            VBucketUUID(7)
+        }
+        let vBucket = try #require(bucket[0])
+        let (steps, high, branch) = vBucket.withCore { core in
+            core.become(.replica)
+            let steps = [
+                core.beginSnapshot(SnapshotRange(start: .zero, end: Seqno(10))),
+                core.advance(to: Seqno(10)),
+                core.beginSnapshot(SnapshotRange(start: Seqno(10), end: Seqno(20))),
+                core.advance(to: Seqno(15)),
+            ]
+            let high = core.highSeqno
+            core.beginServing(VBucketUUID(9), fence: 3, isConfirmed: false)
+            return (steps, high, core.failoverLog.current)
+        }
+        #expect(steps == [true, true, true, true])
+        #expect(high == Seqno(15))
+        #expect(branch == FailoverLog.Entry(uuid: VBucketUUID(9), seqno: Seqno(10), fence: 3))
+    }
+}
