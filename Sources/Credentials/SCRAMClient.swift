@@ -27,8 +27,8 @@ package struct SCRAMClient: Sendable {
         bare = Array("n=".utf8) + SCRAMName.encode(user) + Array(",r=".utf8) + nonce
     }
 
-    /// Proves to know the password; takes milliseconds.
-    package func answer(serverFirst: ByteView, password: [UInt8]) -> Answer {
+    /// Proves to know the password; takes milliseconds where the salt is new.
+    package func answer(serverFirst: ByteView, password: SCRAMPassword) -> Answer {
         let comma = UInt8(ascii: ",")
         let parts = serverFirst.bytes.split(separator: comma, omittingEmptySubsequences: false)
         guard parts.count == 3, let combined = parts[0].attribute("r"),
@@ -39,16 +39,14 @@ package struct SCRAMClient: Sendable {
             let iterations = Int(String(decoding: rounds, as: UTF8.self)),
             (1...SCRAMClient.iterationsMax).contains(iterations)
         else { return .malformed }
-        let salted = mechanism.saltedPassword(password, salt: salt, iterations: iterations)
-        let clientKey = mechanism.hmac(salted, Array("Client Key".utf8))
-        let serverKey = mechanism.hmac(salted, Array("Server Key".utf8))
+        let keys = password.keys(mechanism, salt: salt, iterations: iterations)
         let withoutProof = Array("c=biws,r=".utf8) + combined
         let authMessage = bare + [comma] + serverFirst.bytes + [comma] + withoutProof
-        let signature = mechanism.hmac(mechanism.hash(clientKey), authMessage)
-        let proof = zip(clientKey, signature).map { $0 ^ $1 }
+        let signature = mechanism.hmac(mechanism.hash(keys.client), authMessage)
+        let proof = zip(keys.client, signature).map { $0 ^ $1 }
         let text = proof.withUnsafeBytes { Base64.encode(ByteView($0)) }
         var next = self
-        next.serverSignature = mechanism.hmac(serverKey, authMessage)
+        next.serverSignature = mechanism.hmac(keys.server, authMessage)
         return .send(next, clientFinal: withoutProof + Array(",p=".utf8) + text)
     }
 

@@ -112,11 +112,20 @@ import Testing
         password: String,
         nonce: String = "client nonce"
     ) -> SCRAMServer.Verdict? {
+        logIn(mechanism, user: user, password: SCRAMPassword(password), nonce: nonce)
+    }
+
+    private func logIn(
+        _ mechanism: SCRAMMechanism,
+        user: String,
+        password: SCRAMPassword,
+        nonce: String = "client nonce"
+    ) -> SCRAMServer.Verdict? {
         let client = SCRAMClient(mechanism, user: user, nonce: bytes(nonce))
         let clientFirst = String(decoding: client.clientFirst, as: UTF8.self)
         guard let (exchange, serverFirst) = start(mechanism, clientFirst) else { return nil }
         let answer = bytes(serverFirst).withView {
-            client.answer(serverFirst: $0, password: bytes(password))
+            client.answer(serverFirst: $0, password: password)
         }
         guard case .send(let next, let clientFinal) = answer else { return nil }
         let verdict = clientFinal.withView { exchange.finish(clientFinal: $0) }
@@ -225,6 +234,37 @@ import Testing
         #expect(finish(started.exchange, "c=biws,r=x,p=\(proof)") == .refused)
     }
 
+    @Test func whatAClientDerivedServesItsOtherConnections() {
+        let password = SCRAMPassword("pencil")
+        for round in 0..<3 {
+            for mechanism in [SCRAMMechanism.sha512, .sha256] {
+                let verdict = logIn(
+                    mechanism,
+                    user: "user",
+                    password: password,
+                    nonce: "nonce \(round)"
+                )
+                guard case .authenticated("user", _)? = verdict else {
+                    Issue.record("refused in round \(round)")
+                    continue
+                }
+            }
+            #expect(password.derivedCount == 2)
+        }
+        // Other salts do not pile up.
+        let client = SCRAMClient(.sha1, user: "user", nonce: bytes("abc"))
+        for iterations in 1...20 {
+            let answer = bytes("r=abcdef,s=QSXC,i=\(iterations)").withView {
+                client.answer(serverFirst: $0, password: password)
+            }
+            guard case .send = answer else {
+                Issue.record("\(iterations) rounds are refused")
+                continue
+            }
+        }
+        #expect(password.derivedCount == 4)
+    }
+
     @Test func aClientRefusesAServerThatIsNone() {
         let client = SCRAMClient(.sha1, user: "user", nonce: bytes("abc"))
         let messages = [
@@ -234,7 +274,7 @@ import Testing
         ]
         for message in messages {
             let answer = bytes(message).withView {
-                client.answer(serverFirst: $0, password: bytes("p"))
+                client.answer(serverFirst: $0, password: SCRAMPassword("p"))
             }
             guard case .malformed = answer else {
                 Issue.record("accepted \(message)")
