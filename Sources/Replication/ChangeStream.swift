@@ -10,6 +10,8 @@ package import Wire
 /// - A snapshot ends at a closed boundary. One that was announced and could not be sent to its end,
 ///   because memory ran short, is followed only by one that ends no earlier: before that the
 ///   consumer has nothing that makes sense.
+/// - The first snapshot that is sent to its end tells which prepares are outstanding there, as do all
+///   from a table or a disk: aborts leave nothing there, and the consumer may be inside such a one.
 /// - After three scans that memory outran, the fourth has memory kept while it runs.
 package struct ChangeStream: Hashable, Sendable {
     /// What to do next.
@@ -71,6 +73,8 @@ package struct ChangeStream: Hashable, Sendable {
     /// The last document that was sent.
     private var lastSent: Seqno
     private let isOnce: Bool
+    /// The end of the last snapshot that began with a list of prepares.
+    private var listedThrough: Seqno?
     private var hasCursor = false
     private var state = State.seeking
 
@@ -128,6 +132,12 @@ package struct ChangeStream: Hashable, Sendable {
         default: preconditionFailure("the others were answered above")
         }
     }
+
+    /// A snapshot that begins now has to tell which prepares are outstanding at its end.
+    package var owesList: Bool { listedThrough.map { position < $0 } ?? true }
+
+    /// The list was sent with the marker of a snapshot through `end`.
+    package mutating func listed(through end: Seqno) { listedThrough = end }
 
     /// Nothing is left to do.
     package var isOver: Bool { state == .over }

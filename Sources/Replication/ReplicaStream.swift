@@ -44,6 +44,8 @@ package struct ReplicaStream: Hashable, Sendable {
         case notStreaming
         /// The snapshot does not follow on what is here.
         case snapshot(DCPSnapshotMarker)
+        /// A list of prepares is a snapshot's, and there is none.
+        case outstanding
         /// The change is not in the snapshot that was announced, or not behind the one before.
         case seqno(Seqno)
     }
@@ -52,6 +54,8 @@ package struct ReplicaStream: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
         case beginSnapshot(SnapshotRange)
         case apply
+        /// Keep it until the snapshot is whole (`VBucketCore.announceOutstanding`).
+        case announce
         /// Tell the vBucket that its snapshot is whole (`VBucketCore.advance`).
         case advance(Seqno)
         case refuse(Violation)
@@ -190,7 +194,13 @@ package struct ReplicaStream: Hashable, Sendable {
         return snapshot.end
     }
 
-    /// A change came; the copy's own turn follows, then `applied`.
+    /// The prepares that are outstanding at the end of the snapshot that was begun.
+    package func receivedOutstanding() -> Verdict {
+        guard case .streaming = state else { return .refuse(.notStreaming) }
+        return standing.openSnapshot == nil ? .refuse(.outstanding) : .announce
+    }
+
+    /// A change, a prepare or an abort came; the copy's own turn follows, then `applied`.
     package func received(changeAt seqno: Seqno) -> Verdict {
         guard case .streaming = state else { return .refuse(.notStreaming) }
         guard let snapshot = standing.openSnapshot, seqno > standing.high, seqno <= snapshot.end

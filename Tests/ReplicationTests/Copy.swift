@@ -10,7 +10,7 @@ import Vocabulary
 /// A version as tests think of it.
 struct Change: Equatable {
     let key: [UInt8]
-    let meta: DocumentMeta
+    var meta: DocumentMeta
     let value: [UInt8]
 }
 
@@ -83,11 +83,24 @@ final class Copy {
 
     // MARK: Documents
 
-    func set(_ key: [UInt8], _ value: [UInt8], expiry: UInt32, flags: UInt32) throws {
+    /// A turn that has writes prepared, or an ordinary one.
+    func turn(_ level: DurabilityLevel?) -> Turn {
+        var turn = turn
+        turn.durability = level
+        return turn
+    }
+
+    func set(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        expiry: UInt32,
+        flags: UInt32,
+        _ level: DurabilityLevel? = nil
+    ) throws -> MutationOutcome {
         nanoseconds += 100_000
         try fetch(key)
         let hash = hashed(key)
-        let outcome = viewing(key) { key in
+        return viewing(key) { key in
             viewing(value) { value in
                 let request = StoreRequest(
                     key: key,
@@ -100,22 +113,43 @@ final class Copy {
                     mode: .set,
                     preservesExpiry: false
                 )
-                return vBucket.withCore { $0.store(request, turn) }
+                return vBucket.withCore { $0.store(request, turn(level)) }
             }
-        }
-        guard case .stored = outcome else {
-            Issue.record("a set came to \(outcome)")
-            return
         }
     }
 
-    func delete(_ key: [UInt8]) throws {
+    func delete(_ key: [UInt8], _ level: DurabilityLevel? = nil) throws -> MutationOutcome {
         nanoseconds += 100_000
         try fetch(key)
         let hash = hashed(key)
-        viewing(key) { key in
-            _ = vBucket.withCore { $0.delete(key, hash: hash, cas: .none, turn) }
+        return viewing(key) { key in
+            vBucket.withCore { $0.delete(key, hash: hash, cas: .none, turn(level)) }
         }
+    }
+
+    /// Commits or aborts a prepare; what that needs from disk is fetched first.
+    func complete(_ prepare: Seqno, commits: Bool) throws -> CommitOutcome {
+        nanoseconds += 100_000
+        while true {
+            let outcome = vBucket.withCore { core in
+                commits
+                    ? core.commit(prepare, fence: 0, turn) : core.abort(prepare, fence: 0, turn)
+            }
+            guard case .wouldBlock(.metadata(let seqno)) = outcome else { return outcome }
+            try restore(seqno)
+        }
+    }
+
+    /// The prepares in memory, by key.
+    func prepares() -> [[UInt8]: Change] {
+        var found: [[UInt8]: Change] = [:]
+        vBucket.withCore { core in
+            core.forEachPrepare { item in
+                let key = item.key.bytes
+                found[key] = Change(key: key, meta: item.meta, value: item.value.bytes)
+            }
+        }
+        return found
     }
 
     /// Metadata of an active copy's document, expired where its time has come.
@@ -163,18 +197,26 @@ final class Copy {
 
     // MARK: Disk
 
-    func flush() throws {
+    /// Brings the disk up to date; where that fails the same comes again with the next one.
+    func flush(fails: Bool = false) throws {
         guard type == .persistent else { return }
         let batch = CommitBatch()
         let drain = vBucket.withCore { core in
             let drain = core.drain()
             batch.begin(core.record(through: drain.boundary, casHorizon: 0))
             for entry in drain.entries {
-                batch.append(entry.item.meta, key: entry.item.key, value: entry.item.value)
+                let (meta, key, value) = (entry.item.meta, entry.item.key, entry.item.value)
+                if let level = entry.item.level {
+                    batch.append(prepare: meta, level: level, key: key, value: value)
+                } else {
+                    batch.append(meta, key: key, value: value)
+                }
             }
             return drain
         }
+        guard !fails else { return vBucket.withCore { $0.undrain(drain) } }
         batch.superseded(drain.superseded)
+        batch.completed(drain.completedPrepares)
         try lane.commit(batch)
         vBucket.withCore { $0.persisted(through: drain.boundary) }
     }
@@ -220,10 +262,29 @@ final class Copy {
                 return true
             }
         }
+        for prepare in try lane.prepares(of: id) { load(prepare) }
         vBucket.withCore { core in
             core.endWarmup()
             // What it was when it last wrote does not count: the map says what it is.
             core.become(.replica)
+        }
+    }
+
+    private func load(_ prepare: StoredPrepare) {
+        let hash = hashed(prepare.key)
+        viewing(prepare.key) { key in
+            viewing(prepare.value) { value in
+                vBucket.withCore { core in
+                    core.loadPrepare(
+                        prepare.meta,
+                        level: prepare.level,
+                        key: key,
+                        hash: hash,
+                        value: value,
+                        turn
+                    )
+                }
+            }
         }
     }
 
@@ -234,9 +295,12 @@ final class Copy {
     }
 
     /// All that the disk has of the vBucket as it is now, by key.
+    ///
+    /// The prepares that a scan gives are those that the file has.
     func stored() throws -> [[UInt8]: Change] {
         var found: [[UInt8]: Change] = [:]
-        let scan = lane.scan(id, after: .zero)
+        let scan = try lane.scan(id, after: .zero)
+        var prepares: [Seqno] = []
         repeat {
         } while try scan.slice(
             bytesMax: 1_000,
@@ -245,10 +309,25 @@ final class Copy {
                     $0.isNeeded(key, hash: hash(key), seqno: seqno, through: scan.end)
                 }
             },
+            prepare: { prepares.append($0.meta.seqno) },
             visit: { meta, key, value in
                 found[key.bytes] = Change(key: key.bytes, meta: meta, value: value.bytes)
             }
         ) == .more
+        #expect(prepares == scan.outstanding)
+        return found
+    }
+
+    /// The same of the prepares.
+    func storedPrepares() throws -> [[UInt8]: Change] {
+        var found: [[UInt8]: Change] = [:]
+        for prepare in try lane.prepares(of: id) {
+            found[prepare.key] = Change(
+                key: prepare.key,
+                meta: prepare.meta,
+                value: prepare.value
+            )
+        }
         return found
     }
 }

@@ -19,6 +19,8 @@ final class Sender {
     var scan: VBucketScan?
     var scans = 0
     var markers = 0
+    /// Outstanding at the end of the cursor's snapshot, where that has to be told.
+    private var listed: [Seqno]?
 
     init(_ copy: Copy, _ stream: ChangeStream, window: FlowWindow) {
         self.copy = copy
@@ -45,12 +47,16 @@ final class Sender {
         let before = wire.count
         defer { window.sent(wire.count - before) }
         switch stream.next(room: window.room) {
-        case .open(let after, let promised, let pins): open(after, promised, pins)
+        case .open(let after, let promised, let pins): try open(after, promised, pins)
         case .persist: try copy.flush()
         case .beginSnapshot: return beginSnapshot()
         case .send(let marker):
             encoder.append(marker, to: wire)
             markers += 1
+            guard let outstanding = scan?.outstanding ?? listed else { return true }
+            let address = NodeStreamAddress(opaque: 7)
+            NodeStreamEncoder.append(outstanding: outstanding, at: address, to: wire)
+            stream.listed(through: marker.end)
         case .read(let bytes, let last):
             read(min(bytes, Int.random(in: 1...3_000, using: &random)), last)
         case .scan(let bytes, let last):
@@ -62,7 +68,7 @@ final class Sender {
         return true
     }
 
-    private func open(_ after: Seqno, _ promised: Seqno, _ pins: Bool) {
+    private func open(_ after: Seqno, _ promised: Seqno, _ pins: Bool) throws {
         scan = nil
         let source = copy.vBucket.withCore { core in
             let source = core.openChanges(after: after, promised: promised, pins: pins)
@@ -76,7 +82,7 @@ final class Sender {
             stream.opened(.memory)
         case .disk(let through, let pin):
             self.pin = pin
-            let scan = copy.lane.scan(copy.id, after: after)
+            let scan = try copy.lane.scan(copy.id, after: after)
             #expect(scan.end >= through)
             self.scan = scan
             scans += 1
@@ -90,7 +96,13 @@ final class Sender {
     /// False where everything was read.
     private func beginSnapshot() -> Bool {
         guard let cursor else { return false }
-        switch copy.vBucket.withCore({ $0.snapshot(cursor) }) {
+        let lists = stream.owesList
+        let snapshot = copy.vBucket.withCore { core in
+            let snapshot = core.snapshot(cursor, listsPrepares: lists)
+            listed = core.outstanding(atEndOf: cursor)
+            return snapshot
+        }
+        switch snapshot {
         case .range(let start, let end):
             #expect(start == stream.position)
             stream.found(snapshotThrough: end)
@@ -110,8 +122,7 @@ final class Sender {
         let outcome = copy.vBucket.withCore { core in
             core.read(cursor, bytesMax: bytes) { item in
                 guard item.seqno <= last else { return }
-                let change = DCPChange(meta: item.meta, key: item.key, value: item.value)
-                encoder.append(change, to: wire)
+                encoder.append(item, to: wire)
                 sent = item.seqno
             }
         }
@@ -132,6 +143,16 @@ final class Sender {
                     $0.isNeeded(key, hash: copy.hash(key), seqno: seqno, through: scan.end)
                 }
             },
+            prepare: { [wire, encoder] prepare in
+                guard prepare.meta.seqno <= last else { return }
+                viewing(prepare.key) { key in
+                    viewing(prepare.value) { value in
+                        let change = DCPChange(meta: prepare.meta, key: key, value: value)
+                        encoder.append(prepare: change, prepare.level, to: wire)
+                    }
+                }
+                sent = prepare.meta.seqno
+            },
             visit: { [wire, encoder] meta, key, value in
                 guard meta.seqno <= last else { return }
                 encoder.append(DCPChange(meta: meta, key: key, value: value), to: wire)
@@ -139,6 +160,19 @@ final class Sender {
             }
         )
         stream.sent(through: sent, isEnded: progress == .ended)
+    }
+}
+
+extension DCPEncoder {
+    func append(_ item: Item, to writer: ByteWriter) {
+        let change = DCPChange(meta: item.meta, key: item.key, value: item.value)
+        if let prepare = item.abortedPrepare {
+            append(DCPAbort(seqno: item.seqno, prepare: prepare, key: item.key), to: writer)
+        } else if let level = item.level {
+            append(prepare: change, level, to: writer)
+        } else {
+            append(change, to: writer)
+        }
     }
 }
 
@@ -164,11 +198,16 @@ final class Receiver {
         var taken = 0
         var acknowledged: [UInt32] = []
         while case .frame(let frame) = FrameDecoder().next(in: bytes.dropFirst(taken)) {
-            guard let message = DCPDecoder.message(in: frame) else {
+            switch NodeStreamMessage(frame) {
+            case .changes(let message): try take(message)
+            case .outstanding(let seqnos):
+                #expect(stream.receivedOutstanding() == .announce)
+                let isTaken = copy.vBucket.withCore { $0.announceOutstanding(seqnos) }
+                #expect(isTaken)
+            default:
                 Issue.record("a message of our own is understood")
                 return (bytes.count, [])
             }
-            try take(message)
             taken += frame.byteCount
             if let bytes = debt.applied(frame.byteCount) { acknowledged.append(bytes) }
         }
@@ -185,6 +224,8 @@ final class Receiver {
             let isBegun = copy.vBucket.withCore { $0.beginSnapshot(range) }
             #expect(isBegun)
         case .change(let change): try take(change)
+        case .prepare(let change, let level): take(change, level)
+        case .abort(let abort): take(abort)
         case .seqnoAdvanced(let seqno):
             #expect(stream.received(advancedTo: seqno) == .advance(seqno))
             let isAdvanced = copy.vBucket.withCore { $0.advance(to: seqno) }
@@ -222,6 +263,44 @@ final class Receiver {
             }
         }
         Issue.record("a change was never applied")
+    }
+
+    private func take(_ change: DCPChange, _ level: DurabilityLevel) {
+        let seqno = change.meta.seqno
+        #expect(stream.received(changeAt: seqno) == .apply)
+        let outcome = copy.vBucket.withCore { core in
+            core.applyPrepare(
+                change.meta,
+                level: level,
+                key: change.key,
+                hash: copy.hash(change.key),
+                value: change.value,
+                copy.turn
+            )
+        }
+        guard case .applied = outcome else {
+            Issue.record("a prepare came to \(outcome)")
+            return
+        }
+        applied(seqno)
+    }
+
+    private func take(_ abort: DCPAbort) {
+        #expect(stream.received(changeAt: abort.seqno) == .apply)
+        let outcome = copy.vBucket.withCore { core in
+            core.applyAbort(
+                at: abort.seqno,
+                of: abort.prepare,
+                key: abort.key,
+                hash: copy.hash(abort.key),
+                copy.turn
+            )
+        }
+        guard case .applied = outcome else {
+            Issue.record("an abort came to \(outcome)")
+            return
+        }
+        applied(abort.seqno)
     }
 
     private func applied(_ seqno: Seqno) {

@@ -1,0 +1,437 @@
+import Replication
+import Testing
+import Vocabulary
+import Wire
+
+/// What each level waits for, in which order writes end, and what ends them otherwise.
+@Suite struct DurabilityBookTests {
+    static let never = UInt64.max
+
+    static func row(
+        _ chain: [UInt16],
+        copies: Int = 3,
+        next: [UInt16] = [],
+        nextCopies: Int? = nil,
+        fence: UInt64 = 5
+    ) -> DurabilityRow {
+        DurabilityRow(
+            own: NodeNumber(1),
+            fence: fence,
+            chain: chain.map { NodeNumber($0) },
+            majority: copies / 2 + 1,
+            nextChain: next.map { NodeNumber($0) },
+            nextMajority: (nextCopies ?? copies) / 2 + 1
+        )
+    }
+
+    static func said(
+        _ covered: UInt64,
+        disk: UInt64 = 0,
+        fence: UInt64 = 5
+    ) -> NodeAcknowledgement {
+        NodeAcknowledgement(fence: fence, covered: Seqno(covered), onDisk: Seqno(disk))
+    }
+
+    static func book(
+        _ row: DurabilityRow,
+        _ level: DurabilityLevel = .majority,
+        seqno: UInt64 = 10,
+        deadline: UInt64 = 100
+    ) -> DurabilityBook {
+        var book = DurabilityBook()
+        book.row = row
+        book.enter(Seqno(seqno), level, deadline: deadline)
+        return book
+    }
+
+    /// One write at seqno 10, and what is known of the copies.
+    struct Case: CustomStringConvertible {
+        let text: String
+        let level: DurabilityLevel
+        var row = DurabilityBookTests.row([1, 2, 3])
+        var ownDisk: UInt64 = 0
+        var copies: [UInt16: NodeAcknowledgement] = [:]
+        let isCommitted: Bool
+
+        var description: String { text }
+    }
+
+    static let levels: [Case] = [
+        Case(text: "nobody else has it", level: .majority, isCommitted: false),
+        Case(
+            text: "one of two others has it",
+            level: .majority,
+            copies: [3: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "they are one short",
+            level: .majority,
+            ownDisk: 99,
+            copies: [2: said(9, disk: 9), 3: said(9, disk: 9)],
+            isCommitted: false
+        ),
+        Case(
+            text: "told under the fence before",
+            level: .majority,
+            copies: [2: said(10, fence: 4)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a node outside the chain has it",
+            level: .majority,
+            copies: [4: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a copy alone is a majority of one",
+            level: .majority,
+            row: row([1], copies: 1),
+            isCommitted: true
+        ),
+        Case(
+            text: "of two copies both",
+            level: .majority,
+            row: row([1, 2], copies: 2),
+            isCommitted: false
+        ),
+        Case(
+            text: "a majority, and not on the active one's disk",
+            level: .majorityAndPersistOnActive,
+            ownDisk: 9,
+            copies: [2: said(10, disk: 10), 3: said(10, disk: 10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a majority, and on the active one's disk",
+            level: .majorityAndPersistOnActive,
+            ownDisk: 10,
+            copies: [2: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "on the active one's disk, and no majority",
+            level: .majorityAndPersistOnActive,
+            ownDisk: 10,
+            isCommitted: false
+        ),
+        Case(
+            text: "on the disk of one, in the memory of another",
+            level: .persistToMajority,
+            ownDisk: 10,
+            copies: [2: said(10, disk: 9), 3: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "on two disks of three",
+            level: .persistToMajority,
+            ownDisk: 10,
+            copies: [2: said(10, disk: 10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "on two other disks, not on the active one's",
+            level: .persistToMajority,
+            ownDisk: 9,
+            copies: [2: said(10, disk: 10), 3: said(10, disk: 10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a disk said to be ahead of what is whole",
+            level: .persistToMajority,
+            ownDisk: 10,
+            copies: [2: said(9, disk: 10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a copy alone, on its disk",
+            level: .persistToMajority,
+            row: row([1], copies: 1),
+            ownDisk: 10,
+            isCommitted: true
+        ),
+    ]
+
+    /// Row [1, 2, 3] on its way to [4, 5, 1]: both count.
+    static let joint: [Case] = [
+        Case(
+            text: "the old chain alone",
+            level: .majority,
+            row: row([1, 2, 3], next: [4, 5, 6]),
+            copies: [2: said(10), 3: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "the new chain alone",
+            level: .majority,
+            row: row([1, 2, 3], next: [4, 5, 6]),
+            copies: [4: said(10), 5: said(10), 6: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "a majority of both",
+            level: .majority,
+            row: row([1, 2, 3], next: [4, 5, 6]),
+            copies: [2: said(10), 5: said(10), 6: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "the active one counts in the new chain only where it stays",
+            level: .majority,
+            row: row([1, 2, 3], next: [4, 5, 6]),
+            copies: [2: said(10), 4: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "the active one counts in both",
+            level: .majority,
+            row: row([1, 2, 3], next: [4, 5, 1]),
+            copies: [2: said(10), 4: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "the successor has it in memory only",
+            level: .majorityAndPersistOnActive,
+            row: row([1, 2], copies: 2, next: [3, 2]),
+            ownDisk: 10,
+            copies: [2: said(10, disk: 10), 3: said(10, disk: 9)],
+            isCommitted: false
+        ),
+        Case(
+            text: "the successor has it on disk",
+            level: .majorityAndPersistOnActive,
+            row: row([1, 2], copies: 2, next: [3, 2]),
+            ownDisk: 10,
+            copies: [2: said(10), 3: said(10, disk: 10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "who stays active needs no other disk",
+            level: .majorityAndPersistOnActive,
+            row: row([1, 2], copies: 2, next: [1, 3]),
+            ownDisk: 10,
+            copies: [2: said(10), 3: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "a new chain that is short has to have it whole",
+            level: .majority,
+            row: row([1, 2, 3], next: [2], nextCopies: 3),
+            copies: [2: said(10)],
+            isCommitted: true
+        ),
+        Case(
+            text: "a short new chain without it",
+            level: .majority,
+            row: row([1, 2, 3], next: [2], nextCopies: 3),
+            copies: [3: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "disks of both chains",
+            level: .persistToMajority,
+            row: row([1, 2], copies: 2, next: [1, 3]),
+            ownDisk: 10,
+            copies: [2: said(10, disk: 10), 3: said(10)],
+            isCommitted: false
+        ),
+        Case(
+            text: "more copies to come, fewer needed now",
+            level: .majority,
+            row: row([1], copies: 1, next: [1, 2], nextCopies: 2),
+            isCommitted: false
+        ),
+    ]
+
+    @Test(arguments: levels + joint)
+    func aLevelIsReachedOrNot(_ example: Case) {
+        var book = Self.book(example.row, example.level)
+        book.onDisk = Seqno(example.ownDisk)
+        for (node, word) in example.copies { book.copies[NodeNumber(node)] = word }
+        #expect(book.next(now: 0) == (example.isCommitted ? .commit(Seqno(10)) : nil))
+        // Its time being over does not undo what holds.
+        let end = example.isCommitted ? DurabilityBook.Step.commit(Seqno(10)) : .abort(Seqno(10))
+        #expect(book.next(now: 100) == end)
+    }
+
+    // MARK: Order
+
+    @Test func whatHoldsWaitsForWhatWasPreparedBefore() {
+        var book = Self.book(Self.row([1, 2, 3]), .persistToMajority, seqno: 10)
+        book.enter(Seqno(11), .majority, deadline: Self.never)
+        book.copies[NodeNumber(2)] = Self.said(11)
+        #expect(book.next(now: 0) == nil)
+        book.onDisk = Seqno(10)
+        book.copies[NodeNumber(2)] = Self.said(11, disk: 10)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        book.complete(Seqno(10))
+        #expect(book.next(now: 0) == .commit(Seqno(11)))
+        book.complete(Seqno(11))
+        #expect(book.next(now: 0) == nil && book.isEmpty)
+    }
+
+    /// Two reactors may come in either order.
+    @Test func theOrderIsThatOfTheSeqnos() {
+        var book = Self.book(Self.row([1], copies: 1), seqno: 12)
+        book.enter(Seqno(11), .majority, deadline: Self.never)
+        book.inherit(Seqno(3), .majority)
+        #expect(book.seqnos == [Seqno(3), Seqno(11), Seqno(12)])
+        #expect(book.next(now: 0) == .commit(Seqno(3)))
+    }
+
+    // MARK: Deadlines
+
+    @Test func whatIsLateIsAbortedInItsTurnAndAnsweredOnTime() {
+        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
+        book.enter(Seqno(11), .majority, deadline: 50)
+        book.enter(Seqno(12), .majority, deadline: 200)
+        #expect(book.nextDeadline == 50)
+        #expect(book.next(now: 49) == nil)
+        #expect(book.next(now: 50) == .answerAmbiguous(Seqno(11)))
+        book.answered(Seqno(11))
+        #expect(book.next(now: 50) == nil)
+        #expect(book.nextDeadline == 100)
+        #expect(book.next(now: 100) == .abort(Seqno(10)))
+        book.complete(Seqno(10))
+        // Its time was over before.
+        #expect(book.next(now: 100) == .abort(Seqno(11)))
+        book.complete(Seqno(11))
+        #expect(book.next(now: 100) == nil)
+        book.copies[NodeNumber(3)] = Self.said(12)
+        #expect(book.next(now: 300) == .commit(Seqno(12)))
+    }
+
+    @Test func whatWasAnsweredIsCommittedWhereItHoldsWhenItsTurnComes() {
+        var book = Self.book(Self.row([1, 2, 3]), .persistToMajority, seqno: 10, deadline: 100)
+        book.enter(Seqno(11), .majority, deadline: 50)
+        book.copies[NodeNumber(2)] = Self.said(11)
+        #expect(book.next(now: 60) == .answerAmbiguous(Seqno(11)))
+        book.answered(Seqno(11))
+        #expect(book.next(now: 100) == .abort(Seqno(10)))
+        book.complete(Seqno(10))
+        #expect(book.next(now: 100) == .commit(Seqno(11)))
+    }
+
+    @Test func patienceEndsForWhatWasPreparedHereOnly() {
+        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: Self.never)
+        book.inherit(Seqno(9), .majority)
+        book.endPatience()
+        #expect(book.next(now: 0) == .answerAmbiguous(Seqno(10)))
+        book.answered(Seqno(10))
+        #expect(book.next(now: 0) == nil)
+        book.copies[NodeNumber(2)] = Self.said(9)
+        #expect(book.next(now: 0) == .commit(Seqno(9)))
+        book.complete(Seqno(9))
+        #expect(book.next(now: 0) == .abort(Seqno(10)))
+    }
+
+    // MARK: Copies that come and go
+
+    @Test func whatWasSaidOnALostConnectionCountsNoMore() {
+        var book = Self.book(Self.row([1, 2, 3]), seqno: 10)
+        book.enter(Seqno(11), .majority, deadline: Self.never)
+        book.copies[NodeNumber(2)] = Self.said(11)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        book.complete(Seqno(10))
+        book.copies[NodeNumber(2)] = nil
+        #expect(book.next(now: 0) == nil)
+        // It is back, and has less than it had said.
+        book.copies[NodeNumber(2)] = Self.said(10)
+        #expect(book.next(now: 0) == nil)
+        book.copies[NodeNumber(2)] = Self.said(11)
+        #expect(book.next(now: 0) == .commit(Seqno(11)))
+    }
+
+    @Test func aChainBelowItsMajorityEndsWhatWasPreparedHere() {
+        var book = Self.book(Self.row([1, 2], copies: 2), deadline: Self.never)
+        book.copies[NodeNumber(2)] = Self.said(9)
+        #expect(book.next(now: 0) == nil)
+        book.row = Self.row([1], copies: 2, fence: 6)
+        #expect(book.next(now: 0) == .abort(Seqno(10)))
+    }
+
+    @Test func aChainThatIsShortAndStillAMajorityGoesOn() {
+        var book = Self.book(Self.row([1, 2, 3]), deadline: Self.never)
+        book.row = Self.row([1, 3], fence: 6)
+        book.copies[NodeNumber(3)] = Self.said(10)
+        #expect(book.next(now: 0) == nil)
+        book.copies[NodeNumber(3)] = Self.said(10, fence: 6)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+    }
+
+    // MARK: Inherited
+
+    @Test func whatWasInheritedWaitsForTheCopiesThereAreAndForNoTime() {
+        var book = DurabilityBook()
+        book.inherit(Seqno(10), .majority)
+        book.row = Self.row([1, 2], copies: 3)
+        #expect(book.nextDeadline == nil)
+        #expect(book.next(now: .max) == nil)
+        book.copies[NodeNumber(2)] = Self.said(10)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        book.copies = [:]
+        // Nobody else is left.
+        book.row = Self.row([1], copies: 3)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+    }
+
+    @Test func whatWasInheritedIsCommittedAtItsLevel() {
+        var book = DurabilityBook()
+        book.inherit(Seqno(10), .persistToMajority)
+        book.row = Self.row([1], copies: 3)
+        #expect(book.next(now: 0) == nil)
+        book.onDisk = Seqno(10)
+        #expect(book.next(now: 0) == .commit(Seqno(10)))
+    }
+
+    @Test func whatAPromotionVoidedIsAbortedAtOnce() {
+        var book = DurabilityBook()
+        book.row = Self.row([1, 2, 3])
+        book.inherit(Seqno(10), .majority)
+        book.inherit(Seqno(12), .majority)
+        book.inherit(Seqno(14), .majority)
+        book.void(Seqno(12))
+        book.void(Seqno(14))
+        book.void(Seqno(99))
+        #expect(book.next(now: 0) == .abort(Seqno(12)))
+        book.complete(Seqno(12))
+        #expect(book.next(now: 0) == .abort(Seqno(14)))
+        book.complete(Seqno(14))
+        #expect(book.next(now: 0) == nil)
+        #expect(book.seqnos == [Seqno(10)])
+    }
+
+    // MARK: Who decides
+
+    @Test func withoutARowEverythingIsReleased() {
+        var book = Self.book(Self.row([1, 2, 3]))
+        book.inherit(Seqno(11), .majority)
+        book.copies[NodeNumber(2)] = Self.said(11)
+        book.row = nil
+        #expect(book.next(now: 0) == .release(Seqno(10)))
+        book.complete(Seqno(10))
+        #expect(book.next(now: 0) == .release(Seqno(11)))
+        book.complete(Seqno(11))
+        #expect(book.isEmpty)
+    }
+
+    @Test func aMapMakesARowOfTheActiveCopyOnly() {
+        var entry = VBucketAssignment(
+            fence: 7,
+            stage: 7,
+            chain: [NodeNumber(1), NodeNumber(2)],
+            nextChain: [NodeNumber(3), NodeNumber(2), NodeNumber(4)],
+            copies: 2,
+            nextCopies: 3
+        )
+        let row = DurabilityRow(entry, own: NodeNumber(1))
+        #expect(row?.majority == 2 && row?.nextMajority == 2 && row?.fence == 7)
+        #expect(row?.isPossible == true)
+        #expect(DurabilityRow(entry, own: NodeNumber(2)) == nil)
+        entry.isConfirmed = false
+        #expect(DurabilityRow(entry, own: NodeNumber(1)) == nil)
+        entry.isConfirmed = true
+        entry.chain = [NodeNumber(1)]
+        #expect(DurabilityRow(entry, own: NodeNumber(1))?.isPossible == false)
+    }
+}
