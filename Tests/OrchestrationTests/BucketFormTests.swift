@@ -8,21 +8,21 @@ import Vocabulary
     static let state: ClusterState = {
         var state = ClusterState(memoryQuota: 1_000 << 20)
         let ports = NodePorts(admin: 8_091, data: 11_210)
-        let node = NodeRecord(number: 0, uuid: "aa", host: "127.0.0.1", ports: ports)
+        let node = NewNode(uuid: "aa", host: "127.0.0.1", ports: ports)
         let administrator = Administrator(name: "Administrator", credentials: [1, 2, 3])
-        _ = state.apply(.setNode(node), at: 1)
-        _ = state.apply(.initialise(uuid: "cc", administrator: administrator), at: 2)
+        let birth = Initialisation(uuid: "cc", groupID: 77, administrator: administrator)
+        _ = state.apply(.addNode(node), at: 1)
+        _ = state.apply(.initialise(birth), at: 2)
         let settings = BucketSettings(name: "Taken", uuid: "bb", quota: 300 << 20)
         _ = state.apply(.createBucket(record(settings)), at: 3)
         return state
     }()
 
-    static func record(_ settings: BucketSettings) -> BucketRecord {
-        BucketRecord(
+    static func record(_ settings: BucketSettings) -> NewBucket {
+        NewBucket(
             settings: settings,
             options: BucketOptions(),
-            servers: [0],
-            rows: VBucketRows(vBuckets: settings.vBuckets, replicas: settings.replicas)
+            rows: Array(repeating: [NodeNumber(1)], count: settings.vBuckets)
         )
     }
 
@@ -219,26 +219,49 @@ import Vocabulary
         )
     }
 
-    @Test func aDurableFloorIsRefusedAsLongAsNobodyKeepsIt() {
+    @Test(
+        arguments: [
+            ("none", nil), ("majority", .majority),
+            ("majorityAndPersistActive", .majorityAndPersistOnActive),
+            ("persistToMajority", .persistToMajority),
+        ] as [(String, DurabilityLevel?)]
+    )
+    func aDurableFloorIsKeptByItsName(_ name: String, _ level: DurabilityLevel?) throws {
+        let (settings, _) = try settings([
+            ("name", "d"), ("ramQuotaMB", "100"), ("replicaNumber", "0"),
+            ("durabilityMinLevel", name),
+        ])
+        #expect(settings.minimumDurability == level)
+        #expect(level.map { $0.name == name } ?? true)
+    }
+
+    /// The form of long ago sends no floor, so an old one must not stop it.
+    @Test func aDurableFloorIsJudgedWithTheReplicas() throws {
         let base = [("name", "d"), ("ramQuotaMB", "100"), ("durabilityMinLevel", "majority")]
-        #expect(
-            judge(base + [("replicaNumber", "3")])
-                == .refused([
-                    FieldError(
-                        "durability_min_level",
-                        "A minimum durability is not possible with 3 replicas"
-                    )
-                ])
-        )
-        #expect(
-            judge(base + [("replicaNumber", "0")])
-                == .refused([
-                    FieldError(
-                        "durabilityMinLevel",
-                        "There are no durable writes yet; only none is possible"
-                    )
-                ])
-        )
+        let three = [
+            FieldError(
+                "durability_min_level",
+                "A minimum durability is not possible with 3 replicas"
+            )
+        ]
+        #expect(judge(base + [("replicaNumber", "3")]) == .refused(three))
+        var state = Self.state
+        var settings = BucketSettings(name: "Kept", uuid: "dd", quota: 100 << 20)
+        settings.minimumDurability = .majority
+        _ = state.apply(.createBucket(Self.record(settings)), at: 4)
+        #expect(judge([("replicaNumber", "3")], on: state, changing: "Kept") == .refused(three))
+        guard case .accepted(let changed, _) = judge([("maxTTL", "9")], on: state, changing: "Kept")
+        else {
+            Issue.record("an unrelated change is refused")
+            return
+        }
+        #expect(changed.minimumDurability == .majority)
+        let lifted = judge([("durabilityMinLevel", "none")], on: state, changing: "Kept")
+        guard case .accepted(let free, _) = lifted else {
+            Issue.record("the floor cannot be taken away")
+            return
+        }
+        #expect(free.minimumDurability == nil)
     }
 
     @Test func aChangeKeepsWhatItDoesNotName() throws {

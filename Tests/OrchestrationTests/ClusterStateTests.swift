@@ -1,3 +1,4 @@
+import Bytes
 import Foundation
 import Orchestration
 import Testing
@@ -8,22 +9,28 @@ import Vocabulary
         var state = BucketFormTests.state
         let first = try #require(state.bucket(named: "Taken"))
         #expect(first.rev == 3)
-        let deleted = state.apply(.deleteBucket(name: "Taken", uuid: "bb"), at: 4)
+        var deletion = BucketStep(name: "Taken", uuid: "bb", phase: .begin)
+        let deleted = state.apply(.deleteBucket(deletion), at: 4)
         #expect(deleted == .applied([.bucketDeleted(name: "Taken")]))
         #expect(state.buckets.isEmpty)
+        let early = BucketFormTests.record(BucketSettings(name: "taken", uuid: "x", quota: 1))
+        #expect(state.apply(.createBucket(early), at: 5) == .refused(.bucketBeingDeleted))
+        deletion.phase = .end
+        #expect(state.apply(.deleteBucket(deletion), at: 6) == .applied([]))
+        #expect(state.apply(.deleteBucket(deletion), at: 7) == .refused(.bucketUnknown))
         let again = BucketFormTests.record(
             BucketSettings(name: "Taken", uuid: "dd", quota: 100 << 20)
         )
         #expect(
-            state.apply(.createBucket(again), at: 5) == .applied([.bucketCreated(name: "Taken")])
+            state.apply(.createBucket(again), at: 8) == .applied([.bucketCreated(name: "Taken")])
         )
-        #expect(state.bucket(named: "Taken")?.rev == 5)
+        #expect(state.bucket(named: "Taken")?.rev == 8)
     }
 
     @Test func movingANodeMovesTheRevisionOfItsBuckets() {
         var state = BucketFormTests.state
         let ports = NodePorts(admin: 9_000, data: 9_001)
-        let node = NodeRecord(number: 0, uuid: "aa", host: "127.0.0.1", ports: ports)
+        let node = NodeAddress(number: NodeNumber(1), host: "127.0.0.1", ports: ports)
         #expect(state.apply(.setNode(node), at: 4) == .applied([.nodesChanged]))
         #expect(state.rev == 4)
         #expect(state.bucket(named: "Taken")?.rev == 4)
@@ -34,11 +41,11 @@ import Vocabulary
         var state = BucketFormTests.state
         let twin = BucketFormTests.record(BucketSettings(name: "TAKEN", uuid: "x", quota: 1))
         #expect(state.apply(.createBucket(twin), at: 4) == .refused(.bucketExists))
-        let gone = ClusterCommand.deleteBucket(name: "Taken", uuid: "other")
-        #expect(state.apply(gone, at: 5) == .refused(.bucketUnknown))
+        let gone = BucketStep(name: "Taken", uuid: "other", phase: .begin)
+        #expect(state.apply(.deleteBucket(gone), at: 5) == .refused(.bucketUnknown))
         let administrator = Administrator(name: "x", credentials: [])
-        let again = ClusterCommand.initialise(uuid: "x", administrator: administrator)
-        #expect(state.apply(again, at: 6) == .refused(.alreadyInitialised))
+        let again = Initialisation(uuid: "x", groupID: 1, administrator: administrator)
+        #expect(state.apply(.initialise(again), at: 6) == .refused(.alreadyInitialised))
         var settings = state.settings
         settings.maxBucketCount = 1
         _ = state.apply(.setSettings(settings), at: 7)
@@ -103,8 +110,70 @@ import Vocabulary
         #expect(bucket.settings.quota == 100 << 20)
         #expect(bucket.settings.maxTTL == 9)
         #expect(bucket.options.compressionMode == .passive)
-        #expect(bucket.rows.count == 64)
+        #expect(bucket.placements.count == 64)
+        #expect(bucket.placements.allSatisfy { $0.chain == [NodeNumber(1)] && $0.fence == 0 })
         #expect(bucket.rev == 5)
+        #expect(state.nodes.map(\.number) == [NodeNumber(1)])
+        #expect(state.nextNodeNumber == NodeNumber(2))
+        #expect(state.violations() == [])
+    }
+
+    /// Written by a node of schema 2: the last that was always alone.
+    private static let schemaTwo =
+        "RElWQU5DTFUAAgUBBCAwYzg3OTVhYjM5ZWQyMzg3YzQxYTcwMjA4OGJkMTYyYgRsYXN0AQ1BZG1pbmlzdHJh"
+        + "dG9yzwNzY3JhbS0xO1NDUkFNLVNIQTUxMiwxMDAwMCxqazFHZVpXblk1OUsxSmJkSGhEZ0tnPT0sUzhSS042"
+        + "d1B2clEydzU3allMVjByem4vWWdXNjM4bWlJTnFUdzg4ckJqNXBZQkgyVXpYdExzRzNkYlRncnRtRGdqYkdQ"
+        + "WS9LUFNTbnA3cW9nemQvZVE9PSxZVkI5TEtXaExMampTbTBLWkZQRjlOdXJnOVdrOHkvZkZ2b0dVSTM3NHQw"
+        + "SHdjSGxHMkJOejEzbDF5cUFjR0hla2ZuVkVzWWttbTRRZU94UEdmVC83QT09O1NDUkFNLVNIQTI1NiwxMDAw"
+        + "MCxhSXB3WitRL1FuS2hDRW5KQlVqUGJ3PT0sN0xucC9KMi9NQlNhZ09ES3FHWnF1NlJhYkh1eTVPNlphaXlB"
+        + "OFdkY2VNWT0saTJ4THhyYjVueE9tUkhHeiszYitZTHJGck1uN3JXZGNPeWhpYzVQaVdOZz07U0NSQU0tU0hB"
+        + "MSwxMDAwMCxsNUhLSGRNRjdSbnVVTGJWQXc0TDlnPT0seUNhR1dUU0pSTit2SGxka3dXOFc4dUZIRUl3PSxw"
+        + "YmUyb2h2WitMVXZtM3B3MkQrZHQ0Tk44QlE9gICAgAEeSOgHAQAgMmI0ZGYyY2NmM2M4NDkxNWQ1MGJhMWI0"
+        + "OTlkZjUyZmMJMTI3LjAuMC4xSi9KMAAAAAABAWIgNWI4ZTMzNGI1NWU2MjE2ZjZmNjYxNTYwZTA3NDY1ZWUH"
+        + "bWVtYmFzZQl2YWx1ZU9ubHkHcGFzc2l2ZYCAgDIBQAkAAAUBAAKAAQD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A"
+        + "/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/"
+        + "AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/PyI1Cw=="
+
+    @Test func aNodeThatWasAloneBecomesTheFirstOfACluster() throws {
+        let bytes = Array(try #require(Data(base64Encoded: Self.schemaTwo)))
+        guard case .state(var state) = ClusterState.decode(bytes) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(state.name == "last" && state.isProvisioned)
+        #expect(state.nodes.map(\.number) == [n(1)] && state.nextNodeNumber == n(2))
+        #expect(state.nodes.first?.membership == .active)
+        let bucket = try #require(state.bucket(named: "b"))
+        #expect(bucket.settings.replicas == 1 && bucket.settings.maxTTL == 9)
+        #expect(bucket.placements.count == 64)
+        #expect(bucket.placements.allSatisfy { $0.chain == [n(1)] && $0.copies == 2 })
+        #expect(bucket.placements.allSatisfy { $0.fence == 0 && $0.stage == 0 })
+        #expect(state.violations() == [])
+        let added = state.apply(.addNode(ClusterWorld.node(2)), at: state.index + 1)
+        #expect(added == .applied([.nodeAdded(n(2)), .nodesChanged]))
+        guard case .state(let again) = ClusterState.decode(state.encoded()) else {
+            Issue.record("not decoded again")
+            return
+        }
+        #expect(again == state)
+    }
+
+    /// Schema 5 added, at the end: a list of zeros (counters), an empty one (alternate addresses), four
+    /// bytes of settings, and a flag.
+    @Test func aStateFromBeforeCountersBeginsToCount() throws {
+        let now = BucketFormTests.state.encoded()
+        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1
+        var before = Array(now.dropLast(4 + added))
+        before.replaceSubrange(8..<10, with: [0, 4])
+        before += before.withUnsafeBytes { bytes in
+            withUnsafeBytes(of: CRC32.checksum(ByteView(bytes)).bigEndian, Array.init)
+        }
+        guard case .state(let state) = ClusterState.decode(before) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(state == BucketFormTests.state)
+        #expect(state.counters.named.isEmpty)
     }
 
     @Test func damageAndANewerSchemaAreToldApart() {

@@ -14,10 +14,12 @@ import Vocabulary
     {
         var state = BucketFormTests.state
         let ports = NodePorts(admin: 8_091, data: 11_210)
-        let node = NodeRecord(number: 0, uuid: "aa", host: nodeHost, ports: ports)
+        let node = NodeAddress(number: NodeNumber(1), host: nodeHost, ports: ports)
         _ = state.apply(.setNode(node), at: 4)
         let bucket = try #require(state.bucket(named: "Taken"))
-        return try parse(ConfigurationJSON.bucket(bucket, of: state, on: 0, host: host))
+        return try parse(
+            ConfigurationJSON.bucket(bucket, of: state, on: NodeNumber(1), host: host)
+        )
     }
 
     @Test func aBucketConfigurationHasEveryMandatoryKey() throws {
@@ -31,7 +33,7 @@ import Vocabulary
         #expect((json["clusterCapabilities"] as? [String: Any])?.isEmpty == true)
         #expect(
             json["bucketCapabilities"] as? [String]
-                == ["cbhello", "touch", "cccp", "nodesExt", "preserveExpiry"]
+                == ["cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "durableWrite"]
         )
         let node = try #require((json["nodesExt"] as? [[String: Any]])?.first)
         #expect(node["services"] as? [String: Int] == ["mgmt": 8_091, "kv": 11_210])
@@ -69,7 +71,7 @@ import Vocabulary
 
     @Test func theGlobalConfigurationNamesNoBucket() throws {
         let json = try parse(
-            ConfigurationJSON.global(BucketFormTests.state, on: 0, host: .placeholder)
+            ConfigurationJSON.global(BucketFormTests.state, on: NodeNumber(1), host: .placeholder)
         )
         #expect(json["rev"] as? Int == 2)
         #expect(json["revEpoch"] as? Int == 1)

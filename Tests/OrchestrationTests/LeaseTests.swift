@@ -111,6 +111,31 @@ import Vocabulary
         #expect(applied == .granted)
     }
 
+    /// After all nodes lost power, the one deposed may be the only one that knows the entry to be
+    /// committed: its leases, which prove that it does, must not hold the entry back.
+    @Test func whoHasAppliedWhatDeposedItHoldsItBackNoLonger() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let three = voters([1, 2, 3])
+        #expect(exchange(&lease, &promises, naming: three, at: 1_500, answered: 1_500) == .granted)
+        promises.appended(.deposes([one]), at: 7)
+        #expect(promises.hold(now: 2_000) == .init(index: 7, untilNanoseconds: 2_521))
+        var now: UInt64 = 2_000
+        while now < 2_521 {
+            let verdict = exchange(
+                &lease,
+                &promises,
+                applied: 7,
+                naming: three,
+                at: now,
+                answered: now
+            )
+            #expect(verdict == .granted)
+            now += 100
+        }
+        #expect(promises.hold(now: 2_521) == nil)
+    }
+
     @Test func aConfigurationWaitsForThePromisesBeforeItOnly() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)

@@ -74,30 +74,33 @@ extension BucketForm {
         }
     }
 
-    /// Durable writes are not built yet, so a floor under them would be a promise nobody keeps.
+    /// A floor that the bucket could never keep would refuse every write.
     mutating func judgeDurability() {
-        guard let text = parameters["durabilityMinLevel"] else { return }
-        let levels =
-            settings.type == .persistent
-            ? ["none", "majority", "majorityAndPersistActive", "persistToMajority"]
-            : ["none", "majority"]
-        guard levels.contains(text) else {
-            let names = levels.joined(separator: ", ")
-            return refuse("durabilityMinLevel", "The minimum durability is one of \(names)")
+        let levels = settings.type == .persistent ? DurabilityLevel.all : [.majority]
+        if let text = parameters["durabilityMinLevel"] {
+            let level = levels.first { $0.name == text }
+            guard level != nil || text == DurabilityLevel.noneName else {
+                let names = [DurabilityLevel.noneName] + levels.map(\.name)
+                return refuse(
+                    "durabilityMinLevel",
+                    "The minimum durability is one of \(names.joined(separator: ", "))"
+                )
+            }
+            settings.minimumDurability = level
         }
-        guard text != "none" else { return }
+        guard let level = settings.minimumDurability else { return }
         if settings.replicas == 3 {
             refuse(
                 "durability_min_level",
                 "A minimum durability is not possible with 3 replicas"
             )
-        } else if settings.replicas > 0, ground.state.nodes.count < 2 {
+        } else if parameters["durabilityMinLevel"] != nil, settings.replicas > 0,
+            ground.state.nodes.count < 2
+        {
             refuse(
                 "durability_min_level",
-                "There are not enough data nodes for a minimum durability of \(text)"
+                "There are not enough data nodes for a minimum durability of \(level.name)"
             )
-        } else {
-            refuse("durabilityMinLevel", "There are no durable writes yet; only none is possible")
         }
     }
 

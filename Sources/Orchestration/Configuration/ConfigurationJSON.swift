@@ -16,25 +16,27 @@ package enum HostNaming: Hashable, Sendable {
 /// so this file is the only place that renders these.
 ///
 /// - A port stands here only where somebody listens on it.
+/// - Only nodes that hold data stand here, and whoever is asked: without services for data where it
+///   holds none, because some clients need to find who answered.
 /// - Nodes stand in the same order in `nodes`, `nodesExt` and `serverList`: clients match by place.
-/// - Every row of the map has 1 + replicas columns.
+/// - Every row of the map has 1 + `numReplicas` columns, -1 where there is no copy.
 package enum ConfigurationJSON {
     /// Only what works: clients switch features on by these.
     package static let bucketCapabilities = [
-        "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
+        "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "durableWrite",
     ]
 
     /// Where the services are; also what `/pools/default/nodeServices` answers.
     package static func global(
         _ state: ClusterState,
-        on thisNode: UInt16,
+        on thisNode: NodeNumber,
         host: HostNaming
     ) -> [UInt8] {
         let members: [(String, JSONText)] =
             [
                 ("rev", .number(state.rev)),
                 ("revEpoch", .number(state.revEpoch)),
-                ("nodesExt", nodesExt(state.nodes, on: thisNode, host: host)),
+                ("nodesExt", nodesExt(state, servers: state.activeNodes, on: thisNode)),
             ] + cluster(state)
         return JSONText.object(members).bytes
     }
@@ -43,12 +45,11 @@ package enum ConfigurationJSON {
     package static func bucket(
         _ bucket: BucketRecord,
         of state: ClusterState,
-        on thisNode: UInt16,
+        on thisNode: NodeNumber,
         host: HostNaming
     ) -> [UInt8] {
         let settings = bucket.settings
-        let holders = bucket.servers.compactMap { state.node(number: $0) }
-        let others = state.nodes.filter { !bucket.servers.contains($0.number) }
+        let servers = state.servers(of: bucket)
         let members: [(String, JSONText)] =
             [
                 ("rev", .number(bucket.rev)),
@@ -62,44 +63,72 @@ package enum ConfigurationJSON {
                 ("numVBuckets", .number(settings.vBuckets)),
                 ("bucketCapabilitiesVer", ""),
                 ("bucketCapabilities", capabilities),
-                ("nodes", .array(holders.map { node($0, host: host) })),
-                ("nodesExt", nodesExt(holders + others, on: thisNode, host: host)),
-                ("vBucketServerMap", serverMap(bucket, holders, host: host)),
+                ("nodes", .array(servers.map { node($0, host: host) })),
+                ("nodesExt", nodesExt(state, servers: servers, on: thisNode)),
+                ("vBucketServerMap", serverMap(bucket, servers, host: host)),
             ] + cluster(state)
         return JSONText.object(members).bytes
     }
 
     // MARK: Parts that REST shows too
 
-    package static func nodesExt(
-        _ nodes: [NodeRecord],
-        on thisNode: UInt16,
-        host: HostNaming
+    /// - Parameters:
+    ///   - state: The cluster.
+    ///   - servers: The nodes that serve data, in the order of the map.
+    ///   - thisNode: Who is asked.
+    /// - Returns: The nodes; all others come last and serve no data.
+    static func nodesExt(
+        _ state: ClusterState,
+        servers: [NodeRecord],
+        on thisNode: NodeNumber
     ) -> JSONText {
-        .array(
-            nodes.map { node in
-                var members: [(String, JSONText)] = [("services", services(node.ports))]
+        let numbers = servers.map(\.number)
+        let others = state.nodes.filter { node in
+            !numbers.contains(node.number)
+                && (node.membership == .active || node.number == thisNode)
+        }
+        return .array(
+            (servers + others).map { node in
+                let servesData = numbers.contains(node.number)
+                var members: [(String, JSONText)] = [
+                    ("services", services(node.ports, withData: servesData))
+                ]
                 if node.number == thisNode { members.append(("thisNode", true)) }
                 // Left out for loopback: the client then uses the address it came by.
                 if !node.isLoopback { members.append(("hostname", .string(node.host))) }
+                if state.groups.count > 1 { members.append(("serverGroup", .string(node.group))) }
+                if let alternate = node.alternate {
+                    members.append(("alternateAddresses", alternate.json))
+                }
                 members.append(("nodeUUID", .string(node.uuid)))
                 return .object(members)
             }
         )
     }
 
+    /// - Parameters:
+    ///   - bucket: Whose map.
+    ///   - nodes: Those that clients find in it, as `servers(of:)` names them.
+    ///   - host: How loopback is named.
+    /// - Returns: Servers and map; also the map to come, while a rebalance works on the bucket.
     package static func serverMap(
         _ bucket: BucketRecord,
-        _ holders: [NodeRecord],
+        _ nodes: [NodeRecord],
         host: HostNaming
     ) -> JSONText {
-        let servers = holders.map { JSONText.string(name($0, port: $0.ports.data, host)) }
-        return [
-            "hashAlgorithm": "CRC",
-            "numReplicas": .number(bucket.settings.replicas),
-            "serverList": .array(servers),
-            "vBucketMap": .rendered(rows(bucket.rows)),
+        let servers = nodes.map { JSONText.string(name($0, port: $0.ports.data, host)) }
+        let map = MapText(columns: 1 + bucket.replicaColumns, servers: nodes.map(\.number))
+        var members: [(String, JSONText)] = [
+            ("hashAlgorithm", "CRC"),
+            ("numReplicas", .number(bucket.replicaColumns)),
+            ("serverList", .array(servers)),
+            ("vBucketMap", map.text(bucket.placements.map(\.chain))),
         ]
+        if let targets = bucket.targets {
+            let rows = zip(targets.rows, bucket.placements).map { $0.isEmpty ? $1.chain : $0 }
+            members.append(("vBucketMapForward", map.text(rows)))
+        }
+        return .object(members)
     }
 
     package static func uri(_ settings: BucketSettings) -> String {
@@ -140,10 +169,10 @@ package enum ConfigurationJSON {
         ]
     }
 
-    private static func services(_ ports: NodePorts) -> JSONText {
+    private static func services(_ ports: NodePorts, withData: Bool) -> JSONText {
         let services: [(String, UInt16)] = [
-            ("mgmt", ports.admin), ("kv", ports.data),
-            ("mgmtSSL", ports.adminTLS), ("kvSSL", ports.dataTLS),
+            ("mgmt", ports.admin), ("kv", withData ? ports.data : 0),
+            ("mgmtSSL", ports.adminTLS), ("kvSSL", withData ? ports.dataTLS : 0),
         ]
         return .object(services.filter { $0.1 != 0 }.map { ($0.0, .number($0.1)) })
     }
@@ -155,19 +184,39 @@ package enum ConfigurationJSON {
             "ports": ["direct": .number(node.ports.data)],
         ]
     }
+}
 
-    private static func rows(_ rows: VBucketRows) -> [UInt8] {
-        let writer = ByteWriter(capacity: rows.count * rows.copies * 3 + 16)
-        writer.append("[")
-        for row in 0..<rows.count {
-            writer.append(row == 0 ? "[" : ",[")
-            for (place, column) in rows[row].enumerated() {
-                if place > 0 { writer.append(",") }
-                writer.append(text: column == VBucketRows.none ? "-1" : String(column))
+/// Rows of nodes as rows of columns: most of a configuration's bytes, made anew with each step of a
+/// rebalance.
+private struct MapText {
+    let columns: Int
+    private let servers: [NodeNumber]
+    /// By place.
+    private let numbers: [[UInt8]]
+
+    init(columns: Int, servers: [NodeNumber]) {
+        self.columns = columns
+        self.servers = servers
+        numbers = servers.indices.map { Array(String($0).utf8) }
+    }
+
+    func text(_ rows: [NodeChain]) -> JSONText {
+        let writer = ByteWriter(capacity: rows.count * (columns * 3 + 3) + 16)
+        writer.append(UInt8(ascii: "["))
+        for (number, row) in rows.enumerated() {
+            if number > 0 { writer.append(UInt8(ascii: ",")) }
+            writer.append(UInt8(ascii: "["))
+            for column in 0..<columns {
+                if column > 0 { writer.append(UInt8(ascii: ",")) }
+                if column < row.count, let place = servers.firstIndex(of: row[column]) {
+                    writer.append(numbers[place])
+                } else {
+                    writer.append("-1")
+                }
             }
-            writer.append("]")
+            writer.append(UInt8(ascii: "]"))
         }
-        writer.append("]")
-        return writer.bytes
+        writer.append(UInt8(ascii: "]"))
+        return .rendered(writer.bytes)
     }
 }

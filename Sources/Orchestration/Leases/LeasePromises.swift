@@ -7,8 +7,9 @@ package import Vocabulary
 /// as long as one could last.
 ///
 /// - Nobody is promised anything who has not applied what takes writing from it.
-/// - A configuration waits for the promises given before it was appended: whoever is promised
-///   something later is told of it.
+/// - An entry waits for the promises given before it was appended. Whoever is promised something
+///   later is told of a configuration, and has applied what takes writing from it: to wait for those
+///   as well would be to wait for ever, where only the one deposed knows that it is committed.
 package struct LeasePromises: Sendable {
     /// What an entry of the log does, as far as promises are concerned.
     package enum Effect: Hashable, Sendable {
@@ -58,8 +59,14 @@ package struct LeasePromises: Sendable {
     package mutating func appended(_ effect: Effect, at index: UInt64) {
         waiting.removeAll { $0.index >= index }
         guard effect != .none else { return }
-        let until = promised.values.max() ?? 0
-        waiting.append(Waiting(index: index, effect: effect, promisedUntil: until))
+        // Whoever is promised something from here on has applied it, or is told of it.
+        let until: UInt64? =
+            switch effect {
+            case .none: nil
+            case .deposes(let nodes): nodes.compactMap { promised[$0] }.max()
+            case .changesVoters: promised.values.max()
+            }
+        waiting.append(Waiting(index: index, effect: effect, promisedUntil: until ?? 0))
     }
 
     /// Everything up to here is committed: no acknowledgement of ours is needed any more.
@@ -96,13 +103,7 @@ package struct LeasePromises: Sendable {
     /// The first entry that may not be acknowledged yet, the own log's as a leader included.
     package func hold(now: UInt64) -> Hold? {
         for entry in waiting {
-            var until = restartHold
-            switch entry.effect {
-            case .none: continue
-            case .deposes(let nodes):
-                for node in nodes { until = max(until, promised[node] ?? 0) }
-            case .changesVoters: until = max(until, entry.promisedUntil)
-            }
+            let until = max(restartHold, entry.promisedUntil)
             if now < until { return Hold(index: entry.index, untilNanoseconds: until) }
         }
         return nil

@@ -101,4 +101,18 @@ package struct LeaseReply: Hashable, Sendable {
     package var verdict: Verdict
     /// The newest configuration in the voter's log.
     package var voters: LeaseVoters
+
+    package init(
+        voter: NodeNumber,
+        boot: UInt64,
+        number: UInt64,
+        verdict: Verdict,
+        voters: LeaseVoters
+    ) {
+        self.voter = voter
+        self.boot = boot
+        self.number = number
+        self.verdict = verdict
+        self.voters = voters
+    }
 }

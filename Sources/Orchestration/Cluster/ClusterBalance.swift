@@ -1,0 +1,79 @@
+package import Vocabulary
+
+/// Why a bucket's copies are not where they should be; a rebalance would change that.
+package struct BucketImbalance: Hashable, Sendable {
+    package enum Cause: String, CaseIterable, Sendable {
+        /// More or fewer copies than the bucket should have, although nodes are there.
+        case replicas = "num_replicas_changed"
+        /// Nodes serve uneven numbers of vBuckets.
+        case uneven = "servers_not_balanced"
+
+        package var sentence: String {
+            switch self {
+            case .replicas: "Copies are missing, or there are more than the bucket should have."
+            case .uneven: "The nodes do not serve the same number of vBuckets."
+            }
+        }
+    }
+
+    package var cause: Cause
+    package var bucket: String
+
+    package init(cause: Cause, bucket: String) {
+        self.cause = cause
+        self.bucket = bucket
+    }
+}
+
+/// What a rebalance would change, read off the state alone.
+extension ClusterState {
+    /// Nodes that wait for a rebalance to come in or to go.
+    package var waitingNodes: [NodeRecord] {
+        nodes.filter { $0.membership == .inactiveAdded || $0.membership == .inactiveFailed }
+    }
+
+    package var isBalanced: Bool { waitingNodes.isEmpty && imbalances.isEmpty }
+
+    package var imbalances: [BucketImbalance] {
+        let active = activeNodes.map(\.number)
+        guard !active.isEmpty else { return [] }
+        var found: [BucketImbalance] = []
+        for bucket in buckets {
+            let name = bucket.settings.name
+            let copies = min(bucket.settings.replicas + 1, active.count)
+            if bucket.placements.contains(where: { $0.chain.count != copies }) {
+                found.append(BucketImbalance(cause: .replicas, bucket: name))
+            }
+            var served = Dictionary(uniqueKeysWithValues: active.map { ($0, 0) })
+            for placement in bucket.placements {
+                if let first = placement.chain.first { served[first, default: 0] += 1 }
+            }
+            let numbers = served.values
+            if (numbers.max() ?? 0) - (numbers.min() ?? 0) > 1 {
+                found.append(BucketImbalance(cause: .uneven, bucket: name))
+            }
+        }
+        return found
+    }
+
+    /// Every vBucket that these nodes serve has a copy elsewhere, and somebody is left.
+    ///
+    /// - Parameters:
+    ///   - leaving: Who would go.
+    ///   - silent: Nodes that do not answer: what they have takes nothing over.
+    /// - Returns: Whether others can take over without losing anything.
+    package func canFailOverGracefully(
+        _ leaving: [NodeNumber],
+        silent: [NodeNumber] = []
+    ) -> Bool {
+        let gone = leaving + silent
+        let isLeft = activeNodes.contains { !gone.contains($0.number) }
+        return isLeft
+            && !buckets.contains { bucket in
+                bucket.placements.contains { placement in
+                    placement.chain.first.map { leaving.contains($0) } == true
+                        && placement.chain.without(gone).isEmpty
+                }
+            }
+    }
+}

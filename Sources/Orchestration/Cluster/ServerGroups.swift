@@ -1,0 +1,27 @@
+internal import Bytes
+internal import Vocabulary
+
+/// Changes of the server groups, made out of the layout that there is.
+extension ClusterState {
+    /// Another number for another layout: whoever changes it says which one was seen.
+    package var groupsRevision: UInt32 {
+        let names = groups.map { "\($0.uuid)\u{0}\($0.name)" }
+        let members = nodes.map { "\($0.number.value)\u{0}\($0.group)" }
+        let text = (names + [""] + members).joined(separator: "\u{1}")
+        return Array(text.utf8).withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+    }
+
+    package func group(uuid: String) -> ServerGroup? { groups.first { $0.uuid == uuid } }
+
+    package func nodes(ofGroup name: String) -> [NodeRecord] { nodes.filter { $0.group == name } }
+
+    /// What is wrong with a group's name; nil where nothing is.
+    package func refusal(ofGroupName name: String, except uuid: String? = nil) -> String? {
+        guard !name.isEmpty, name.utf8.count <= 64 else { return "The name has 1 to 64 bytes" }
+        guard !name.unicodeScalars.contains(where: { $0.value < 32 }) else {
+            return "The name holds control characters"
+        }
+        let isTaken = groups.contains { $0.name == name && $0.uuid != uuid }
+        return isTaken ? "already exists" : nil
+    }
+}

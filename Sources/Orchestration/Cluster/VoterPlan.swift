@@ -1,0 +1,46 @@
+package import Vocabulary
+
+/// Who should vote: up to seven active nodes, spread over the server groups.
+///
+/// - Whoever votes already and may go on does so: every change costs the metadata a moment.
+/// - A node that was failed over, or is not in service yet, only listens: a dead voter would cost
+///   the others their leases.
+package struct VoterPlan: Hashable, Sendable {
+    /// Beyond seven, each voter costs more than it protects.
+    package static let votersMax = 7
+
+    package struct Member: Hashable, Sendable {
+        package var node: NodeNumber
+        package var group: String
+        package var isActive: Bool
+
+        package init(_ node: NodeNumber, group: String = "", isActive: Bool) {
+            self.node = node
+            self.group = group
+            self.isActive = isActive
+        }
+    }
+
+    /// In order.
+    package let voters: [NodeNumber]
+    package let learners: [NodeNumber]
+
+    /// - Parameters:
+    ///   - members: All nodes of the cluster.
+    ///   - present: Who votes now.
+    package init(_ members: [Member], present: [NodeNumber]) {
+        let able = members.filter(\.isActive).sorted { $0.node < $1.node }
+        var chosen = able.filter { present.contains($0.node) }
+        if chosen.count > Self.votersMax { chosen.removeLast(chosen.count - Self.votersMax) }
+        while chosen.count < Self.votersMax {
+            let rest = able.filter { one in !chosen.contains { $0.node == one.node } }
+            let crowd = { (one: Member) in chosen.count { $0.group == one.group } }
+            let next = rest.min { (crowd($0), $0.node) < (crowd($1), $1.node) }
+            guard let next else { break }
+            chosen.append(next)
+        }
+        let voters = chosen.map(\.node).sorted()
+        self.voters = voters
+        learners = members.map(\.node).filter { !voters.contains($0) }.sorted()
+    }
+}

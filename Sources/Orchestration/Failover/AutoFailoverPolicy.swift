@@ -1,0 +1,192 @@
+package import Vocabulary
+
+/// Whether nodes that are silent are failed over without anybody being asked.
+///
+/// Asked by the leader ten times a second and on every change; it only looks, so asking twice is
+/// free. What it knows of the data are the last reports: the seal that follows tells the truth, and
+/// a failover that turns out unsafe there gives back what it sealed.
+///
+/// - A node is down when the leader and a majority of all active nodes, by what they said a moment
+///   ago, have not heard of it for the whole timeout.
+/// - Nodes that fell silent together are decided together.
+/// - All reasons that speak against it are listed, not the first.
+package enum AutoFailoverPolicy {
+    package enum Cause: Hashable, Sendable {
+        case silent(nanoseconds: UInt64)
+        /// It still has its memory: what can be handed over is, before the rest is failed over.
+        case diskBroken
+    }
+
+    package enum Decision: Hashable, Sendable {
+        case nothing
+        case wait(NodeNumber, untilNanoseconds: UInt64)
+        case failOver([NodeNumber], Cause)
+        case blocked([NodeNumber], [WhyNot])
+    }
+
+    private static let together = Limits.suspectMilliseconds * 1_000_000
+
+    package static func decide(
+        _ settings: AutoFailoverRules,
+        _ situation: FailoverSituation,
+        _ table: FailureTable,
+        now: UInt64
+    ) -> Decision {
+        let timeout = settings.timeoutNanoseconds
+        let others = situation.nodes.filter { $0 != table.node }
+        let silences = others.map { (node: $0, silence: table.silence(of: $0, now: now)) }
+        let down = silences.filter { $0.silence >= timeout }
+        guard let shortest = down.map(\.silence).min() else {
+            return waiting(silences, timeout, table, now)
+                ?? diskDecision(settings, situation, table, now: now)
+        }
+        if let until = graceEnd(situation, table), now < until {
+            return .wait(down[0].node, untilNanoseconds: until)
+        }
+        // Whoever fell silent at the same time has a moment left to come back.
+        let late = silences.filter { $0.silence < timeout && $0.silence + together >= shortest }
+            .filter { table.isSuspect($0.node, now: now) }
+        if let next = late.min(by: { $0.silence > $1.silence }) {
+            return .wait(next.node, untilNanoseconds: now + timeout - next.silence)
+        }
+        let nodes = down.map(\.node)
+        let reasons =
+            sightReasons(nodes, timeout, situation, table, now)
+            + reasons(nodes, settings, situation, table, now: now)
+        if !reasons.isEmpty { return .blocked(nodes, reasons) }
+        return .failOver(nodes, .silent(nanoseconds: shortest))
+    }
+
+    private static func waiting(
+        _ silences: [(node: NodeNumber, silence: UInt64)],
+        _ timeout: UInt64,
+        _ table: FailureTable,
+        _ now: UInt64
+    ) -> Decision? {
+        let suspects = silences.filter { table.isSuspect($0.node, now: now) }
+        guard let longest = suspects.map(\.silence).max(),
+            let next = suspects.first(where: { $0.silence == longest })
+        else { return nil }
+        return .wait(next.node, untilNanoseconds: now + timeout - longest)
+    }
+
+    /// A leader that never heard of a majority may be the one that is cut off.
+    private static func graceEnd(
+        _ situation: FailoverSituation,
+        _ table: FailureTable
+    ) -> UInt64? {
+        let heard = situation.nodes.count { table.hasHeard(of: $0) }
+        if heard >= situation.nodesNeeded { return nil }
+        return situation.leaderSinceNanoseconds + Limits.leaderGraceMilliseconds * 1_000_000
+    }
+
+    /// Whose disk fails: only when nobody is silent, because that comes first.
+    private static func diskDecision(
+        _ settings: AutoFailoverRules,
+        _ situation: FailoverSituation,
+        _ table: FailureTable,
+        now: UInt64
+    ) -> Decision {
+        guard let seconds = settings.diskSeconds else { return .nothing }
+        let broken = situation.nodes.filter { node in
+            guard let disk = situation.disks[node], disk.isBroken else { return false }
+            return now >= disk.sinceNanoseconds + UInt64(seconds) * 1_000_000_000
+        }
+        if broken.isEmpty { return .nothing }
+        let reasons = reasons(broken, settings, situation, table, now: now)
+        return reasons.isEmpty ? .failOver(broken, .diskBroken) : .blocked(broken, reasons)
+    }
+
+    // MARK: What speaks against it
+
+    private static func sightReasons(
+        _ nodes: [NodeNumber],
+        _ timeout: UInt64,
+        _ situation: FailoverSituation,
+        _ table: FailureTable,
+        _ now: UInt64
+    ) -> [WhyNot] {
+        var found: [WhyNot] = []
+        for node in nodes {
+            let seers = table.seers(
+                of: node,
+                silentFor: timeout,
+                among: situation.nodes,
+                now: now
+            )
+            if seers.count >= situation.nodesNeeded { continue }
+            found.append(
+                .notSeenDownByMajority(
+                    node: node,
+                    seers: seers,
+                    need: situation.nodesNeeded
+                )
+            )
+        }
+        return found
+    }
+
+    private static func reasons(
+        _ nodes: [NodeNumber],
+        _ settings: AutoFailoverRules,
+        _ situation: FailoverSituation,
+        _ table: FailureTable,
+        now: UInt64
+    ) -> [WhyNot] {
+        var found: [WhyNot] = []
+        let failing = Set(nodes)
+        let left = situation.members.filter { !failing.contains($0.node) }
+        let voters = situation.members.filter(\.isVoter)
+        let reached = voters.count { !table.isSuspect($0.node, now: now) }
+        let group = wholeGroup(failing, situation)
+        let weight = group == nil ? nodes.count : 1
+
+        if !settings.isEnabled { found.append(.disabled) }
+        if situation.count >= settings.maxCount {
+            found.append(.countReached(count: situation.count, max: settings.maxCount))
+        }
+        if weight > 1, situation.count + weight > settings.maxCount {
+            found.append(.moreThanOneDown(nodes))
+        }
+        if reached < voters.count / 2 + 1 {
+            found.append(.noQuorum(have: reached, need: voters.count / 2 + 1))
+        }
+        if voters.count < Limits.autoFailoverVotersMin {
+            found.append(.tooFewNodes(voters: voters.count))
+        }
+        if left.isEmpty { found.append(.lastNode) }
+        for name in Set(situation.members.map(\.group)).sorted()
+        where situation.groupsHit.contains(name) {
+            let isEmptied = !left.contains { $0.group == name }
+            if isEmptied { found.append(.wouldEmptyGroup(name)) }
+        }
+        if situation.isMembershipChanging { found.append(.membershipChanging) }
+        let isInTheWay =
+            situation.rebalance == .unstoppable
+            || situation.rebalance == .running && !settings.stopsRebalance
+        if isInTheWay { found.append(.rebalanceCannotStop) }
+        if now < situation.coolingUntilNanoseconds {
+            found.append(.coolingDown(untilNanoseconds: situation.coolingUntilNanoseconds))
+        }
+        for bucket in situation.buckets {
+            found += bucket.obstacles(
+                failing: failing,
+                mayLoseEphemeral: settings.losesEphemeral
+            )
+        }
+        return found
+    }
+
+    /// The group that these nodes are, all of it and nothing else, where there are several.
+    private static func wholeGroup(
+        _ nodes: Set<NodeNumber>,
+        _ situation: FailoverSituation
+    ) -> String? {
+        let groups = Set(situation.members.filter { nodes.contains($0.node) }.map(\.group))
+        guard let group = groups.first, groups.count == 1, nodes.count > 1,
+            situation.members.contains(where: { $0.group != group })
+        else { return nil }
+        let all = situation.members.filter { $0.group == group }
+        return all.count == nodes.count ? group : nil
+    }
+}

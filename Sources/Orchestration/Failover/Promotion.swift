@@ -1,0 +1,209 @@
+package import Vocabulary
+
+/// Who becomes active when the active copy of a vBucket is lost: decided from sealed copies.
+///
+/// - Safe: enough of the chain are intact that every committed write meets one of them, or all of
+///   the chain were asked. Then no committed write is lost, as long as fewer copies than a majority
+///   lost their memory.
+/// - A node that was failed over counts as lost: it answers nothing, has nothing, and is not chosen.
+/// - Positions are compared, never high seqnos: above covered a copy may lack changes.
+/// - Answers from other fences than the question's are none.
+package struct Promotion: Hashable, Sendable {
+    /// What is asked about one vBucket.
+    package struct Question: Hashable, Sendable {
+        package var vBucket: VBucketID
+        package var fence: UInt64
+        package var stage: UInt64
+        /// The last confirmed chain: in a joint phase the old one, after a promotion that is not
+        /// confirmed the one before it.
+        ///
+        /// Where all of it is given up, the chain beside it: nobody else has anything.
+        package var basis: [NodeNumber]
+        /// The active node of the present row, where there is one.
+        package var active: NodeNumber?
+        /// A former active node whose copy is kept: it is asked too, and may be chosen.
+        package var former: NodeNumber?
+        /// Copies there should be.
+        package var copies: Int
+        /// Nodes that were failed over: what they have is given up.
+        package var lost: Set<NodeNumber>
+
+        package init(
+            vBucket: VBucketID,
+            basis: [NodeNumber],
+            of assignment: VBucketAssignment,
+            lost: Set<NodeNumber> = []
+        ) {
+            self.lost = lost
+            self.vBucket = vBucket
+            fence = assignment.fence
+            stage = assignment.stage
+            let chains = [basis, assignment.nextChain, assignment.chain]
+            self.basis = chains.first { !lost.isSuperset(of: $0) } ?? basis
+            active = assignment.chain.first
+            former = assignment.former
+            copies = assignment.copies
+        }
+
+        /// So many intact copies meet every majority that a write may have been committed by.
+        package var intactNeeded: Int { max(1, basis.count - (copies / 2 + 1) + 1) }
+
+        /// Everybody who is to be sealed.
+        package var asked: [NodeNumber] {
+            guard let former, !basis.contains(former) else { return left }
+            return lost.contains(former) ? left : left + [former]
+        }
+
+        /// Those of the basis that are not given up.
+        var left: [NodeNumber] { basis.filter { !lost.contains($0) } }
+    }
+
+    package enum Safety: Hashable, Sendable {
+        case safe
+        /// A committed write may be on copies that did not answer.
+        case mayLoseCommitted(intact: Int, needed: Int, answered: Int, of: Int)
+    }
+
+    package var vBucket: VBucketID
+    /// Compared with the state when the entry is applied, as is the stage.
+    package var fence: UInt64
+    package var stage: UInt64
+    package var node: NodeNumber
+    /// What the chosen copy must still have when it takes up the role.
+    package var expected: CopyPosition
+    /// The chain from here on, the chosen one first.
+    package var row: [NodeNumber]
+    package var safety: Safety
+    /// Changes that the active one is known to have had and the chosen one has not: at least.
+    package var changesLost: UInt64
+
+    /// - Parameters:
+    ///   - question: The vBucket.
+    ///   - sealed: What copies said when they were sealed.
+    ///   - heardHigh: The largest seqno of the old active copy that anybody heard of.
+    ///   - activeCounts: How many vBuckets each node is active for: equal copies go to whoever has
+    ///     fewest.
+    ///   - givenUp: Nodes that an operator gave up for good: nobody waits for their answer, and what
+    ///     only they have is lost. Safe it becomes not by that.
+    /// - Returns: The choice, or nil where no copy is left.
+    package static func choose(
+        _ question: Question,
+        sealed: [NodeNumber: CopyReport],
+        heardHigh: Seqno = .zero,
+        activeCounts: [NodeNumber: Int] = [:],
+        givenUp: [NodeNumber] = []
+    ) -> Promotion? {
+        let answers = question.asked.compactMap { node in
+            sealed[node].map { (node: node, report: $0) }
+        }.filter { $0.report.fence == question.fence && $0.report.vBucket == question.vBucket }
+        let able = answers.filter { $0.report.protects }
+        // Where everybody was asked and nobody has anything, as when all of a bucket in memory
+        // crashed, there is nothing that could be lost: somebody serves it empty.
+        let isWhole = question.left.allSatisfy { node in
+            givenUp.contains(node) || answers.contains { $0.node == node }
+        }
+        let candidates = able.isEmpty && isWhole ? answers : able
+        let rank = { (node: NodeNumber) in
+            (node == question.active ? 0 : 1, activeCounts[node] ?? 0, node)
+        }
+        let chosen = candidates.max { one, other in
+            if one.report.position != other.report.position {
+                return one.report.position < other.report.position
+            }
+            return rank(one.node) > rank(other.node)
+        }
+        guard let chosen else { return nil }
+        let position = chosen.report.position
+        let highs = answers.filter { $0.report.position.branchFence == position.branchFence }
+            .map(\.report.high.value)
+        let known = max(heardHigh.value, highs.max() ?? 0)
+        let answered = answers.filter { question.basis.contains($0.node) }
+        let others = answered.filter { $0.node != chosen.node }.prefix(question.copies - 1)
+        return Promotion(
+            vBucket: question.vBucket,
+            fence: question.fence,
+            stage: question.stage,
+            node: chosen.node,
+            expected: position,
+            row: [chosen.node] + others.map(\.node),
+            safety: safety(question, answered.map(\.report)),
+            changesLost: known > position.covered.value ? known - position.covered.value : 0
+        )
+    }
+
+    /// Whether these copies of the chain are enough to know every committed write.
+    package static func safety(_ question: Question, _ answered: [CopyReport]) -> Safety {
+        let intact = answered.count { $0.isIntact && $0.protects }
+        if answered.count == question.left.count || intact >= question.intactNeeded {
+            return .safe
+        }
+        return .mayLoseCommitted(
+            intact: intact,
+            needed: question.intactNeeded,
+            answered: answered.count,
+            of: question.basis.count
+        )
+    }
+}
+
+extension CopyReport {
+    /// A copy that is reconciling, or was never built, has no branch to speak of.
+    package var protects: Bool { position.branchFence != 0 }
+}
+
+/// The choices for all vBuckets of a bucket that a failover touches, and what they cost.
+package struct PromotionRound: Hashable, Sendable {
+    package let bucket: String
+    package private(set) var promotions: [Promotion] = []
+    /// No copy is left of these.
+    package private(set) var lost: [VBucketID] = []
+    private var activeCounts: [NodeNumber: Int]
+    private let givenUp: [NodeNumber]
+
+    /// - Parameters:
+    ///   - bucket: Its name, for whoever reads the reasons.
+    ///   - activeCounts: How many vBuckets each surviving node is active for.
+    ///   - givenUp: Nodes that an operator gave up for good.
+    package init(
+        bucket: String,
+        activeCounts: [NodeNumber: Int],
+        givenUp: [NodeNumber] = []
+    ) {
+        self.bucket = bucket
+        self.activeCounts = activeCounts
+        self.givenUp = givenUp
+    }
+
+    package mutating func decide(
+        _ question: Promotion.Question,
+        sealed: [NodeNumber: CopyReport],
+        heardHigh: Seqno = .zero
+    ) {
+        let choice = Promotion.choose(
+            question,
+            sealed: sealed,
+            heardHigh: heardHigh,
+            activeCounts: activeCounts,
+            givenUp: givenUp
+        )
+        guard let choice else {
+            lost.append(question.vBucket)
+            return
+        }
+        promotions.append(choice)
+        if choice.node != question.active { activeCounts[choice.node, default: 0] += 1 }
+    }
+
+    /// Committed writes of these may be lost.
+    package var unsafe: [VBucketID] { promotions.filter { $0.safety != .safe }.map(\.vBucket) }
+
+    package var changesLost: UInt64 { promotions.reduce(0) { $0 + $1.changesLost } }
+
+    /// Why automatic failover leaves this bucket alone; an operator may go on.
+    package var obstacles: [WhyNot] {
+        var found: [WhyNot] = []
+        if !lost.isEmpty { found.append(.noReplica(bucket: bucket, vBuckets: lost)) }
+        if !unsafe.isEmpty { found.append(.wouldLoseDurable(bucket: bucket, vBuckets: unsafe)) }
+        return found
+    }
+}

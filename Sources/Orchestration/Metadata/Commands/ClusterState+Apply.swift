@@ -1,0 +1,90 @@
+/// The replicated state machine: same commands, same order, same state.
+extension ClusterState {
+    /// Applies what was agreed on.
+    ///
+    /// - Parameters:
+    ///   - envelope: The proposal.
+    ///   - index: Its place in the log. Places of entries without a command may be skipped.
+    /// - Returns: What it did. A refused command takes its index all the same.
+    package mutating func apply(_ envelope: ClusterEnvelope, at index: UInt64) -> ClusterOutcome {
+        precondition(index > self.index, "commands are applied in order")
+        self.index = index
+        let (node, boot, number) = (envelope.proposer, envelope.boot, envelope.number)
+        // What it asked for before it was taken out is forgotten with it, and so may come again.
+        let isGone = number != 0 && !nodes.isEmpty && place(ofNode: node) == nil
+        guard !isGone else { return .refused(.nodeUnknown) }
+        let isFirst = proposals.take(node, boot: boot, number: number)
+        guard isFirst else {
+            let wasApplied = proposals.wasApplied(node, boot: boot, number: number)
+            return wasApplied ? .repeated : .refused(.refusedBefore)
+        }
+        let outcome = apply(envelope.command)
+        if case .refused = outcome { proposals.noteRefused(node, boot: boot, number: number) }
+        return outcome
+    }
+
+    /// Applies a command that nobody counts.
+    package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
+        precondition(index > self.index, "commands are applied in order")
+        self.index = index
+        return apply(command)
+    }
+
+    private mutating func apply(_ command: ClusterCommand) -> ClusterOutcome {
+        switch command {
+        case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
+            .resetAutoFailoverCount, .newEpoch:
+            applyToCluster(command)
+        case .addNode(let node): add(node)
+        case .setNode(let address): set(address)
+        case .setAlternate(let change): set(change)
+        case .setNodeState(let change): set(change)
+        case .removeNode(let number): remove(number)
+        case .setGroups(let layout): set(layout)
+        case .createBucket(let bucket): create(bucket)
+        case .changeBucket(let change): self.change(bucket: change)
+        case .deleteBucket(let step): delete(bucket: step)
+        case .flushBucket(let step): flush(bucket: step)
+        case .startRebalance(let record): start(record)
+        case .setTargets(let change): set(change)
+        case .markRebalance(let step): take(step)
+        case .endRebalance(let outcome): end(outcome)
+        case .dropRetry(let id): dropRetry(id)
+        case .joint(let steps): join(steps)
+        case .final(let steps): finish(steps)
+        case .takeOver(let steps): takeOver(steps)
+        case .promote(let steps): promote(steps)
+        case .confirm(let steps): confirm(steps)
+        case .resume(let steps): resume(steps)
+        case .release(let steps): release(steps)
+        case .recreate(let steps): recreate(steps)
+        case .failOver(let step): failOver(step)
+        }
+    }
+
+    private mutating func applyToCluster(_ command: ClusterCommand) -> ClusterOutcome {
+        switch command {
+        case .initialise(let birth):
+            guard !isProvisioned else { return .refused(.alreadyInitialised) }
+            uuid = birth.uuid
+            groupID = birth.groupID
+            administrator = birth.administrator
+            nodesMoved()
+            return .applied([.administratorChanged, .nodesChanged])
+        case .setAdministrator(let administrator):
+            guard isProvisioned else { return .refused(.notInitialised) }
+            self.administrator = administrator
+            return .applied([.administratorChanged])
+        case .setName(let name):
+            self.name = name
+            nodesMoved()
+            return .applied([.nodesChanged])
+        case .setMemoryQuota(let quota): memoryQuota = quota
+        case .setSettings(let settings): self.settings = settings
+        case .resetAutoFailoverCount: autoFailoverCount = 0
+        case .newEpoch(let epoch): return begin(epoch)
+        default: preconditionFailure("a command of another part")
+        }
+        return .applied([.settingsChanged])
+    }
+}

@@ -1,0 +1,100 @@
+internal import Vocabulary
+
+/// Buckets: made, changed, emptied, deleted.
+extension ClusterState {
+    mutating func create(_ new: NewBucket) -> ClusterOutcome {
+        let name = new.settings.name
+        guard isProvisioned else { return .refused(.notInitialised) }
+        guard rebalance == nil else { return .refused(.rebalanceRunning) }
+        guard buckets.count < settings.maxBucketCount else { return .refused(.tooManyBuckets) }
+        guard !hasBucket(like: name) else { return .refused(.bucketExists) }
+        let isGoing = deletedBuckets.contains { $0.name.lowercased() == name.lowercased() }
+        guard !isGoing else { return .refused(.bucketBeingDeleted) }
+        let copies = 1 + new.settings.replicas
+        let isPossible = new.rows.allSatisfy { row in
+            !row.isEmpty && row.count <= copies && row.allSatisfy(isActive)
+        }
+        guard isPossible, (1...NodeChain.countMax).contains(copies),
+            !new.rows.isEmpty, new.rows.count == new.settings.vBuckets
+        else { return .refused(.rowsImpossible) }
+        var bucket = BucketRecord(
+            settings: new.settings,
+            options: new.options,
+            placements: new.rows.map {
+                VBucketPlacement(chain: $0, copies: UInt8(copies), index: index)
+            }
+        )
+        bucket.rev = index
+        buckets.append(bucket)
+        buckets.sort { $0.settings.name < $1.settings.name }
+        return .applied([.bucketCreated(name: name)])
+    }
+
+    mutating func change(bucket change: BucketChange) -> ClusterOutcome {
+        let new = change.settings
+        guard let place = place(ofBucket: new.name, new.uuid) else {
+            return .refused(.bucketUnknown)
+        }
+        let old = buckets[place].settings
+        guard old.type == new.type, old.vBuckets == new.vBuckets,
+            (0..<NodeChain.countMax).contains(new.replicas)
+        else { return .refused(.rowsImpossible) }
+        buckets[place].settings = new
+        buckets[place].options = change.options
+        buckets[place].rev = index
+        // A vBucket keeps its number of copies until its move ends. Fewer than that it may want at
+        // once where there is but one: nobody else could have been asked.
+        var lowered: [VBucketID] = []
+        for vBucket in buckets[place].placements.indices {
+            let placement = buckets[place].placements[vBucket]
+            guard placement.chain.count <= 1, placement.isConfirmed, !placement.isJoint,
+                Int(placement.copies) > 1 + new.replicas
+            else { continue }
+            buckets[place].placements[vBucket].copies = UInt8(1 + new.replicas)
+            lowered.append(VBucketID(UInt16(vBucket)))
+        }
+        var effects = [ClusterEffect.bucketChanged(name: new.name)]
+        if !lowered.isEmpty {
+            effects.append(.assignmentsChanged(bucket: new.name, lowered))
+        }
+        return .applied(effects)
+    }
+
+    mutating func delete(bucket step: BucketStep) -> ClusterOutcome {
+        let gone = DeletedBucket(name: step.name, uuid: step.uuid)
+        if step.phase == .end {
+            guard deletedBuckets.contains(gone) else { return .refused(.bucketUnknown) }
+            deletedBuckets.removeAll { $0 == gone }
+            return .applied([])
+        }
+        guard let place = place(ofBucket: step.name, step.uuid) else {
+            return .refused(.bucketUnknown)
+        }
+        guard rebalance == nil else { return .refused(.rebalanceRunning) }
+        buckets.remove(at: place)
+        deletedBuckets.append(gone)
+        return .applied([.bucketDeleted(name: step.name)])
+    }
+
+    /// Not a promotion: every vBucket gets a new fence, under which its copies begin empty.
+    mutating func flush(bucket step: BucketStep) -> ClusterOutcome {
+        guard let place = place(ofBucket: step.name, step.uuid) else {
+            return .refused(.bucketUnknown)
+        }
+        if step.phase == .end {
+            guard let running = buckets[place].flush, running == step.flush else {
+                return .refused(.flushNotRunning)
+            }
+            buckets[place].flush = nil
+            return .applied([])
+        }
+        guard rebalance == nil else { return .refused(.rebalanceRunning) }
+        guard buckets[place].flush == nil else { return .refused(.flushRunning) }
+        buckets[place].flush = index
+        for vBucket in buckets[place].placements.indices
+        where !buckets[place].placements[vBucket].chain.isEmpty {
+            buckets[place].placements[vBucket].flush(at: index)
+        }
+        return .applied([.bucketFlushed(name: step.name)])
+    }
+}

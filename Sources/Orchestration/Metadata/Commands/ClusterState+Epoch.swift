@@ -1,0 +1,56 @@
+internal import Vocabulary
+
+/// A new beginning with what is left: the operator's word in place of a majority's.
+///
+/// Never agreed on by a group, but the first entry of another one: whoever forms it applies it to the
+/// log that it found, and the outcome is the new group's first snapshot.
+extension ClusterState {
+    /// Leaves everybody behind who is not a survivor.
+    ///
+    /// vBuckets that only those had are without a copy from here on. Others whose active copy is gone
+    /// keep their chain: whom of it to promote, copies have to be asked first.
+    mutating func begin(_ epoch: NewEpoch) -> ClusterOutcome {
+        guard isProvisioned else { return .refused(.notInitialised) }
+        guard epoch.survivors.allSatisfy({ node(number: $0) != nil }) else {
+            return .refused(.nodeUnknown)
+        }
+        guard activeNodes.contains(where: { epoch.survivors.contains($0.number) }) else {
+            return .refused(.lastActiveNode)
+        }
+        for place in nodes.indices where !epoch.survivors.contains(nodes[place].number) {
+            nodes[place].membership = .leftBehind
+            nodes[place].recovery = .none
+            nodes[place].fencedAt = index
+        }
+        var effects = [ClusterEffect.epochChanged, .nodesChanged]
+        // What stands between two chains goes back to the one of which somebody is left.
+        if let rebalance {
+            let outcome = RebalanceOutcome(
+                id: rebalance.id,
+                verdict: .failed,
+                sentence: "A majority of the cluster's nodes was lost.",
+                endedMilliseconds: epoch.beganMilliseconds
+            )
+            effects += end(outcome).effects
+        }
+        revEpoch += 1
+        counters.count(.quorumFailover)
+        pastGroups.append(epoch.formerGroupID)
+        groupID = epoch.groupID
+        nodesMoved()
+        for place in buckets.indices {
+            release(leftBehind, ofBucketAt: place)
+            effects += lose(leftBehind, ofBucketAt: place)
+        }
+        return .applied(effects)
+    }
+
+    /// A former active node that is gone has nothing to keep for anybody.
+    private mutating func release(_ gone: [NodeNumber], ofBucketAt place: Int) {
+        for number in buckets[place].placements.indices {
+            guard let former = buckets[place].placements[number].former, gone.contains(former)
+            else { continue }
+            _ = buckets[place].placements[number].release()
+        }
+    }
+}

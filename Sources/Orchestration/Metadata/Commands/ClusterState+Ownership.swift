@@ -1,0 +1,188 @@
+internal import Vocabulary
+
+/// Who may write which vBucket: steps of many vBuckets, each compared and set.
+extension ClusterState {
+    /// Takes each step whose vBucket is still at the fence and stage that the step names.
+    mutating func move(
+        _ steps: VBucketSteps,
+        _ take: (inout VBucketPlacement, VBucketSteps.Step, BucketTargets?) -> Bool
+    ) -> ClusterOutcome {
+        guard let place = place(ofBucket: steps.bucket) else { return .refused(.bucketUnknown) }
+        let active = activeNodes.map(\.number)
+        let targets = buckets[place].targets
+        var (changed, leftOut): ([VBucketID], [VBucketID]) = ([], [])
+        for step in steps.steps {
+            let vBucket = Int(step.vBucket.number)
+            guard buckets[place].placements.indices.contains(vBucket) else {
+                leftOut.append(step.vBucket)
+                continue
+            }
+            let before = buckets[place].placements[vBucket]
+            var after = before
+            let isCurrent = before.fence == step.fence && before.stage == step.stage
+            guard isCurrent, step.row.without(active).isEmpty, take(&after, step, targets) else {
+                leftOut.append(step.vBucket)
+                continue
+            }
+            buckets[place].placements[vBucket] = after
+            changed.append(step.vBucket)
+            if before.chain != after.chain || before.copies != after.copies {
+                buckets[place].rev = index
+            }
+        }
+        var effects: [ClusterEffect] = []
+        if !changed.isEmpty {
+            effects.append(.assignmentsChanged(bucket: steps.bucket, changed))
+        }
+        if !leftOut.isEmpty { effects.append(.leftOut(bucket: steps.bucket, leftOut)) }
+        return .applied(effects)
+    }
+
+    /// A graceful failover remembers the rows, for the node's way back.
+    private var isRemembering: Bool { rebalance?.kind == .gracefulFailover }
+
+    mutating func join(_ steps: VBucketSteps) -> ClusterOutcome {
+        move(steps) { $0.joint(to: $1.row, target: $2, $1.vBucket) }
+    }
+
+    mutating func finish(_ steps: VBucketSteps) -> ClusterOutcome {
+        move(steps) { [index, isRemembering] placement, _, _ in
+            placement.finish(at: index, remembering: isRemembering)
+        }
+    }
+
+    mutating func takeOver(_ steps: VBucketSteps) -> ClusterOutcome {
+        var givers: Set<NodeNumber> = []
+        let outcome = move(steps) { [index, isRemembering] placement, step, _ in
+            let giver = placement.chain.first
+            let isTaken = placement.takeOver(
+                at: index,
+                final: step.position,
+                remembering: isRemembering
+            )
+            if isTaken, let giver { givers.insert(giver) }
+            return isTaken
+        }
+        fence(givers)
+        return outcome
+    }
+
+    mutating func promote(_ steps: VBucketSteps) -> ClusterOutcome {
+        var deposed: Set<NodeNumber> = []
+        let outcome = move(steps) { [index] placement, step, _ in
+            let active = placement.chain.first
+            let isPromoted = placement.promote(
+                at: index,
+                row: step.row,
+                position: step.position,
+                deposes: steps.deposes
+            )
+            if isPromoted, let active, active != step.row.first { deposed.insert(active) }
+            return isPromoted
+        }
+        fence(deposed)
+        guard case .applied(let effects) = outcome, !deposed.isEmpty else { return outcome }
+        return .applied(effects + [.deposed(deposed.sorted())])
+    }
+
+    mutating func confirm(_ steps: VBucketSteps) -> ClusterOutcome {
+        move(steps) { [index] placement, _, _ in placement.confirm(at: index) }
+    }
+
+    mutating func resume(_ steps: VBucketSteps) -> ClusterOutcome {
+        move(steps) { [index, gone] placement, _, _ in placement.resume(at: index, without: gone) }
+    }
+
+    mutating func release(_ steps: VBucketSteps) -> ClusterOutcome {
+        move(steps) { placement, _, _ in placement.release() }
+    }
+
+    mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
+        let replicas = bucket(named: steps.bucket)?.settings.replicas ?? 0
+        return move(steps) { [index] placement, step, targets in
+            let copies = targets?.copies ?? UInt8(1 + replicas)
+            guard placement.chain.isEmpty, !step.row.isEmpty, step.row.count <= Int(copies) else {
+                return false
+            }
+            placement = VBucketPlacement(chain: step.row, copies: copies, index: index)
+            return true
+        }
+    }
+
+    mutating func failOver(_ step: FailoverStep) -> ClusterOutcome {
+        for number in step.nodes {
+            guard let node = node(number: number) else { return .refused(.nodeUnknown) }
+            guard node.membership == .active else { return .refused(.nodeNotActive) }
+        }
+        let left = activeNodes.map(\.number).filter { !step.nodes.contains($0) }
+        guard !left.isEmpty else { return .refused(.lastActiveNode) }
+        // Who asked for it knew what they served at that time; the step may come much later.
+        guard step.mayLose || !serves(anyOf: step.nodes) else { return .refused(.nodeInUse) }
+        for place in nodes.indices where step.nodes.contains(nodes[place].number) {
+            nodes[place].membership = .inactiveFailed
+            nodes[place].recovery = .none
+            nodes[place].fencedAt = index
+            if step.isAutomatic, autoFailoverCount < .max { autoFailoverCount += 1 }
+        }
+        counters.count(.failover)
+        counters.count(.failoverNode, by: step.nodes.count)
+        nodesMoved()
+        rebalance?.kept.removeAll(where: step.nodes.contains)
+        rebalance?.ejected.removeAll(where: step.nodes.contains)
+        rebalance?.delta.removeAll(where: step.nodes.contains)
+        let gone = gone
+        var effects = [ClusterEffect.nodesChanged, .deposed(step.nodes)]
+        for place in buckets.indices { effects += lose(gone, ofBucketAt: place) }
+        return .applied(effects)
+    }
+
+    /// Those that are no active members, also where somebody said how they are to come back: what
+    /// they have is given up.
+    var gone: [NodeNumber] { nodes.filter { $0.membership != .active }.map(\.number) }
+
+    /// One of them is the active one of some vBucket.
+    private func serves(anyOf numbers: [NodeNumber]) -> Bool {
+        buckets.contains { bucket in
+            bucket.placements.contains { $0.chain.first.map(numbers.contains) ?? false }
+        }
+    }
+
+    mutating func lose(
+        _ gone: [NodeNumber],
+        ofBucketAt place: Int
+    ) -> [ClusterEffect] {
+        var (changed, undecided): ([VBucketID], [VBucketID]) = ([], [])
+        for number in buckets[place].placements.indices {
+            let vBucket = VBucketID(UInt16(number))
+            switch buckets[place].placements[number].lose(gone, at: index) {
+            case .none: break
+            case .changed: changed.append(vBucket)
+            case .undecided: undecided.append(vBucket)
+            }
+        }
+        for row in buckets[place].targets?.rows.indices ?? 0..<0 {
+            guard let target = buckets[place].targets?.rows[row] else { continue }
+            buckets[place].targets?.rows[row] = target.without(gone)
+        }
+        let name = buckets[place].settings.name
+        var effects: [ClusterEffect] = []
+        if !changed.isEmpty { effects.append(.assignmentsChanged(bucket: name, changed)) }
+        if !undecided.isEmpty { effects.append(.leftOut(bucket: name, undecided)) }
+        return effects
+    }
+
+    private mutating func fence(_ numbers: Set<NodeNumber>) {
+        for place in nodes.indices where numbers.contains(nodes[place].number) {
+            nodes[place].fencedAt = index
+        }
+    }
+
+    /// What voters have to know of an entry that is not applied yet.
+    package static func effect(of command: ClusterCommand) -> LeasePromises.Effect {
+        switch command {
+        case .promote(let steps): steps.deposes.isEmpty ? .none : .deposes(steps.deposes)
+        case .failOver(let step): step.nodes.isEmpty ? .none : .deposes(step.nodes)
+        default: .none
+        }
+    }
+}

@@ -1,0 +1,154 @@
+internal import Vocabulary
+
+/// What can happen to one vBucket's placement; false where it does not apply.
+///
+/// Fence and stage have been compared. A new fence tells who may write, a new stage that whoever
+/// asked copies before has asked on a basis that is gone.
+extension VBucketPlacement {
+    mutating func joint(to row: NodeChain, target: BucketTargets?, _ vBucket: VBucketID) -> Bool {
+        guard isConfirmed, !isJoint, !chain.isEmpty, !row.isEmpty, row != chain,
+            let target, target.rows[Int(vBucket.number)] == row
+        else { return false }
+        next = row
+        nextCopies = target.copies
+        return true
+    }
+
+    mutating func finish(at index: UInt64, remembering: Bool) -> Bool {
+        guard isJoint, next.first == chain.first else { return false }
+        stage = index
+        arrive(remembering)
+        return true
+    }
+
+    mutating func takeOver(
+        at index: UInt64,
+        final: CopyPosition?,
+        remembering: Bool
+    ) -> Bool {
+        guard isJoint, let final, let old = chain.first, next.first != old else { return false }
+        former = next.contains(old) ? nil : old
+        renew(index, .takenOver)
+        expected = final
+        arrive(remembering)
+        return true
+    }
+
+    /// The second chain is the chain.
+    private mutating func arrive(_ remembering: Bool) {
+        rowBefore = remembering ? chain : NodeChain()
+        chain = next
+        copies = nextCopies
+        next = NodeChain()
+        nextCopies = 0
+    }
+
+    mutating func promote(
+        at index: UInt64,
+        row: NodeChain,
+        position: CopyPosition?,
+        deposes: [NodeNumber]
+    ) -> Bool {
+        guard let position, let active = chain.first, let chosen = row.first,
+            row.count <= Int(copies),
+            row.allSatisfy({ names($0) }),
+            chosen == active || deposes.contains(active)
+        else { return false }
+        let confirmed = confirmedChain
+        remember(confirmed, where: row)
+        basis = confirmed
+        chain = row
+        isConfirmed = false
+        next = NodeChain()
+        nextCopies = 0
+        renew(index, .promoted)
+        branch = index
+        expected = position
+        return true
+    }
+
+    mutating func confirm(at index: UInt64) -> Bool {
+        guard !isConfirmed else { return false }
+        isConfirmed = true
+        basis = NodeChain()
+        former = nil
+        expected = nil
+        stage = index
+        return true
+    }
+
+    /// The first chain alone; where all of it is `gone`, the second one, which has what there is.
+    ///
+    /// Of that nobody counts as intact: all of it are asked before anybody serves.
+    mutating func resume(at index: UInt64, without gone: [NodeNumber]) -> Bool {
+        guard isConfirmed, !chain.isEmpty else { return false }
+        let other = next.without(gone)
+        let isAnother = !other.isEmpty && chain.without(gone).isEmpty
+        if isAnother {
+            remember(chain, where: other)
+            chain = other
+            copies = nextCopies
+        }
+        renew(index, .resumed)
+        if isAnother { branch = index }
+        next = NodeChain()
+        nextCopies = 0
+        return true
+    }
+
+    mutating func release() -> Bool {
+        guard isConfirmed, former != nil else { return false }
+        former = nil
+        expected = nil
+        return true
+    }
+
+    mutating func flush(at index: UInt64) {
+        let (chain, copies) = (chain, copies)
+        self = VBucketPlacement(chain: chain, copies: copies, index: index)
+        cause = .flushed
+    }
+
+    /// What becomes of it when nodes are given up.
+    enum Loss: Sendable {
+        case none
+        case changed
+        /// Its active one is gone, and there are others who were not asked.
+        case undecided
+    }
+
+    mutating func lose(_ gone: [NodeNumber], at index: UInt64) -> Loss {
+        guard let active = chain.first else { return .none }
+        guard !gone.contains(active) else {
+            let isLast = [chain, next, basis].allSatisfy { $0.without(gone).isEmpty }
+            guard isLast, former.map(gone.contains) ?? true else { return .undecided }
+            let (before, copies, origin) = (confirmedChain, copies, origin)
+            self = VBucketPlacement(chain: NodeChain(), copies: copies, index: index)
+            self.origin = origin
+            rowBefore = before
+            return .changed
+        }
+        let left = chain.without(gone)
+        guard left != chain || next.without(gone) != next else { return .none }
+        remember(chain, where: left)
+        // What was durable may be with the active one and one that is gone, and fewer intact copies
+        // are enough from here on: those that stay have to hear from the active one first.
+        let mustProve = isConfirmed && left != chain && left.count > 1
+        chain = left
+        stage = index
+        if isJoint || mustProve { _ = resume(at: index, without: gone) }
+        if mustProve { branch = index }
+        return .changed
+    }
+
+    private mutating func remember(_ row: NodeChain, where left: NodeChain) {
+        if rowBefore.isEmpty, !row.allSatisfy(left.contains) { rowBefore = row }
+    }
+
+    private mutating func renew(_ index: UInt64, _ cause: OwnershipCause) {
+        fence = index
+        stage = index
+        self.cause = cause
+        expected = nil
+    }
+}

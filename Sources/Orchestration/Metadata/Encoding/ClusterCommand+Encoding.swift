@@ -1,0 +1,205 @@
+package import Bytes
+internal import Vocabulary
+
+/// Envelopes as the log has them: a version, who proposed it, the command's kind, its fields.
+///
+/// - What cannot be read whole, to the last byte, is nothing.
+extension ClusterEnvelope {
+    private static let version: UInt8 = 1
+
+    package func encoded() -> [UInt8] {
+        let writer = ByteWriter(capacity: 512)
+        append(to: writer)
+        return writer.bytes
+    }
+
+    package func append(to writer: ByteWriter) {
+        writer.append(Self.version)
+        writer.append(number: proposer.value)
+        writer.append(bigEndian: boot)
+        writer.append(number: number)
+        command.append(to: writer)
+    }
+
+    package static func decode(_ bytes: [UInt8]) -> ClusterEnvelope? {
+        bytes.withUnsafeBytes { decode(ByteView($0)) }
+    }
+
+    package static func decode(_ view: ByteView) -> ClusterEnvelope? {
+        var reader = ByteReader(view)
+        guard reader.byte() == version, let proposer = reader.number(UInt16.self),
+            let boot = reader.bigEndian(UInt64.self), let number = reader.leb128(),
+            let command = ClusterCommand(&reader), reader.isAtEnd
+        else { return nil }
+        return ClusterEnvelope(
+            proposer: NodeNumber(proposer),
+            boot: boot,
+            number: number,
+            command: command
+        )
+    }
+}
+
+/// Numbers of the kinds, which are in logs for ever.
+private enum Kind: UInt8 {
+    case initialise = 1
+    case setAdministrator = 2
+    case setName = 3
+    case setMemoryQuota = 4
+    case setSettings = 5
+    case resetAutoFailoverCount = 6
+    case newEpoch = 7
+    case addNode = 16
+    case setNode = 17
+    case setNodeState = 18
+    case removeNode = 19
+    case setGroups = 20
+    case setAlternate = 21
+    case createBucket = 32
+    case changeBucket = 33
+    case deleteBucket = 34
+    case flushBucket = 35
+    case startRebalance = 48
+    case setTargets = 49
+    case endRebalance = 50
+    case markRebalance = 51
+    case dropRetry = 52
+    case joint = 64
+    case final = 65
+    case takeOver = 66
+    case promote = 67
+    case confirm = 68
+    case resume = 69
+    case release = 70
+    case recreate = 71
+    case failOver = 72
+}
+
+extension ClusterCommand {
+    private var kind: Kind {
+        switch self {
+        case .initialise: .initialise
+        case .setAdministrator: .setAdministrator
+        case .setName: .setName
+        case .setMemoryQuota: .setMemoryQuota
+        case .setSettings: .setSettings
+        case .resetAutoFailoverCount: .resetAutoFailoverCount
+        case .newEpoch: .newEpoch
+        case .addNode: .addNode
+        case .setNode: .setNode
+        case .setAlternate: .setAlternate
+        case .setNodeState: .setNodeState
+        case .removeNode: .removeNode
+        case .setGroups: .setGroups
+        case .createBucket: .createBucket
+        case .changeBucket: .changeBucket
+        case .deleteBucket: .deleteBucket
+        case .flushBucket: .flushBucket
+        case .startRebalance: .startRebalance
+        case .setTargets: .setTargets
+        case .endRebalance: .endRebalance
+        case .dropRetry: .dropRetry
+        case .markRebalance: .markRebalance
+        case .joint: .joint
+        case .final: .final
+        case .takeOver: .takeOver
+        case .promote: .promote
+        case .confirm: .confirm
+        case .resume: .resume
+        case .release: .release
+        case .recreate: .recreate
+        case .failOver: .failOver
+        }
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(kind.rawValue)
+        switch self {
+        case .initialise(let birth): birth.append(to: writer)
+        case .setAdministrator(let administrator): administrator.append(to: writer)
+        case .setName(let name): writer.append(counted: name)
+        case .setMemoryQuota(let quota): writer.append(number: quota)
+        case .setSettings(let settings):
+            settings.append(to: writer)
+            settings.retry.append(to: writer)
+        case .resetAutoFailoverCount: break
+        case .newEpoch(let epoch): epoch.append(to: writer)
+        case .addNode(let node): node.append(to: writer)
+        case .setNode(let address): address.append(to: writer)
+        case .setAlternate(let change): change.append(to: writer)
+        case .setNodeState(let change): change.append(to: writer)
+        case .removeNode(let number): writer.append(node: number)
+        case .setGroups(let layout): layout.append(to: writer)
+        case .createBucket(let bucket): bucket.append(to: writer)
+        case .changeBucket(let change):
+            change.settings.append(to: writer)
+            change.options.append(to: writer)
+        case .deleteBucket(let step), .flushBucket(let step): step.append(to: writer)
+        case .startRebalance(let record): record.append(to: writer)
+        case .setTargets(let change):
+            writer.append(counted: change.bucket)
+            change.targets.append(to: writer)
+        case .endRebalance(let outcome): outcome.append(to: writer)
+        case .dropRetry(let id): writer.append(counted: id)
+        case .markRebalance(let step): step.append(to: writer)
+        case .joint(let steps), .final(let steps), .takeOver(let steps), .promote(let steps),
+            .confirm(let steps), .resume(let steps), .release(let steps), .recreate(let steps):
+            steps.append(to: writer)
+        case .failOver(let step):
+            writer.append(nodes: step.nodes)
+            writer.append(step.flags)
+        }
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let kind = reader.byte().flatMap(Kind.init(rawValue:)),
+            let command = Self.read(kind, &reader)
+        else { return nil }
+        self = command
+    }
+
+    private static func read(_ kind: Kind, _ reader: inout ByteReader) -> ClusterCommand? {
+        switch kind {
+        case .initialise: Initialisation(&reader).map { .initialise($0) }
+        case .setAdministrator: Administrator(&reader).map { .setAdministrator($0) }
+        case .setName: reader.text().map { .setName($0) }
+        case .setMemoryQuota: reader.leb128().map { .setMemoryQuota($0) }
+        case .setSettings: readSettings(&reader).map { .setSettings($0) }
+        case .resetAutoFailoverCount: .resetAutoFailoverCount
+        case .newEpoch: NewEpoch(&reader).map { .newEpoch($0) }
+        case .addNode: NewNode(&reader).map { .addNode($0) }
+        case .setNode: NodeAddress(&reader).map { .setNode($0) }
+        case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }
+        case .setNodeState: NodeStateChange(&reader).map { .setNodeState($0) }
+        case .removeNode: reader.node().map { .removeNode($0) }
+        case .setGroups: GroupLayout(&reader).map { .setGroups($0) }
+        case .createBucket: NewBucket(&reader).map { .createBucket($0) }
+        case .changeBucket: BucketChange(&reader).map { .changeBucket($0) }
+        case .deleteBucket: BucketStep(&reader).map { .deleteBucket($0) }
+        case .flushBucket: BucketStep(&reader).map { .flushBucket($0) }
+        case .startRebalance: RebalanceRecord(&reader).map { .startRebalance($0) }
+        case .setTargets: TargetChange(&reader).map { .setTargets($0) }
+        case .endRebalance: RebalanceOutcome(&reader).map { .endRebalance($0) }
+        case .dropRetry: reader.text().map { .dropRetry(id: $0) }
+        case .markRebalance: ProgressStep(&reader).map { .markRebalance($0) }
+        case .joint: VBucketSteps(&reader).map { .joint($0) }
+        case .final: VBucketSteps(&reader).map { .final($0) }
+        case .takeOver: VBucketSteps(&reader).map { .takeOver($0) }
+        case .promote: VBucketSteps(&reader).map { .promote($0) }
+        case .confirm: VBucketSteps(&reader).map { .confirm($0) }
+        case .resume: VBucketSteps(&reader).map { .resume($0) }
+        case .release: VBucketSteps(&reader).map { .release($0) }
+        case .recreate: VBucketSteps(&reader).map { .recreate($0) }
+        case .failOver: FailoverStep(&reader).map { .failOver($0) }
+        }
+    }
+
+    /// In logs from before there were retries, nothing follows.
+    private static func readSettings(_ reader: inout ByteReader) -> ClusterSettings? {
+        guard var settings = ClusterSettings(&reader) else { return nil }
+        guard !reader.isAtEnd else { return settings }
+        guard let retry = RetrySettings(&reader) else { return nil }
+        settings.retry = retry
+        return settings
+    }
+}

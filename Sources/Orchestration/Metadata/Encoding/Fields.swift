@@ -1,0 +1,101 @@
+internal import Bytes
+internal import Vocabulary
+
+/// The words that commands and states are written in: numbers as LEB128, texts and lists with
+/// their count in front.
+extension ByteWriter {
+    func append(number: some UnsignedInteger) {
+        LEB128.append(UInt64(number), to: self)
+    }
+
+    func append(counted text: String) {
+        append(counted: Array(text.utf8))
+    }
+
+    func append(counted bytes: [UInt8]) {
+        append(number: UInt(bytes.count))
+        append(bytes)
+    }
+
+    func append(flag: Bool) {
+        append(UInt8(flag ? 1 : 0))
+    }
+
+    func append(node: NodeNumber) {
+        append(number: node.value)
+    }
+
+    func append<Element>(
+        list: some Collection<Element>,
+        _ write: (Element, ByteWriter) -> Void
+    ) {
+        append(number: UInt(list.count))
+        for element in list { write(element, self) }
+    }
+
+    func append(chain: NodeChain) {
+        append(list: chain) { $1.append(node: $0) }
+    }
+
+    func append(nodes: [NodeNumber]) {
+        append(list: nodes) { $1.append(node: $0) }
+    }
+
+    func append(position: CopyPosition) {
+        append(number: position.branchFence)
+        append(number: position.covered.value)
+    }
+}
+
+/// Each is nil where the bytes end too soon or cannot be what they should.
+extension ByteReader {
+    mutating func number<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
+        leb128().flatMap { Integer(exactly: $0) }
+    }
+
+    mutating func counted() -> [UInt8]? {
+        guard let count = number(Int.self) else { return nil }
+        return bytes(count)?.bytes
+    }
+
+    mutating func text() -> String? {
+        counted().map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    mutating func byte() -> UInt8? {
+        bigEndian(UInt8.self)
+    }
+
+    mutating func flag() -> Bool? {
+        byte().flatMap { $0 < 2 ? $0 == 1 : nil }
+    }
+
+    mutating func node() -> NodeNumber? {
+        number(UInt16.self).flatMap { $0 == 0 ? nil : NodeNumber($0) }
+    }
+
+    /// No element takes less than a byte, so damage cannot ask for more memory than it brought.
+    mutating func list<Element>(_ read: (inout ByteReader) -> Element?) -> [Element]? {
+        guard let count = number(Int.self), count <= rest.count else { return nil }
+        var elements: [Element] = []
+        elements.reserveCapacity(count)
+        for _ in 0..<count {
+            guard let element = read(&self) else { return nil }
+            elements.append(element)
+        }
+        return elements
+    }
+
+    mutating func chain() -> NodeChain? {
+        list { $0.node() }.flatMap { NodeChain($0) }
+    }
+
+    mutating func nodes() -> [NodeNumber]? {
+        list { $0.node() }
+    }
+
+    mutating func position() -> CopyPosition? {
+        guard let fence = leb128(), let covered = leb128() else { return nil }
+        return CopyPosition(branchFence: fence, covered: Seqno(covered))
+    }
+}

@@ -1,0 +1,76 @@
+/// What has happened to the cluster how often, since it was made; tools watch these grow.
+package struct ClusterCounters: Hashable, Sendable {
+    /// Names as tools know them; the numbers are on disk for ever.
+    package enum Event: UInt8, CaseIterable, Sendable {
+        case rebalanceStart = 0
+        case rebalanceSuccess = 1
+        case rebalanceStop = 2
+        case rebalanceFail = 3
+        case gracefulFailoverStart = 4
+        case gracefulFailoverSuccess = 5
+        case gracefulFailoverStop = 6
+        case gracefulFailoverFail = 7
+        /// Hard ones, asked for or not.
+        case failover = 8
+        /// The nodes of those.
+        case failoverNode = 9
+        case quorumFailover = 10
+
+        package var name: String {
+            switch self {
+            case .rebalanceStart: "rebalance_start"
+            case .rebalanceSuccess: "rebalance_success"
+            case .rebalanceStop: "rebalance_stop"
+            case .rebalanceFail: "rebalance_fail"
+            case .gracefulFailoverStart: "graceful_failover_start"
+            case .gracefulFailoverSuccess: "graceful_failover_success"
+            case .gracefulFailoverStop: "graceful_failover_stop"
+            case .gracefulFailoverFail: "graceful_failover_fail"
+            case .failover: "failover"
+            case .failoverNode: "failover_node"
+            case .quorumFailover: "quorum_failover_success"
+            }
+        }
+
+        static func started(_ kind: RebalanceRecord.Kind) -> Event {
+            kind == .gracefulFailover ? .gracefulFailoverStart : .rebalanceStart
+        }
+
+        static func ended(
+            _ kind: RebalanceRecord.Kind,
+            _ verdict: RebalanceOutcome.Verdict
+        ) -> Event {
+            switch (kind == .gracefulFailover, verdict) {
+            case (false, .completed): .rebalanceSuccess
+            case (false, .stopped): .rebalanceStop
+            case (false, .failed): .rebalanceFail
+            case (true, .completed): .gracefulFailoverSuccess
+            case (true, .stopped): .gracefulFailoverStop
+            case (true, .failed): .gracefulFailoverFail
+            }
+        }
+    }
+
+    /// By the event's number.
+    private(set) var counts = [UInt64](repeating: 0, count: Event.allCases.count)
+
+    init() {}
+
+    /// Counts of an older or newer version: events that we do not know are forgotten.
+    init(counts: [UInt64]) {
+        for (place, count) in counts.enumerated() where place < self.counts.count {
+            self.counts[place] = count
+        }
+    }
+
+    mutating func count(_ event: Event, by amount: Int = 1) {
+        counts[Int(event.rawValue)] += UInt64(amount)
+    }
+
+    package subscript(event: Event) -> UInt64 { counts[Int(event.rawValue)] }
+
+    /// Those that have happened, by name.
+    package var named: [(name: String, count: UInt64)] {
+        Event.allCases.filter { self[$0] > 0 }.map { ($0.name, self[$0]) }
+    }
+}

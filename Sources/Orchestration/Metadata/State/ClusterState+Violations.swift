@@ -1,0 +1,120 @@
+internal import Vocabulary
+
+/// What must hold in every state, said as sentences where it does not: for tests.
+extension ClusterState {
+    /// All that is wrong; in a sound state nothing.
+    ///
+    /// - Parameter before: An earlier state, for what may only grow.
+    /// - Returns: A sentence for each.
+    package func violations(since before: ClusterState? = nil) -> [String] {
+        var found = nodeViolations
+        let names = buckets.map { $0.settings.name.lowercased() }
+        if Set(names).count != names.count { found.append("two buckets of one name") }
+        for bucket in buckets {
+            let name = bucket.settings.name
+            if bucket.placements.count != bucket.settings.vBuckets {
+                found.append("\(name) has \(bucket.placements.count) vBuckets")
+            }
+            if bucket.targets != nil, rebalance?.bucket != name {
+                found.append("\(name) has targets, and no rebalance works on it")
+            }
+            if bucket.rev > index { found.append("\(name) has a revision of the future") }
+            for (number, placement) in bucket.placements.enumerated() {
+                for text in violations(of: placement) { found.append("\(name) \(number): \(text)") }
+            }
+        }
+        if let before { found += regressions(since: before) }
+        return found
+    }
+
+    private var nodeViolations: [String] {
+        var found: [String] = []
+        let numbers = nodes.map(\.number)
+        if numbers != Set(numbers).sorted() { found.append("nodes are not in order") }
+        if let last = numbers.last, last >= nextNodeNumber { found.append("a number comes again") }
+        if !nodes.isEmpty, activeNodes.isEmpty { found.append("no node is active") }
+        for node in nodes {
+            if node.fencedAt > index { found.append("\(node.number) is fenced in the future") }
+            if !groups.contains(where: { $0.name == node.group }) {
+                found.append("\(node.number) is in no group")
+            }
+            let isReturning = node.recovery != .none
+            if isReturning, node.membership != .inactiveAdded {
+                found.append("\(node.number) recovers and is \(node.membership)")
+            }
+        }
+        let known = Set(numbers)
+        for number in (rebalance?.kept ?? []) + (rebalance?.ejected ?? [])
+        where !known.contains(number) {
+            found.append("the rebalance names \(number), who is gone")
+        }
+        return found
+    }
+
+    private func violations(of placement: VBucketPlacement) -> [String] {
+        var found: [String] = []
+        func check(_ holds: Bool, _ text: String) {
+            if !holds { found.append(text) }
+        }
+        check(
+            placement.origin <= placement.branch && placement.branch <= placement.fence
+                && placement.fence <= placement.stage && placement.stage <= index,
+            "origin, branch, fence, stage and index are out of order"
+        )
+        let mayGoOn = placement.cause == .takenOver || placement.cause == .resumed
+        check(mayGoOn || placement.branch == placement.fence, "a history of before the fence")
+        check(placement.isConfirmed == placement.basis.isEmpty, "a basis without a promotion")
+        check(placement.isConfirmed || !placement.isJoint, "unconfirmed between two chains")
+        check(placement.isConfirmed || placement.cause == .promoted, "unconfirmed without a choice")
+        check(placement.isJoint == (placement.nextCopies != 0), "a number of copies of no chain")
+        check(placement.isJoint ? rebalance != nil : true, "two chains without a rebalance")
+        check((1...4).contains(placement.copies), "\(placement.copies) copies")
+        check(placement.chain.count <= placement.copies, "more copies than there should be")
+        check(placement.next.count <= max(placement.nextCopies, 0), "more copies than wanted")
+        check(!placement.isJoint || placement.next != placement.chain, "a move to where it is")
+        if placement.chain.isEmpty {
+            let rest = [placement.next, placement.basis]
+            check(rest.allSatisfy(\.isEmpty) && placement.former == nil, "something of no chain")
+        }
+        if placement.isConfirmed, let former = placement.former {
+            check(placement.chain.first != former, "the former active one is the active one")
+        }
+        let needsPosition = placement.cause == .promoted && !placement.isConfirmed
+        check(!needsPosition || placement.expected != nil, "a promotion without a position")
+        for node in [placement.chain, placement.next, placement.basis, placement.rowBefore].joined()
+        {
+            let membership = self.node(number: node)?.membership
+            check(membership != nil && membership != .joining, "names \(node), who is none of us")
+        }
+        return found
+    }
+
+    private func regressions(since before: ClusterState) -> [String] {
+        var found: [String] = []
+        if index < before.index { found.append("the index fell") }
+        if rev < before.rev || revEpoch < before.revEpoch { found.append("the revision fell") }
+        if nextNodeNumber < before.nextNodeNumber { found.append("a number will come again") }
+        for old in before.buckets {
+            guard let new = bucket(named: old.settings.name), new.settings.uuid == old.settings.uuid
+            else { continue }
+            let name = new.settings.name
+            if new.rev < old.rev { found.append("\(name): the revision fell") }
+            for (number, pair) in zip(old.placements, new.placements).enumerated() {
+                let (old, new) = pair
+                if new.fence < old.fence || new.stage < old.stage || new.origin < old.origin
+                    || new.branch < old.branch
+                {
+                    found.append("\(name) \(number): fence or stage fell")
+                }
+                let isOwnedAnew = old.chain.first != new.chain.first && !old.chain.isEmpty
+                if isOwnedAnew, new.fence == old.fence {
+                    found.append("\(name) \(number): another active one under the same fence")
+                }
+                if old.confirmedChain != new.confirmedChain, new.stage == old.stage {
+                    found.append("\(name) \(number): another basis at the same stage")
+                }
+            }
+        }
+        return found
+    }
+}

@@ -1,0 +1,69 @@
+/// Which of a vBucket's copies is the active one, when it is settled where the copies are.
+struct ActiveRoles: BalancedUnits {
+    /// Another one than before; little more where it has to be built first, little less where it
+    /// used to be active before it was failed over.
+    private static let changeCost = 10
+    private static let buildCost = 1
+    private static let returnGain = 5
+
+    let sets: CopySets
+    let bounds: [ClosedRange<Int>]
+    private(set) var actives: [Int]
+    private var vBucketsAt: [[Int]]
+
+    init(_ sets: CopySets) {
+        let input = sets.input
+        self.sets = sets
+        bounds = PlacementShares.bounds(
+            of: input.vBucketCount,
+            nodeMax: input.vBucketCount,
+            weights: input.nodes.map(\.weight)
+        )
+        actives = []
+        vBucketsAt = [[Int]](repeating: [], count: input.nodes.count)
+        for vBucket in 0..<input.vBucketCount {
+            let places = sets.places(of: vBucket)
+            var chosen = places[0]
+            if let active = input.actives[vBucket], places.contains(active) {
+                chosen = active
+            } else {
+                for place in places.dropFirst() {
+                    let one = (role(vBucket, place), vBucketsAt[place].count)
+                    if one < (role(vBucket, chosen), vBucketsAt[chosen].count) { chosen = place }
+                }
+            }
+            actives.append(chosen)
+            vBucketsAt[chosen].append(vBucket)
+        }
+    }
+
+    var placeCount: Int { sets.input.nodes.count }
+
+    func vBuckets(at place: Int) -> [Int] { vBucketsAt[place] }
+
+    func places(of vBucket: Int) -> [Int] { [actives[vBucket]] }
+
+    func cost(ofMoving vBucket: Int, from: Int, to: Int) -> Int? {
+        guard from != to, sets.isOn(to, vBucket) else { return nil }
+        return role(vBucket, to) - role(vBucket, from)
+    }
+
+    mutating func move(_ vBucket: Int, from: Int, to: Int) {
+        guard let place = vBucketsAt[from].firstIndex(of: vBucket) else {
+            preconditionFailure("only who is active can hand over")
+        }
+        vBucketsAt[from].remove(at: place)
+        vBucketsAt[to].append(vBucket)
+        actives[vBucket] = to
+    }
+
+    /// What it costs that `node` is the active one: replicas in its group above all.
+    private func role(_ vBucket: Int, _ node: Int) -> Int {
+        let group = sets.groupCost(of: node, vBucket, without: node)
+        if sets.input.actives[vBucket] == node { return group }
+        let isNew = !sets.input.rows[vBucket].contains(node)
+        let wasActive = sets.input.formers[vBucket].first == node
+        return group + Self.changeCost + (isNew ? Self.buildCost : 0)
+            - (wasActive ? Self.returnGain : 0)
+    }
+}

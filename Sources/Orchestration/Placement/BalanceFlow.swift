@@ -1,0 +1,207 @@
+/// Units of vBuckets that lie on nodes and can be moved from one to another at a cost.
+protocol BalancedUnits {
+    /// Places: the nodes, and behind them, where there is one, the place of units that lie nowhere.
+    var placeCount: Int { get }
+    /// How many units each place should hold.
+    var bounds: [ClosedRange<Int>] { get }
+    /// The vBuckets with a unit at `place`, as often as they have one there.
+    func vBuckets(at place: Int) -> [Int]
+    /// What it costs to move a unit of `vBucket`, which lies on `from`; nil where it may not.
+    func cost(ofMoving vBucket: Int, from: Int, to: Int) -> Int?
+    mutating func move(_ vBucket: Int, from: Int, to: Int)
+    /// Where units of `vBucket` lie.
+    func places(of vBucket: Int) -> [Int]
+}
+
+/// Moves units until every node holds its share, at the least cost there is.
+///
+/// A min-cost flow, on the graph of nodes: an edge from one node to another stands for the vBucket
+/// that is cheapest to move between them. Augmented along cheapest paths, and, where the layout it
+/// began with was not the cheapest of its kind, along cycles that cost less than nothing.
+///
+/// - Every step lowers the total cost, so it ends; ties go to the fewest moves, then the lowest
+///   numbers.
+struct BalanceFlow<Units: BalancedUnits> {
+    /// Worth more than all else together: a unit too few or too many.
+    private static var imbalanceCost: Int { 100_000_000_000 }
+    /// A path of fewer moves wins among equals; no path has so many.
+    private static var pathMovesMax: Int { 1_024 }
+    private static var unreachable: Int { Int.max / 4 }
+
+    private struct Move {
+        var vBucket: Int
+        var from: Int
+        var to: Int
+    }
+
+    private(set) var units: Units
+    private let count: Int
+    private var held: [Int]
+    /// By from * count + to: what the cheapest move costs, and of which vBucket it is.
+    private var costs: [Int]
+    private var cheapest: [Int]
+
+    init(_ units: Units) {
+        self.units = units
+        count = units.placeCount
+        precondition(count < Self.pathMovesMax, "more nodes than a path may have moves")
+        held = (0..<count).map { units.vBuckets(at: $0).count }
+        costs = [Int](repeating: Self.unreachable, count: count * count)
+        cheapest = [Int](repeating: -1, count: count * count)
+        for from in 0..<count { rescan(from) }
+    }
+
+    mutating func run() {
+        while let path = improvement(), carryOut(path) {}
+    }
+
+    /// Makes the moves one after another; undoes them where their costs did not add up.
+    private mutating func carryOut(_ path: [Move]) -> Bool {
+        var total = 0
+        var made: [Move] = []
+        for move in path {
+            let isThere = units.places(of: move.vBucket).contains(move.from)
+            guard isThere,
+                let cost = units.cost(ofMoving: move.vBucket, from: move.from, to: move.to)
+            else {
+                total = Self.unreachable
+                break
+            }
+            total += cost + removing(move.from) + adding(move.to)
+            make(move)
+            made.append(move)
+        }
+        if total < 0 { return true }
+        for move in made.reversed() {
+            make(Move(vBucket: move.vBucket, from: move.to, to: move.from))
+        }
+        return false
+    }
+
+    private mutating func make(_ move: Move) {
+        let before = units.places(of: move.vBucket)
+        units.move(move.vBucket, from: move.from, to: move.to)
+        held[move.from] -= 1
+        held[move.to] += 1
+        refresh(move.vBucket, at: move.to)
+        for place in before where place != move.to { refresh(move.vBucket, at: place) }
+    }
+
+    // MARK: What a unit more or less is worth
+
+    private func removing(_ place: Int) -> Int {
+        if held[place] > units.bounds[place].upperBound { return -Self.imbalanceCost }
+        return held[place] > units.bounds[place].lowerBound ? 0 : Self.imbalanceCost
+    }
+
+    private func adding(_ place: Int) -> Int {
+        if held[place] < units.bounds[place].lowerBound { return -Self.imbalanceCost }
+        return held[place] < units.bounds[place].upperBound ? 0 : Self.imbalanceCost
+    }
+
+    // MARK: Paths
+
+    /// The path that gains most, or a cycle that gains something; nil where nothing does.
+    private func improvement() -> [Move]? {
+        var distance = (0..<count).map { removing($0) * Self.pathMovesMax }
+        var parent = [Int](repeating: -1, count: count)
+        var fresh = Array(0..<count)
+        while !fresh.isEmpty {
+            var isFresh = [Bool](repeating: false, count: count)
+            relax(from: fresh, &distance, &parent, &isFresh)
+            if let cycle = cycle(in: parent) { return cycle }
+            fresh = (0..<count).filter { isFresh[$0] }
+        }
+        var best = 0
+        var end: Int?
+        for place in 0..<count where parent[place] >= 0 {
+            let gain = distance[place] + adding(place) * Self.pathMovesMax
+            if gain < best { (best, end) = (gain, place) }
+        }
+        guard var place = end else { return nil }
+        var path: [Move] = []
+        while parent[place] >= 0 {
+            path.append(move(from: parent[place], to: place))
+            place = parent[place]
+        }
+        return path.reversed()
+    }
+
+    private func relax(
+        from fresh: [Int],
+        _ distance: inout [Int],
+        _ parent: inout [Int],
+        _ isFresh: inout [Bool]
+    ) {
+        for from in fresh {
+            let start = distance[from]
+            for to in 0..<count {
+                let cost = costs[from * count + to]
+                guard cost != Self.unreachable else { continue }
+                let reached = start + cost * Self.pathMovesMax + 1
+                if reached < distance[to] {
+                    distance[to] = reached
+                    parent[to] = from
+                    isFresh[to] = true
+                }
+            }
+        }
+    }
+
+    /// Parents that go round in a circle got ever cheaper on the way.
+    private func cycle(in parent: [Int]) -> [Move]? {
+        var seenFrom = [Int](repeating: -1, count: count)
+        for start in 0..<count where seenFrom[start] < 0 {
+            var place = start
+            while place >= 0, seenFrom[place] < 0 {
+                seenFrom[place] = start
+                place = parent[place]
+            }
+            guard place >= 0, seenFrom[place] == start else { continue }
+            var path: [Move] = []
+            let end = place
+            repeat {
+                path.append(move(from: parent[place], to: place))
+                place = parent[place]
+            } while place != end
+            return path.reversed()
+        }
+        return nil
+    }
+
+    private func move(from: Int, to: Int) -> Move {
+        Move(vBucket: cheapest[from * count + to], from: from, to: to)
+    }
+
+    // MARK: Edges
+
+    private mutating func rescan(_ from: Int) {
+        for vBucket in units.vBuckets(at: from) {
+            for to in 0..<count { offer(vBucket, from: from, to: to) }
+        }
+    }
+
+    private mutating func offer(_ vBucket: Int, from: Int, to: Int) {
+        guard let cost = units.cost(ofMoving: vBucket, from: from, to: to) else { return }
+        let edge = from * count + to
+        if cost < costs[edge] || cost == costs[edge] && vBucket < cheapest[edge] {
+            costs[edge] = cost
+            cheapest[edge] = vBucket
+        }
+    }
+
+    /// The units of `vBucket` changed: so may edges from where it lies or lay.
+    private mutating func refresh(_ vBucket: Int, at from: Int) {
+        let isThere = units.places(of: vBucket).contains(from)
+        for to in 0..<count {
+            let edge = from * count + to
+            if cheapest[edge] == vBucket {
+                costs[edge] = Self.unreachable
+                cheapest[edge] = -1
+                for other in units.vBuckets(at: from) { offer(other, from: from, to: to) }
+            } else if isThere {
+                offer(vBucket, from: from, to: to)
+            }
+        }
+    }
+}

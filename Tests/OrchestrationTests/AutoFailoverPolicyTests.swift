@@ -1,0 +1,372 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// When silent nodes are failed over, and what an operator reads when they are not.
+@Suite struct AutoFailoverPolicyTests {
+    /// A cluster whose leader is node 1; times in milliseconds, the timeout one second.
+    private struct World {
+        var settings = AutoFailoverRules()
+        var situation: FailoverSituation
+        var now: UInt64 = 10_000
+        var silent: [UInt16: UInt64] = [:]
+        /// Who says nothing of what it suspects, though it is there.
+        var mute: Set<UInt16> = []
+
+        init(_ count: UInt16, groups: [String] = []) {
+            settings.timeoutSeconds = 1
+            situation = FailoverSituation(
+                members: (1...count).map {
+                    let group = groups.isEmpty ? "" : groups[Int($0 - 1)]
+                    return FailoverSituation.Member(NodeNumber($0), group: group)
+                },
+                leaderSinceNanoseconds: 0
+            )
+        }
+
+        var nodes: [NodeNumber] { situation.members.map(\.node) }
+
+        var table: FailureTable {
+            var table = FailureTable(of: NodeNumber(1), now: 0)
+            let said = silent.sorted { $0.key < $1.key }.map {
+                FailureTable.Suspicion(
+                    node: NodeNumber($0.key),
+                    silentNanoseconds: $0.value * 1_000_000
+                )
+            }
+            for node in nodes {
+                let heardAt = now - (silent[node.value] ?? 50)
+                let isSaying = silent[node.value] == nil && !mute.contains(node.value)
+                table.heard(node, suspicions: isSaying ? said : nil, now: heardAt * 1_000_000)
+            }
+            return table
+        }
+
+        func decide() -> AutoFailoverPolicy.Decision {
+            AutoFailoverPolicy.decide(settings, situation, table, now: now * 1_000_000)
+        }
+
+        func sentences() -> [String] {
+            guard case .blocked(_, let reasons) = decide() else { return [] }
+            return reasons.map {
+                $0.sentence(now: now * 1_000_000) { "db\($0.value)" }
+            }
+        }
+    }
+
+    private func failOver(_ nodes: [UInt16], after: UInt64) -> AutoFailoverPolicy.Decision {
+        .failOver(nodes.map { NodeNumber($0) }, .silent(nanoseconds: after * 1_000_000))
+    }
+
+    // MARK: Acting
+
+    @Test func aQuietClusterIsLeftAlone() {
+        #expect(World(3).decide() == .nothing)
+    }
+
+    @Test func aSilentNodeIsWaitedForUntilItsTimeIsOver() {
+        var world = World(3)
+        world.silent = [3: 299]
+        #expect(world.decide() == .nothing)
+        world.silent = [3: 400]
+        #expect(world.decide() == .wait(NodeNumber(3), untilNanoseconds: 10_600_000_000))
+        world.silent = [3: 1_000]
+        #expect(world.decide() == failOver([3], after: 1_000))
+    }
+
+    @Test func nodesThatFellSilentTogetherAreDecidedTogether() {
+        var world = World(5)
+        world.settings.maxCount = 2
+        world.silent = [4: 1_000, 5: 800]
+        #expect(world.decide() == .wait(NodeNumber(5), untilNanoseconds: 10_200_000_000))
+        world.silent = [4: 1_200, 5: 1_000]
+        #expect(world.decide() == failOver([4, 5], after: 1_000))
+        // The other one fell silent much later: that is another story.
+        world.silent = [4: 1_000, 5: 400]
+        #expect(world.decide() == failOver([4], after: 1_000))
+    }
+
+    @Test func aWholeGroupCountsOnce() {
+        var world = World(6, groups: ["a", "a", "b", "b", "c", "c"])
+        world.silent = [5: 1_000, 6: 1_000]
+        #expect(world.decide() == failOver([5, 6], after: 1_000))
+        world.silent = [4: 1_000, 6: 1_000]
+        #expect(world.sentences().count == 1)
+    }
+
+    @Test func aLeaderThatHeardOfTooFewWaits() {
+        var world = World(3)
+        world.now = 4_000
+        world.situation.leaderSinceNanoseconds = 1_000_000_000
+        let table = FailureTable(of: NodeNumber(1), now: 0)
+        let decision = AutoFailoverPolicy.decide(
+            world.settings,
+            world.situation,
+            table,
+            now: 4_000_000_000
+        )
+        #expect(decision == .wait(NodeNumber(2), untilNanoseconds: 11_000_000_000))
+    }
+
+    @Test func aBrokenDiskIsActedOnOnlyWhereItIsAskedFor() {
+        var world = World(3)
+        world.situation.disks[NodeNumber(2)] = .init(
+            commits: 100,
+            failures: 60,
+            sinceNanoseconds: 4_000_000_000
+        )
+        #expect(world.decide() == .nothing)
+        world.settings.diskSeconds = 5
+        #expect(world.decide() == .failOver([NodeNumber(2)], .diskBroken))
+        world.settings.diskSeconds = 7
+        #expect(world.decide() == .nothing)
+        world.settings.diskSeconds = 5
+        world.situation.disks[NodeNumber(2)]?.failures = 59
+        #expect(world.decide() == .nothing)
+    }
+
+    // MARK: Every reason, and its sentence
+
+    @Test func switchedOff() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.settings.isEnabled = false
+        #expect(world.sentences() == ["Automatic failover is switched off."])
+    }
+
+    @Test func theCountIsReached() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.count = 1
+        #expect(
+            world.sentences() == [
+                "1 node was failed over automatically, and no more than 1 may be before somebody"
+                    + " resets the count or a rebalance completes."
+            ]
+        )
+    }
+
+    @Test func noMajorityIsReached() {
+        var world = World(5)
+        world.settings.maxCount = 5
+        world.silent = [3: 1_500, 4: 1_500, 5: 1_500]
+        #expect(
+            world.sentences() == [
+                "Only db1 and db2 find db3 down, and 3 nodes would have to.",
+                "Only db1 and db2 find db4 down, and 3 nodes would have to.",
+                "Only db1 and db2 find db5 down, and 3 nodes would have to.",
+                "Only 2 of the 3 nodes that make a majority can be reached from here.",
+            ]
+        )
+    }
+
+    @Test func twoVotersCannotTell() {
+        var world = World(2)
+        world.silent = [2: 1_500]
+        #expect(
+            world.sentences() == [
+                "Only db1 finds db2 down, and 2 nodes would have to.",
+                "Only 1 of the 2 nodes that make a majority can be reached from here.",
+                "There are only 2 voting nodes: with fewer than 3 nobody can tell a dead node from"
+                    + " a cut link.",
+            ]
+        )
+    }
+
+    @Test func onlyTheLeaderFindsItDown() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.mute = [2]
+        #expect(
+            world.sentences() == ["Only db1 finds db3 down, and 2 nodes would have to."]
+        )
+    }
+
+    @Test func twoAtOnceLookLikeACut() {
+        var world = World(5)
+        world.silent = [4: 1_500, 5: 1_400]
+        #expect(
+            world.sentences() == [
+                "db4 and db5 are down at once: that looks like a cut network rather than like dead"
+                    + " nodes."
+            ]
+        )
+    }
+
+    @Test func theRestOfAGroupThatWasHitBefore() {
+        var world = World(5, groups: ["a", "a", "a", "a", "b"])
+        world.silent = [5: 1_500]
+        #expect(world.decide() == failOver([5], after: 1_500))
+        world.situation.groupsHit = ["b"]
+        #expect(
+            world.sentences() == [
+                "No node of the server group “b” would be left: that looks like a cut network."
+            ]
+        )
+    }
+
+    @Test func somebodyIsJoining() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.isMembershipChanging = true
+        #expect(
+            world.sentences() == [
+                "A node is just joining or leaving; the failover waits until that is done."
+            ]
+        )
+    }
+
+    @Test func aRebalanceIsInTheWay() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.rebalance = .running
+        #expect(world.decide() == failOver([3], after: 1_500))
+        world.settings.stopsRebalance = false
+        #expect(
+            world.sentences() == [
+                "A rebalance is running, and the settings do not allow a failover to stop it."
+            ]
+        )
+    }
+
+    @Test func theLastFailoverWasJustNow() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.coolingUntilNanoseconds = 10_300_000_000
+        #expect(
+            world.sentences() == [
+                "The last failover was a moment ago; the next one may come in 1 second."
+            ]
+        )
+    }
+
+    @Test func theLastNode() {
+        var world = World(1)
+        world.settings.diskSeconds = 5
+        world.situation.disks[NodeNumber(1)] = .init(
+            commits: 1,
+            failures: 1,
+            sinceNanoseconds: 0
+        )
+        #expect(world.sentences().contains("It is the last active node."))
+    }
+
+    // MARK: Data
+
+    private func bucket(
+        _ name: String,
+        chains: [[UInt16]],
+        copies: Int,
+        isIntact: Bool = true,
+        isEphemeral: Bool = false
+    ) -> BucketAtStake {
+        let rows = chains.enumerated().map { number, chain in
+            let nodes = chain.map { NodeNumber($0) }
+            let vBucket = VBucketID(UInt16(number))
+            let report = CopyReport(
+                vBucket: vBucket,
+                state: .replica,
+                fence: 4,
+                position: CopyPosition(branchFence: 4, covered: Seqno(9)),
+                high: Seqno(9),
+                persisted: Seqno(9),
+                isIntact: isIntact,
+                wasCleanStop: false,
+                boot: 1
+            )
+            let assignment = VBucketAssignment(fence: 4, stage: 4, chain: nodes, copies: copies)
+            return BucketAtStake.Row(
+                question: Promotion.Question(vBucket: vBucket, basis: nodes, of: assignment),
+                reports: Dictionary(uniqueKeysWithValues: nodes.map { ($0, report) })
+            )
+        }
+        return BucketAtStake(name: name, isEphemeral: isEphemeral, rows: rows)
+    }
+
+    @Test func aBucketWithoutReplicasWouldLoseVBuckets() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.buckets = [
+            bucket("safe", chains: [[3, 1], [1, 3]], copies: 2),
+            bucket("bare", chains: [[3], [1], [3]], copies: 1),
+        ]
+        #expect(
+            world.sentences() == [
+                "There is no other copy of vBuckets 0 and 2 of the bucket “bare”: a failover would"
+                    + " lose them."
+            ]
+        )
+    }
+
+    @Test func copiesThatMayLackDurableWrites() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        let chains = [[UInt16]](repeating: [3, 1], count: 9)
+        world.situation.buckets = [bucket("travel", chains: chains, copies: 2, isIntact: false)]
+        #expect(
+            world.sentences() == [
+                "The remaining copies of vBuckets 0, 1, 2, 3, 4 and 4 others of the bucket"
+                    + " “travel” may lack durable writes."
+            ]
+        )
+        world.situation.buckets = [bucket("travel", chains: chains, copies: 2)]
+        #expect(world.decide() == failOver([3], after: 1_500))
+    }
+
+    @Test func aBucketInMemoryOnlyIsGivenUpOnlyWhereItIsAllowed() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.situation.buckets = [
+            bucket("cache", chains: [[3], [1]], copies: 1, isEphemeral: true)
+        ]
+        #expect(
+            world.sentences() == [
+                "The bucket “cache” is in memory only and has no replicas: a failover would lose"
+                    + " what the node holds of it."
+            ]
+        )
+        world.settings.losesEphemeral = true
+        #expect(world.decide() == failOver([3], after: 1_500))
+    }
+
+    @Test func allThatAppliesIsSaid() {
+        var world = World(3)
+        world.silent = [3: 1_500]
+        world.settings.isEnabled = false
+        world.situation.count = 1
+        world.situation.isMembershipChanging = true
+        world.situation.buckets = [bucket("bare", chains: [[3]], copies: 1)]
+        #expect(world.sentences().count == 4)
+    }
+
+    // MARK: Gracefully
+
+    @Test func aNodeLeavesGracefullyWhereOthersHaveEverything() {
+        let nodes = [1, 2, 3].map { NodeNumber($0) }
+        let good = bucket("travel", chains: [[3, 1], [1, 3]], copies: 2)
+        let young = bucket("young", chains: [[3, 2], [3, 1]], copies: 2, isIntact: false)
+        let possible = GracefulFailover(of: NodeNumber(3), among: nodes, buckets: [good]) { _ in
+            true
+        }
+        #expect(possible.isPossible)
+        #expect(possible.sentence == nil)
+        let early = GracefulFailover(
+            of: NodeNumber(3),
+            among: nodes,
+            buckets: [good, young]
+        ) { _ in true }
+        #expect(!early.isPossible)
+        #expect(
+            early.sentence
+                == "No other node has a complete copy of vBuckets 0 and 1 of the bucket “young” yet."
+        )
+        let cut = GracefulFailover(of: NodeNumber(3), among: nodes, buckets: [good]) {
+            $0 != NodeNumber(1)
+        }
+        #expect(cut.kept == ["travel": [VBucketID(0)]])
+        let last = GracefulFailover(of: NodeNumber(3), among: [NodeNumber(3)], buckets: []) { _ in
+            true
+        }
+        #expect(last.sentence == "It is the last active node.")
+    }
+}

@@ -1,0 +1,75 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// What a state of three nodes says a rebalance would change.
+@Suite struct ClusterBalanceTests {
+    private let even: [NodeChain] = [[n(1), n(2)], [n(2), n(3)], [n(3), n(1)]]
+
+    @Test func evenCopiesOnActiveNodesAreBalanced() {
+        var world = ClusterWorld(nodes: 3)
+        #expect(world.state.isBalanced)
+        world.createBucket(rows: even)
+        #expect(world.state.imbalances == [])
+        #expect(world.state.isBalanced)
+    }
+
+    @Test func aNodeThatWaitsUnbalancesTheClusterAndNoBucket() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket(rows: even)
+        world.apply(.addNode(ClusterWorld.node(4)))
+        // Nobody can do anything with a node that is just being added.
+        #expect(world.state.isBalanced)
+        world.apply(.setNodeState(.init(number: n(4), membership: .inactiveAdded)))
+        #expect(!world.state.isBalanced)
+        #expect(world.state.waitingNodes.map(\.number) == [n(4)])
+        #expect(world.state.imbalances == [])
+    }
+
+    @Test func unevenAndMissingCopiesAreNamedByBucket() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket("uneven", rows: [[n(1), n(2)], [n(1), n(3)], [n(2), n(1)]])
+        world.createBucket("short", rows: [[n(1), n(2)], [n(2)], [n(3), n(1)]])
+        let found = Set(world.state.imbalances)
+        #expect(
+            found == [
+                BucketImbalance(cause: .uneven, bucket: "uneven"),
+                BucketImbalance(cause: .replicas, bucket: "short"),
+            ]
+        )
+    }
+
+    @Test func copiesThatNoNodeIsThereForAreNotMissing() {
+        var world = ClusterWorld(nodes: 2)
+        world.createBucket(replicas: 3, rows: [[n(1), n(2)], [n(2), n(1)]])
+        #expect(world.state.isBalanced)
+    }
+
+    @Test func onlyWhatOthersHaveCanBeHandedOver() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket(rows: [[n(1), n(2)], [n(2)], [n(3), n(1)]])
+        #expect(world.state.canFailOverGracefully([n(1)]))
+        #expect(!world.state.canFailOverGracefully([n(1)], silent: [n(2)]))
+        #expect(world.state.canFailOverGracefully([n(1)], silent: [n(3)]))
+        #expect(!world.state.canFailOverGracefully([n(2)]))
+        #expect(!world.state.canFailOverGracefully([n(1), n(2)]))
+        #expect(!world.state.canFailOverGracefully([n(1), n(2), n(3)]))
+    }
+
+    @Test func anotherLayoutOfGroupsHasAnotherRevision() {
+        var world = ClusterWorld(nodes: 2)
+        let first = world.state.groupsRevision
+        world.createBucket(rows: [[n(1), n(2)], [n(2), n(1)]])
+        #expect(world.state.groupsRevision == first)
+        let groups = world.state.groups + [ServerGroup(name: "Rack 2", uuid: "r2")]
+        world.apply(.setGroups(GroupLayout(groups: groups, members: [])))
+        let second = world.state.groupsRevision
+        #expect(second != first)
+        let member = GroupLayout.Member(node: n(2), group: "Rack 2")
+        world.apply(.setGroups(GroupLayout(groups: groups, members: [member])))
+        #expect(world.state.groupsRevision != second)
+        #expect(world.state.refusal(ofGroupName: "Rack 2") != nil)
+        #expect(world.state.refusal(ofGroupName: "Rack 2", except: "r2") == nil)
+        #expect(world.state.refusal(ofGroupName: "") != nil)
+    }
+}

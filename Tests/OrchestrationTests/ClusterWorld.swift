@@ -1,0 +1,135 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// A cluster's state with a hand on it: commands get their indexes, and what must hold is looked at
+/// after each.
+struct ClusterWorld {
+    var state = ClusterState(memoryQuota: 1_000 << 20)
+    var index: UInt64 = 0
+
+    /// As many active nodes as asked for, provisioned.
+    init(nodes: Int) {
+        for number in 1...nodes {
+            apply(.addNode(Self.node(number)))
+            if number > 1 {
+                apply(.setNodeState(.init(number: n(number), membership: .inactiveAdded)))
+            }
+        }
+        let administrator = Administrator(name: "Administrator", credentials: [1, 2, 3])
+        apply(.initialise(Initialisation(uuid: "cc", groupID: 7, administrator: administrator)))
+        guard nodes > 1 else { return }
+        rebalance("start", kept: (1...nodes).map(n))
+        end("start")
+    }
+
+    static func node(_ number: Int) -> NewNode {
+        let port = UInt16(9_000 + 10 * number)
+        let ports = NodePorts(admin: port, data: port + 1, peer: port + 2)
+        return NewNode(uuid: "u\(number)", host: "127.0.0.1", ports: ports)
+    }
+
+    @discardableResult
+    mutating func apply(_ command: ClusterCommand) -> ClusterOutcome {
+        index += 1
+        let before = state
+        let outcome = state.apply(command, at: index)
+        #expect(state.violations(since: before) == [], "after \(command)")
+        return outcome
+    }
+
+    // MARK: Shorter words
+
+    @discardableResult
+    mutating func createBucket(
+        _ name: String = "b",
+        replicas: Int = 1,
+        rows: [NodeChain]
+    ) -> ClusterOutcome {
+        var settings = BucketSettings(name: name, uuid: "\(name)-uuid", quota: 100 << 20)
+        settings.replicas = replicas
+        settings.vBuckets = rows.count
+        let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
+        return apply(.createBucket(bucket))
+    }
+
+    @discardableResult
+    mutating func rebalance(
+        _ id: String = "r",
+        kind: RebalanceRecord.Kind = .rebalance,
+        kept: [NodeNumber],
+        ejected: [NodeNumber] = []
+    ) -> ClusterOutcome {
+        apply(
+            .startRebalance(
+                RebalanceRecord(
+                    id: id,
+                    kind: kind,
+                    kept: kept,
+                    ejected: ejected,
+                    startedMilliseconds: 1_000
+                )
+            )
+        )
+    }
+
+    @discardableResult
+    mutating func end(
+        _ id: String = "r",
+        _ verdict: RebalanceOutcome.Verdict = .completed
+    ) -> ClusterOutcome {
+        apply(
+            .endRebalance(
+                RebalanceOutcome(
+                    id: id,
+                    verdict: verdict,
+                    sentence: "done",
+                    endedMilliseconds: 2_000
+                )
+            )
+        )
+    }
+
+    @discardableResult
+    mutating func targets(_ rows: [NodeChain], copies: UInt8 = 2) -> ClusterOutcome {
+        apply(.setTargets(.init(bucket: "b", targets: BucketTargets(copies: copies, rows: rows))))
+    }
+
+    func placement(_ vBucket: UInt16) -> VBucketPlacement {
+        guard let bucket = state.bucket(named: "b") else {
+            preconditionFailure("the tests' bucket is called b")
+        }
+        return bucket[VBucketID(vBucket)]
+    }
+
+    /// A step of one vBucket of `b`, from where it is now.
+    func step(
+        _ vBucket: UInt16,
+        row: NodeChain = [],
+        position: CopyPosition? = nil,
+        deposes: [NodeNumber] = []
+    ) -> VBucketSteps {
+        let step = VBucketSteps.Step(
+            VBucketID(vBucket),
+            from: placement(vBucket),
+            row: row,
+            position: position
+        )
+        return VBucketSteps(bucket: "b", steps: [step], deposes: deposes)
+    }
+}
+
+func n(_ number: Int) -> NodeNumber { NodeNumber(UInt16(number)) }
+
+func at(_ fence: UInt64, _ covered: UInt64) -> CopyPosition {
+    CopyPosition(branchFence: fence, covered: Seqno(covered))
+}
+
+/// The only vBuckets that an outcome names as changed, or as left out.
+func changed(_ vBuckets: UInt16...) -> ClusterEffect {
+    .assignmentsChanged(bucket: "b", vBuckets.map(VBucketID.init))
+}
+
+func leftOut(_ vBuckets: UInt16...) -> ClusterOutcome {
+    .applied([.leftOut(bucket: "b", vBuckets.map(VBucketID.init))])
+}

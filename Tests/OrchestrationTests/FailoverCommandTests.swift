@@ -1,0 +1,228 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Nodes that are given up, and come back.
+@Suite struct FailoverCommandTests {
+    func world(_ rows: [NodeChain], nodes: Int = 3) -> ClusterWorld {
+        var world = ClusterWorld(nodes: nodes)
+        world.createBucket(rows: rows)
+        return world
+    }
+
+    @Test func aFailedNodeLeavesTheChainsInWhichOthersServe() {
+        var world = world([[n(1), n(2)], [n(2), n(1)], [n(3), n(2)]])
+        let step = FailoverStep(nodes: [n(2)], isAutomatic: true, mayLose: true)
+        let outcome = world.apply(.failOver(step))
+        let undecided = ClusterEffect.leftOut(bucket: "b", [VBucketID(1)])
+        #expect(
+            outcome == .applied([.nodesChanged, .deposed([n(2)]), changed(0, 2), undecided])
+        )
+        #expect(world.placement(0).chain == [n(1)])
+        #expect(world.placement(0).stage == world.index && world.placement(0).fence < world.index)
+        #expect(world.placement(2).rowBefore == [n(3), n(2)])
+        // Somebody else has a copy of this one, and was not asked.
+        #expect(world.placement(1).chain == [n(2), n(1)])
+        let node = world.state.node(number: n(2))
+        #expect(node?.membership == .inactiveFailed && node?.fencedAt == world.index)
+        #expect(world.state.autoFailoverCount == 1)
+        #expect(world.apply(.resetAutoFailoverCount) == .applied([.settingsChanged]))
+        #expect(world.state.autoFailoverCount == 0)
+    }
+
+    /// Whoever asked for it may have asked long ago, of a map in which others served.
+    @Test func nothingIsLostByAFailoverThatMayLoseNothing() {
+        func refused(_ rows: [NodeChain]) -> Bool {
+            var world = world(rows)
+            let before = world.state
+            let step = FailoverStep(nodes: [n(2)], isAutomatic: true)
+            let isRefused = world.apply(.failOver(step)) == .refused(.nodeInUse)
+            #expect(!isRefused || world.state.nodes == before.nodes)
+            #expect(!isRefused || world.state.buckets == before.buckets)
+            return isRefused
+        }
+        // The last copy; one of which another was not asked; none that it serves.
+        #expect(refused([[n(1), n(2)], [n(2)]]))
+        #expect(refused([[n(1), n(2)], [n(2), n(1)]]))
+        #expect(!refused([[n(1), n(2)], [n(3), n(2)]]))
+    }
+
+    /// What two of three made durable may be with the active one alone from here on.
+    @Test func whereOthersStayBesideTheActiveOneTheyProveAnewThatTheyAreIntact() throws {
+        var world = ClusterWorld(nodes: 4)
+        let rows: [NodeChain] = [[n(1), n(2), n(3)], [n(1), n(2)], [n(1), n(3), n(4)]]
+        world.createBucket(replicas: 2, rows: rows)
+        let born = world.index
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        let shorter = world.placement(0)
+        #expect(shorter.chain == [n(1), n(3)] && shorter.cause == .resumed)
+        #expect(shorter.fence == world.index && shorter.branch == world.index)
+        #expect(shorter.origin == born && shorter.isConfirmed)
+        let assignment = try #require(world.state.assignment(ofBucket: "b", VBucketID(0)))
+        #expect(assignment.isResumed && assignment.branch == world.index)
+        // Nobody stays beside this one, and nobody left that.
+        #expect(world.placement(1).chain == [n(1)] && world.placement(1).fence == born)
+        #expect(world.placement(2).fence == born && world.placement(2).branch == born)
+        // One that is chosen and not confirmed has whatever any of them had.
+        let row: NodeChain = [n(1), n(3), n(4)]
+        world.apply(.promote(world.step(2, row: row, position: at(born, 1))))
+        let promoted = world.index
+        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false)))
+        #expect(world.placement(2).chain == [n(1), n(3)] && !world.placement(2).isConfirmed)
+        #expect(world.placement(2).branch == promoted && world.placement(2).fence == promoted)
+    }
+
+    @Test func failoversThatCannotBe() {
+        var world = world([[n(1)]])
+        func failOver(_ nodes: NodeNumber...) -> ClusterCommand {
+            .failOver(FailoverStep(nodes: nodes, isAutomatic: false))
+        }
+        #expect(world.apply(failOver(n(1), n(2), n(3))) == .refused(.lastActiveNode))
+        #expect(world.apply(failOver(n(9))) == .refused(.nodeUnknown))
+        world.apply(failOver(n(2)))
+        #expect(world.apply(failOver(n(2))) == .refused(.nodeNotActive))
+        #expect(world.state.autoFailoverCount == 0)
+    }
+
+    @Test func aVBucketWithoutACopyBeginsAgainEmpty() {
+        var world = world([[n(1)], [n(2)]])
+        let born = world.index
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        let lost = world.placement(1)
+        #expect(lost.chain.isEmpty && lost.fence == world.index && lost.origin == born)
+        #expect(world.apply(.recreate(world.step(0, row: [n(3)]))) == leftOut(0))
+        #expect(world.apply(.recreate(world.step(1))) == leftOut(1))
+        #expect(world.apply(.recreate(world.step(1, row: [n(2)]))) == leftOut(1))
+        #expect(
+            world.apply(.recreate(world.step(1, row: [n(3), n(1)]))) == .applied([changed(1)])
+        )
+        #expect(world.placement(1).chain == [n(3), n(1)])
+        #expect(world.placement(1).origin == world.index)
+    }
+
+    /// Who was to take over from a node that was failed over is failed over as well, after somebody
+    /// said how the first one is to come back.
+    @Test func nobodyWaitsForANodeThatWasGivenUpBefore() {
+        var world = world([[n(3)], [n(1)]])
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.targets([[n(2)], [n(1)]])
+        world.apply(.joint(world.step(0, row: [n(2)])))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        #expect(world.placement(0).chain == [n(3)] && world.placement(0).next == [n(2)])
+        let recovery = NodeStateChange(number: n(3), membership: .inactiveAdded, recovery: .full)
+        world.apply(.setNodeState(recovery))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        #expect(world.placement(0).chain.isEmpty && world.placement(0).next.isEmpty)
+        #expect(world.placement(1).chain == [n(1)])
+    }
+
+    @Test func aMoveThatANodeIsInGoesBack() {
+        var world = world([[n(1), n(2)], [n(3), n(2)]])
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.targets([[n(1), n(3)], [n(3), n(1)]])
+        world.apply(.joint(world.step(0, row: [n(1), n(3)])))
+        world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 1), deposes: [n(3)])))
+        world.apply(.confirm(world.step(1)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        let placement = world.placement(0)
+        #expect(placement.next.isEmpty && placement.chain == [n(1), n(2)])
+        #expect(placement.fence == world.index && placement.cause == .resumed)
+        // The chain that counts is what it was.
+        #expect(placement.branch < world.index)
+        #expect(world.placement(1).chain == [n(2)])
+        #expect(world.state.bucket(named: "b")?.targets?.rows == [[n(1)], [n(1)]])
+        #expect(world.state.rebalance?.kept == [n(1), n(2)])
+    }
+
+    private enum Ending: CaseIterable {
+        case resumed
+        case ended
+        case epoch
+    }
+
+    /// Nobody is left of the chain that counts: the one beside it has what there is.
+    @Test(arguments: Ending.allCases)
+    private func aMoveWhoseOldChainIsGivenUpEndsWithTheNewOne(_ ending: Ending) throws {
+        var world = ClusterWorld(nodes: 5)
+        world.createBucket(rows: [[n(4), n(5)], [n(1), n(4)]])
+        let born = world.index
+        world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4), n(5)])
+        world.targets([[n(2), n(3)], [n(1), n(2)]])
+        world.apply(.joint(world.step(0, row: [n(2), n(3)])))
+        let lost = [n(4), n(5)]
+        if ending != .epoch {
+            world.apply(.failOver(FailoverStep(nodes: lost, isAutomatic: false)))
+            #expect(world.placement(0).isJoint && world.placement(0).chain == [n(4), n(5)])
+        }
+        switch ending {
+        case .resumed: world.apply(.resume(world.step(0)))
+        case .ended: world.end("r", .failed)
+        case .epoch:
+            let epoch = NewEpoch(
+                groupID: 99,
+                formerGroupID: 7,
+                survivors: [n(1), n(2), n(3)],
+                beganMilliseconds: 5_000
+            )
+            world.apply(.newEpoch(epoch))
+        }
+        let placement = world.placement(0)
+        #expect(placement.chain == [n(2), n(3)] && !placement.isJoint)
+        #expect(placement.fence == world.index && placement.branch == world.index)
+        #expect(placement.origin == born && placement.rowBefore == [n(4), n(5)])
+        let bucket = try #require(world.state.bucket(named: "b"))
+        #expect(ending == .resumed || bucket.rev == world.index)
+        // Nobody of it serves before all of it were asked.
+        let assignment = try #require(world.state.assignment(ofBucket: "b", VBucketID(0)))
+        let question = Promotion.Question(
+            vBucket: VBucketID(0),
+            basis: placement.confirmedChain.nodes,
+            of: assignment,
+            lost: Set(lost)
+        )
+        #expect(question.asked == [n(2), n(3)])
+    }
+
+    @Test func oldCopiesAreKeptForADeltaRecoveryAndForNoOther() {
+        var world = world([[n(1), n(2)], [n(2), n(1)]])
+        world.apply(.promote(world.step(1, row: [n(1)], position: at(1, 1), deposes: [n(2)])))
+        world.apply(.confirm(world.step(1)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        func roles() -> [VBucketRole?] {
+            world.state.assignment(ofBucket: "b")?.vBuckets.map { $0.role(of: n(2)) } ?? []
+        }
+        #expect(roles() == [.kept, .kept])
+        func recover(_ type: RecoveryType) -> ClusterCommand {
+            let membership = type == .none ? NodeMembership.inactiveFailed : .inactiveAdded
+            return .setNodeState(.init(number: n(2), membership: membership, recovery: type))
+        }
+        world.apply(recover(.full))
+        #expect(roles() == [VBucketRole.none, VBucketRole.none])
+        world.apply(recover(.delta))
+        #expect(roles() == [.kept, .kept])
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        #expect(world.state.rebalance?.delta == [n(2)])
+        #expect(world.state.node(number: n(2))?.membership == .active)
+        #expect(roles() == [.kept, .kept])
+        world.targets([[n(1), n(2)], []])
+        #expect(roles() == [.replica(isInChain: false), .kept])
+        world.end()
+        #expect(roles() == [VBucketRole.none, VBucketRole.none])
+    }
+
+    @Test func aGracefulFailoverRemembersTheRows() {
+        var world = world([[n(1), n(2)], [n(2), n(3)]])
+        world.rebalance(kind: .gracefulFailover, kept: [n(1), n(3)], ejected: [n(2)])
+        world.targets([[n(1)], [n(3)]])
+        world.apply(.joint(world.step(0, row: [n(1)])))
+        world.apply(.final(world.step(0)))
+        world.apply(.joint(world.step(1, row: [n(3)])))
+        world.apply(.takeOver(world.step(1, position: at(1, 7))))
+        world.apply(.release(world.step(1)))
+        #expect(world.end() == .applied([.rebalanceChanged, changed(0, 1), .nodesChanged]))
+        #expect(world.state.node(number: n(2))?.membership == .inactiveFailed)
+        #expect(world.placement(0).rowBefore == [n(1), n(2)])
+        #expect(world.placement(1).rowBefore == [n(2), n(3)])
+        #expect(world.state.lastRebalance?.kind == .gracefulFailover)
+    }
+}

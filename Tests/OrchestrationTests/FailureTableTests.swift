@@ -1,0 +1,103 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// What a node knows of the others' lives; times in milliseconds.
+@Suite struct FailureTableTests {
+    private let two = NodeNumber(2)
+    private let three = NodeNumber(3)
+
+    private func ms(_ milliseconds: UInt64) -> UInt64 { milliseconds * 1_000_000 }
+
+    private func table() -> FailureTable { FailureTable(of: NodeNumber(1), now: 0) }
+
+    private func beat(_ table: inout FailureTable, _ times: some Sequence<UInt64>) {
+        for time in times { table.heard(two, now: ms(time)) }
+    }
+
+    @Test func threeMissedBeatsMakeASuspect() {
+        var table = table()
+        beat(&table, [100, 200])
+        #expect(!table.isSuspect(two, now: ms(499)))
+        #expect(table.isSuspect(two, now: ms(500)))
+        #expect(table.silence(of: two, now: ms(700)) == ms(500))
+    }
+
+    @Test func whoWasNeverHeardOfIsSilentSinceTheStart() {
+        let table = table()
+        #expect(table.silence(of: two, now: ms(900)) == ms(900))
+        #expect(!table.hasHeard(of: two))
+        #expect(!table.isUp(two, now: ms(10)))
+    }
+
+    @Test func whoWasSilentIsUpAfterThreeBeatsInARow() {
+        var table = table()
+        beat(&table, [100, 200])
+        #expect(table.isUp(two, now: ms(200)))
+        #expect(!table.isUp(two, now: ms(900)))
+        beat(&table, [1_000, 1_100])
+        #expect(!table.isUp(two, now: ms(1_100)))
+        beat(&table, [1_200])
+        #expect(table.isUp(two, now: ms(1_200)))
+    }
+
+    @Test func upMeansThatAllBucketsAreReady() {
+        var table = table()
+        table.heard(two, isReady: false, now: ms(100))
+        #expect(!table.isUp(two, now: ms(100)))
+        table.heard(two, isReady: true, now: ms(200))
+        #expect(table.isUp(two, now: ms(200)))
+    }
+
+    @Test func aStableNodesSilenceEndsWithOneBeat() {
+        var table = table()
+        beat(&table, [100, 2_000])
+        #expect(table.silence(of: two, now: ms(2_100)) == ms(100))
+    }
+
+    @Test func aNodeThatComesAndGoesIsNotBelievedAtOnce() {
+        var table = table()
+        beat(&table, [100])
+        for start in [UInt64(1_000), 3_000, 5_000] {
+            beat(&table, [start, start + 100, start + 200])
+        }
+        #expect(table.isUnstable(two, now: ms(5_200)))
+        // One beat in the middle of a long silence.
+        beat(&table, [7_000])
+        #expect(table.silence(of: two, now: ms(7_100)) == ms(1_900))
+        // Three end it, and a minute of peace ends the suspicion.
+        beat(&table, [7_100, 7_200])
+        #expect(table.silence(of: two, now: ms(7_300)) == ms(100))
+        #expect(!table.isUnstable(two, now: ms(70_000)))
+    }
+
+    @Test func whatOthersSayCountsForAMoment() {
+        var table = table()
+        let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
+        beat(&table, [100])
+        table.heard(
+            three,
+            suspicions: [FailureTable.Suspicion(node: two, silentNanoseconds: ms(1_000))],
+            now: ms(1_100)
+        )
+        table.heard(NodeNumber(4), suspicions: [], now: ms(1_100))
+        let seers = { (time: UInt64) in
+            table.seers(of: two, silentFor: ms(1_000), among: nodes, now: ms(time))
+        }
+        #expect(seers(1_050) == [three])
+        #expect(seers(1_100) == [NodeNumber(1), three])
+        #expect(seers(1_400) == [NodeNumber(1)])
+    }
+
+    @Test func aLeaderThatSeesLessThanAnotherGivesWay() {
+        var table = table()
+        let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
+        beat(&table, [100])
+        table.heard(NodeNumber(4), now: ms(100))
+        let said = [FailureTable.Suspicion(node: two, silentNanoseconds: ms(400))]
+        table.heard(three, suspicions: said, now: ms(900))
+        #expect(table.betterSighted(among: nodes, now: ms(900)) == three)
+        table.heard(NodeNumber(4), now: ms(950))
+        #expect(table.betterSighted(among: nodes, now: ms(950)) == nil)
+    }
+}

@@ -1,0 +1,236 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Who is promoted: every case as an operator might tell it.
+@Suite struct PromotionTests {
+    private let fence: UInt64 = 10
+
+    /// A sealed copy: covered, its branch, and what it says of itself.
+    private func copy(
+        _ covered: UInt64,
+        branch: UInt64 = 5,
+        high: UInt64? = nil,
+        isIntact: Bool = true,
+        fence: UInt64 = 10
+    ) -> CopyReport {
+        CopyReport(
+            vBucket: VBucketID(7),
+            state: .replica,
+            fence: fence,
+            position: CopyPosition(branchFence: branch, covered: Seqno(covered)),
+            high: Seqno(high ?? covered),
+            persisted: Seqno(covered),
+            isIntact: isIntact,
+            wasCleanStop: false,
+            boot: 1
+        )
+    }
+
+    private func question(
+        _ basis: [UInt16],
+        copies: Int? = nil,
+        former: UInt16? = nil
+    ) -> Promotion.Question {
+        let chain = basis.map { NodeNumber($0) }
+        let assignment = VBucketAssignment(
+            fence: fence,
+            stage: fence,
+            chain: chain,
+            former: former.map { NodeNumber($0) },
+            copies: copies ?? basis.count
+        )
+        return Promotion.Question(vBucket: VBucketID(7), basis: chain, of: assignment)
+    }
+
+    /// An operator gave up all of the chain that counts: in the middle of a move, or of a promotion.
+    @Test(arguments: [true, false])
+    func whereAllThatCountIsGivenUpTheOtherChainIsAsked(isMove: Bool) {
+        let (old, new) = ([NodeNumber(3)], [NodeNumber(2), NodeNumber(3)])
+        let assignment = VBucketAssignment(
+            fence: fence,
+            stage: fence,
+            chain: isMove ? old : [NodeNumber(2)],
+            isConfirmed: isMove,
+            nextChain: isMove ? new : [],
+            copies: 2
+        )
+        func question(_ lost: Set<NodeNumber>) -> Promotion.Question {
+            Promotion.Question(vBucket: VBucketID(7), basis: old, of: assignment, lost: lost)
+        }
+        #expect(question([]).asked == old)
+        #expect(question([NodeNumber(3)]).asked == [NodeNumber(2)])
+        // It lost its memory: what is left of it is all there is.
+        let choice = choose(question([NodeNumber(3)]), [2: copy(4, isIntact: false)])
+        #expect(choice?.node == NodeNumber(2) && choice?.safety == .safe)
+        #expect(choice?.row == [NodeNumber(2)])
+        #expect(question([NodeNumber(2), NodeNumber(3)]).asked == [])
+    }
+
+    private func choose(
+        _ question: Promotion.Question,
+        _ sealed: [UInt16: CopyReport],
+        heard: UInt64 = 0,
+        actives: [UInt16: Int] = [:]
+    ) -> Promotion? {
+        Promotion.choose(
+            question,
+            sealed: Dictionary(uniqueKeysWithValues: sealed.map { (NodeNumber($0), $1) }),
+            heardHigh: Seqno(heard),
+            activeCounts: Dictionary(uniqueKeysWithValues: actives.map { (NodeNumber($0), $1) })
+        )
+    }
+
+    /// The operator, or the policy, has given up what it has.
+    @Test func aNodeThatWasFailedOverIsNeitherAskedNorWaitedForNorChosen() throws {
+        var asked = question([1, 2, 3])
+        #expect(asked.asked == [1, 2, 3].map { NodeNumber($0) })
+        let two: [UInt16: CopyReport] = [
+            2: copy(20, isIntact: false), 3: copy(21, isIntact: false),
+        ]
+        #expect(choose(asked, two)?.safety != .safe)
+        asked.lost = [NodeNumber(1)]
+        #expect(asked.asked == [NodeNumber(2), NodeNumber(3)])
+        let chosen = try #require(choose(asked, two))
+        #expect(chosen.safety == .safe)
+        #expect(chosen.row == [NodeNumber(3), NodeNumber(2)])
+        // One of two that are left is still not all of them.
+        #expect(choose(asked, [3: copy(21, isIntact: false)])?.safety != .safe)
+        // All in memory, and all restarted: nobody has anything.
+        let none = copy(0, branch: 0, isIntact: false)
+        #expect(choose(asked, [2: none, 3: none])?.safety == .safe)
+        var kept = question([2], copies: 2, former: 1)
+        #expect(kept.asked == [NodeNumber(2), NodeNumber(1)])
+        kept.lost = [NodeNumber(1)]
+        #expect(kept.asked == [NodeNumber(2)])
+    }
+
+    @Test func whereNobodyHasAnythingAndAllWereAskedSomebodyServesItEmpty() throws {
+        let empty = copy(0, branch: 0, isIntact: false)
+        let choice = try #require(choose(question([1, 2]), [1: empty, 2: empty]))
+        #expect(choice.node == NodeNumber(1))
+        #expect(choice.safety == .safe)
+        #expect(choice.expected == CopyPosition(branchFence: 0, covered: Seqno(0)))
+        // One that was not asked may have everything.
+        #expect(choose(question([1, 2]), [1: empty]) == nil)
+    }
+
+    /// Copies there should be, copies of the chain, intact ones that are needed.
+    @Test(arguments: [(1, 1, 1), (2, 2, 1), (2, 1, 1), (3, 3, 2), (3, 2, 1), (3, 1, 1), (4, 4, 2)])
+    func soManyIntactCopiesMeetEveryMajority(_ copies: Int, _ chain: Int, _ needed: Int) {
+        let question = question((1...UInt16(chain)).map { $0 }, copies: copies)
+        #expect(question.intactNeeded == needed)
+        // By its meaning: whatever majority committed, one of the intact copies is in it.
+        let majority = copies / 2 + 1
+        if chain >= majority { #expect(chain - needed < majority) }
+    }
+
+    @Test func aLoneIntactReplicaTakesOver() throws {
+        let chosen = try #require(choose(question([1, 2]), [2: copy(40)], heard: 43))
+        #expect(chosen.node == NodeNumber(2))
+        #expect(chosen.row == [NodeNumber(2)])
+        #expect(chosen.safety == .safe)
+        #expect(chosen.expected == CopyPosition(branchFence: 5, covered: Seqno(40)))
+        #expect(chosen.changesLost == 3)
+        #expect(chosen.fence == fence)
+    }
+
+    @Test func aReplicaThatForgotMayLackWhatWasCommitted() throws {
+        let chosen = try #require(choose(question([1, 2]), [2: copy(40, isIntact: false)]))
+        #expect(
+            chosen.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 1, of: 2)
+        )
+    }
+
+    @Test func whenAllWereAskedNothingMayBeMissing() throws {
+        let sealed: [UInt16: CopyReport] = [
+            1: copy(40, isIntact: false), 2: copy(38, isIntact: false),
+        ]
+        let chosen = try #require(choose(question([1, 2]), sealed))
+        #expect(chosen.node == NodeNumber(1))
+        #expect(chosen.safety == .safe)
+        #expect(chosen.row == [NodeNumber(1), NodeNumber(2)])
+    }
+
+    @Test func oneOfThreeIsNotEnough() throws {
+        let one = try #require(choose(question([1, 2, 3]), [3: copy(40)]))
+        #expect(one.safety == .mayLoseCommitted(intact: 1, needed: 2, answered: 1, of: 3))
+        let two = try #require(choose(question([1, 2, 3]), [2: copy(39), 3: copy(40)]))
+        #expect(two.safety == .safe)
+        #expect(two.row == [NodeNumber(3), NodeNumber(2)])
+    }
+
+    @Test func coveredIsComparedNotHigh() throws {
+        let sealed: [UInt16: CopyReport] = [2: copy(40), 3: copy(30, high: 60)]
+        let chosen = try #require(choose(question([1, 2, 3]), sealed))
+        #expect(chosen.node == NodeNumber(2))
+        // What the other has above is known to have been there.
+        #expect(chosen.changesLost == 20)
+    }
+
+    @Test func aLongerHistoryOnAnOlderBranchIsTheShorterOne() throws {
+        let sealed: [UInt16: CopyReport] = [2: copy(90, branch: 4), 3: copy(30, branch: 5)]
+        let chosen = try #require(choose(question([1, 2, 3]), sealed))
+        #expect(chosen.node == NodeNumber(3))
+        #expect(chosen.changesLost == 0)
+    }
+
+    @Test func equalCopiesGoToTheActiveThenToWhoeverHasLeastThenByNumber() throws {
+        let sealed: [UInt16: CopyReport] = [1: copy(40), 2: copy(40), 3: copy(40)]
+        let asked = question([3, 2, 1])
+        #expect(choose(asked, sealed)?.node == NodeNumber(3))
+        let others = sealed.filter { $0.key != 3 }
+        #expect(choose(asked, others, actives: [1: 9, 2: 8])?.node == NodeNumber(2))
+        #expect(choose(asked, others, actives: [1: 8, 2: 8])?.node == NodeNumber(1))
+    }
+
+    @Test func aFormerActiveIsAskedAndMayBeChosen() throws {
+        let asked = question([2, 3], copies: 2, former: 1)
+        #expect(asked.asked == [NodeNumber(2), NodeNumber(3), NodeNumber(1)])
+        let sealed: [UInt16: CopyReport] = [1: copy(50), 3: copy(45)]
+        let chosen = try #require(choose(asked, sealed))
+        #expect(chosen.node == NodeNumber(1))
+        #expect(chosen.row == [NodeNumber(1), NodeNumber(3)])
+        // It does not count for the chain's safety.
+        let alone = try #require(choose(asked, [1: copy(50)]))
+        #expect(alone.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 0, of: 2))
+    }
+
+    @Test func aCopyThatReconcilesProtectsNothing() throws {
+        let void = copy(0, branch: 0)
+        #expect(choose(question([1, 2]), [2: void]) == nil)
+        let sealed: [UInt16: CopyReport] = [2: void, 3: copy(10)]
+        let chosen = try #require(choose(question([1, 2, 3]), sealed))
+        #expect(chosen.node == NodeNumber(3))
+        #expect(chosen.safety == .mayLoseCommitted(intact: 1, needed: 2, answered: 2, of: 3))
+    }
+
+    @Test func answersOfAnotherFenceAreNone() {
+        #expect(choose(question([1, 2]), [2: copy(40, fence: 9)]) == nil)
+    }
+
+    @Test func aRoundSharesOutTheActivesAndNamesWhatIsUnsafe() {
+        var round = PromotionRound(bucket: "travel", activeCounts: [:])
+        let chain = [NodeNumber(1), NodeNumber(2), NodeNumber(3)]
+        for number in UInt16(0)..<4 {
+            let asked = Promotion.Question(
+                vBucket: VBucketID(number),
+                basis: chain,
+                of: VBucketAssignment(fence: 10, stage: 10, chain: chain, copies: 3)
+            )
+            var answer = copy(40, isIntact: number != 3)
+            answer.vBucket = VBucketID(number)
+            round.decide(
+                asked,
+                sealed: [NodeNumber(2): answer, NodeNumber(3): answer],
+                heardHigh: Seqno(41)
+            )
+        }
+        #expect(round.promotions.map(\.node.value) == [2, 3, 2, 3])
+        #expect(round.unsafe == [VBucketID(3)])
+        #expect(round.changesLost == 4)
+        #expect(
+            round.obstacles == [.wouldLoseDurable(bucket: "travel", vBuckets: [VBucketID(3)])]
+        )
+    }
+}

@@ -1,0 +1,124 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// What is proposed twice happens once.
+@Suite struct ProposalTests {
+    func envelope(_ number: UInt64, boot: UInt64 = 5, from node: Int = 1) -> ClusterEnvelope {
+        ClusterEnvelope(
+            proposer: n(node),
+            boot: boot,
+            number: number,
+            command: .setName("\(node) \(boot) \(number)")
+        )
+    }
+
+    @Test func aProposalIsAppliedOnce() {
+        var state = ClusterState(memoryQuota: 1)
+        #expect(state.apply(envelope(1), at: 1) == .applied([.nodesChanged]))
+        _ = state.apply(.setName("later"), at: 2)
+        #expect(state.apply(envelope(1), at: 3) == .repeated)
+        #expect(state.name == "later" && state.index == 3)
+        // Another life, another node, or nobody who counts.
+        #expect(state.apply(envelope(1, boot: 6), at: 4) != .repeated)
+        #expect(state.apply(envelope(1, from: 2), at: 5) != .repeated)
+        #expect(state.apply(envelope(0), at: 6) != .repeated)
+        #expect(state.apply(envelope(0), at: 7) != .repeated)
+        #expect(state.apply(envelope(1), at: 8) == .repeated)
+    }
+
+    /// A leader stands still, with a proposal in its socket, while its sender crashes over and over.
+    @Test func whatALifeLongGoneHadOnTheWayIsDoneOnce() {
+        var state = ClusterState(memoryQuota: 1)
+        for boot in UInt64(1)...30 {
+            #expect(state.apply(envelope(1, boot: boot), at: boot) != .repeated)
+        }
+        for boot in UInt64(1)...30 {
+            #expect(state.apply(envelope(1, boot: boot), at: 30 + boot) == .repeated)
+        }
+    }
+
+    /// A node asks for its own removal, and again for want of an answer.
+    @Test func whatANodeThatIsGoneProposedIsNotDone() {
+        var world = ClusterWorld(nodes: 3)
+        let index = world.state.index
+        let removal = ClusterEnvelope(
+            proposer: n(3),
+            boot: 5,
+            number: 1,
+            command: .removeNode(n(3))
+        )
+        #expect(world.state.apply(removal, at: index + 1) != .refused(.nodeUnknown))
+        var before = world.state
+        #expect(world.state.apply(removal, at: index + 2) == .refused(.nodeUnknown))
+        #expect(world.state.apply(envelope(7, from: 3), at: index + 3) == .refused(.nodeUnknown))
+        _ = before.apply(.dropRetry(id: ""), at: index + 3)
+        #expect(world.state == before)
+    }
+
+    @Test func proposalsMayOvertakeEachOther() {
+        var state = ClusterState(memoryQuota: 1)
+        var index: UInt64 = 0
+        func apply(_ number: UInt64) -> Bool {
+            index += 1
+            return state.apply(envelope(number), at: index) == .applied([.nodesChanged])
+        }
+        #expect(apply(3))
+        #expect(apply(1))
+        #expect(!apply(1))
+        #expect(!apply(3))
+        #expect(apply(2))
+        #expect(apply(100))
+        #expect(apply(37))
+        #expect(!apply(37))
+        // Too long ago to tell.
+        #expect(!apply(36))
+        #expect(apply(1_000))
+        #expect(!apply(100))
+    }
+
+    @Test func whatWasRefusedIsRefusedWhenItComesAgain() {
+        var state = ClusterState(memoryQuota: 1)
+        func removal(_ number: UInt64) -> ClusterEnvelope {
+            ClusterEnvelope(proposer: n(1), boot: 5, number: number, command: .removeNode(n(9)))
+        }
+        _ = state.apply(envelope(1), at: 1)
+        #expect(state.apply(removal(2), at: 2) == .refused(.nodeUnknown))
+        _ = state.apply(envelope(3), at: 3)
+        guard case .state(var again) = ClusterState.decode(state.encoded()) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(again.apply(removal(2), at: 4) == .refused(.refusedBefore))
+        #expect(again.apply(envelope(1), at: 5) == .repeated)
+        #expect(again.apply(envelope(3), at: 6) == .repeated)
+        // Nobody knows any more.
+        _ = again.apply(envelope(100), at: 7)
+        #expect(again.apply(envelope(3), at: 8) == .refused(.refusedBefore))
+        // What comes for the first time long after another did so is not taken for refused.
+        #expect(again.apply(envelope(165), at: 9) == .applied([.nodesChanged]))
+        #expect(again.apply(envelope(165), at: 10) == .repeated)
+    }
+
+    @Test func onlyTheNewestLivesAreRemembered() {
+        var state = ClusterState(memoryQuota: 1)
+        for life in 1...5 as ClosedRange<UInt64> {
+            _ = state.apply(envelope(7, boot: life), at: life)
+        }
+        #expect(state.apply(envelope(7, boot: 2), at: 6) == .repeated)
+        #expect(state.apply(envelope(7, boot: 5), at: 7) == .repeated)
+        guard case .state(var again) = ClusterState.decode(state.encoded()) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(again == state)
+        #expect(again.apply(envelope(7, boot: 3), at: 8) == .repeated)
+    }
+
+    @Test func indexesMaySkip() {
+        var state = ClusterState(memoryQuota: 1)
+        _ = state.apply(envelope(1), at: 10)
+        _ = state.apply(envelope(2), at: 400)
+        #expect(state.index == 400 && state.rev == 400)
+    }
+}

@@ -1,0 +1,25 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// What the log hears of a rebalance that does not move.
+@Suite struct StandstillTests {
+    private let second: UInt64 = 1_000_000_000
+
+    @Test func whatMovesIsNotTalkedAbout() {
+        var standstill = Standstill(now: 5 * second)
+        for now in stride(from: 10 * second, to: 200 * second, by: 10_000_000_000) {
+            #expect(standstill.secondsToTell(now: now) == nil)
+            standstill.moved(now: now)
+        }
+    }
+
+    @Test func whatStandsIsToldAgainWithTheWholeTime() {
+        var standstill = Standstill(now: 5 * second)
+        let told = (5..<105).compactMap { standstill.secondsToTell(now: $0 * second) }
+        #expect(told == [30, 60, 90])
+        standstill.moved(now: 105 * second)
+        #expect(standstill.secondsToTell(now: 134 * second) == nil)
+        #expect(standstill.secondsToTell(now: 135 * second) == 30)
+    }
+}
