@@ -10,32 +10,76 @@ extension DocumentService {
 
     func directory(of name: String) -> String { bucketsDirectory + "/" + name }
 
-    private func newUUID() -> VBucketUUID {
+    package func newUUID() -> VBucketUUID {
         var value = environment.entropy.next()
         while value == 0 { value = environment.entropy.next() }
         return VBucketUUID(value)
     }
 
-    private func makeEngine(_ settings: BucketSettings) -> Bucket {
-        Bucket(settings, hash: hash, reclaimer: reclaimer, newUUID: newUUID)
+    private func makeEngine(_ settings: BucketSettings, _ map: Map?) -> Bucket {
+        let engine = Bucket(settings, hash: hash, reclaimer: reclaimer, newUUID: newUUID)
+        if map != nil {
+            for vBucket in engine.all { vBucket.withCore { $0.beAbsent() } }
+        }
+        return engine
     }
 
     // MARK: Opening
 
+    /// A map that a bucket is opened with.
+    struct Map {
+        let assignment: BucketAssignment
+        let own: NodeNumber
+        /// The bucket was made by this very map.
+        let isNew: Bool
+        var seals: [(vBucket: VBucketID, fence: UInt64)] = []
+    }
+
+    /// Puts a bucket in service of which this node has what the map says.
+    ///
+    /// - Parameters:
+    ///   - settings: The bucket's.
+    ///   - assignment: The map.
+    ///   - own: This node.
+    ///   - isNew: The map made the bucket just now: copies that are to be active are made. Otherwise
+    ///     one that is not found was lost, and waits for `activate`.
+    ///   - seals: What was promised before the node stopped.
+    /// - Throws: What makes the bucket unusable.
+    package func open(
+        _ settings: BucketSettings,
+        _ assignment: BucketAssignment,
+        as own: NodeNumber,
+        isNew: Bool,
+        seals: [(vBucket: VBucketID, fence: UInt64)] = []
+    ) throws(StorageError) {
+        membership.withLock { $0.own = own }
+        try open(settings, Map(assignment: assignment, own: own, isNew: isNew, seals: seals))
+        links?.follow(assignment, own: own)
+        tellMaps()
+    }
+
     /// Puts a bucket in service, making its files where there are none; warmup goes on behind.
+    ///
+    /// Every vBucket is served, as on a node that has no others.
     package func open(_ settings: BucketSettings) throws(StorageError) {
+        try open(settings, nil)
+    }
+
+    private func open(_ settings: BucketSettings, _ map: Map?) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
         precondition(bucket(named: settings.name) == nil, "a bucket is opened once")
+        givenUp.withLock { _ = $0.remove(settings.name) }
         guard settings.type == .persistent else {
             return enter(
                 OpenBucket(
                     settings,
-                    engine: makeEngine(settings),
+                    engine: makeEngine(settings, map),
                     disk: nil,
                     counters: BucketCounters(rows: contexts.count + 1),
                     service: self
-                )
+                ),
+                map
             )
         }
         try makeRoom(for: settings)
@@ -49,36 +93,77 @@ extension DocumentService {
             settings: layout,
             now: environment.time.wallNanoseconds() / 1_000_000_000
         )
-        try serve(settings, from: store)
+        try serve(settings, from: store, map)
+    }
+
+    /// Puts a bucket in service once its copies are what the map says.
+    private func enter(_ bucket: OpenBucket, _ map: Map?) {
+        if let map {
+            carryOut(map.assignment, on: bucket, as: map.own, isNew: map.isNew)
+            // Before anybody can ask or send: what was promised is kept.
+            for (id, fence) in map.seals {
+                bucket.engine[id.number]?.withCore { core in
+                    if core.ownership.fence == fence { core.seal() }
+                }
+            }
+            if !map.isNew { serveAlone(bucket, map) }
+        }
+        enter(bucket)
+    }
+
+    /// Copies of which there is no other serve at once with what is left: nobody else can be asked.
+    ///
+    /// What was acknowledged and not persisted is lost: clients learn it by the new history's name.
+    private func serveAlone(_ bucket: OpenBucket, _ map: Map) {
+        for vBucket in bucket.engine.all {
+            vBucket.withCore { core in
+                let entry = map.assignment[core.id]
+                guard entry.chain == [map.own], entry.isConfirmed, entry.nextChain.isEmpty,
+                    entry.former == nil, core.state == .pending, !core.ownership.isSealed,
+                    !core.ownership.isResetting
+                else { return }
+                core.beginServing(newUUID(), fence: entry.fence, isConfirmed: true)
+            }
+        }
     }
 
     /// Takes up what `store` has of a bucket and begins to serve it.
     private func serve(
         _ settings: BucketSettings,
         from store: BucketStore,
+        _ map: Map?,
         _ selections: Selections = Selections()
     ) throws(StorageError) {
         var (records, unclean) = try store.records()
         try store.markRunning()
-        let engine = makeEngine(settings)
-        records += lost(engine, store)
+        let engine = makeEngine(settings, map)
+        let lost = lost(engine, store)
+        records += lost
         var changed: [VBucketID] = []
         for record in records {
             guard let vBucket = engine[record.id.number] else { continue }
             let isUnclean = unclean.contains(Int(record.id.number) % store.settings.lanes)
             vBucket.withCore { core in
                 core.beginWarmup(record)
+                guard map == nil else { return core.beFound(record, wasClean: !isUnclean) }
                 // What was acknowledged and not persisted is lost: clients learn it by the new name.
                 if isUnclean { core.beginHistory(newUUID()) }
             }
             if isUnclean { changed.append(record.id) }
         }
+        if map != nil {
+            for record in lost {
+                engine[record.id.number]?.withCore { $0.beFound(record, wasClean: false) }
+            }
+        }
+        let traffic = ChangeTraffic()
         let counters = BucketCounters(rows: contexts.count + 1)
         let disk = BucketDisk(
             engine: engine,
             store: store,
             records: records,
             counters: counters,
+            traffic: traffic,
             service: self
         )
         for closed in store.lanes.compactMap(\.closedBy) {
@@ -92,8 +177,10 @@ extension DocumentService {
                 disk: disk,
                 counters: counters,
                 selections: selections,
+                traffic: traffic,
                 service: self
-            )
+            ),
+            map
         )
         for id in changed { disk.noteDirty(id) }
         disk.warmup.start()
@@ -125,11 +212,16 @@ extension DocumentService {
             throw StorageError(.missing, "There is no bucket \(name)")
         }
         let settings = old.settings
+        // Its copies are what they were, and all of them empty.
+        let own = membership.withLock { $0.own }
+        let map: Map? = old.assignment.flatMap { assignment in
+            own.map { Map(assignment: assignment, own: $0, isNew: true) }
+        }
         if let disk = old.disk {
             // In this order: where the files cannot be put aside, the bucket goes on as it was.
             try disk.store.flush()
             disk.stop()
-            try serve(settings, from: disk.store, old.selections)
+            try serve(settings, from: disk.store, map, old.selections)
             let store = disk.store
             afterLanes { [environment] in
                 do throws(StorageError) {
@@ -142,12 +234,13 @@ extension DocumentService {
             enter(
                 OpenBucket(
                     settings,
-                    engine: makeEngine(settings),
+                    engine: makeEngine(settings, map),
                     disk: nil,
                     counters: BucketCounters(rows: contexts.count + 1),
                     selections: old.selections,
                     service: self
-                )
+                ),
+                map
             )
         }
         tearDown(old)
@@ -168,7 +261,8 @@ extension DocumentService {
     /// Does `work` on the nonIO lane once the others are through with what they have begun: they
     /// may have a retired bucket's items in hand, and its files open.
     func afterLanes(_ work: @escaping @Sendable () -> Void) {
-        afterLanes((lanes.writers + lanes.readers + [lanes.nonIO])[...], work)
+        let single = [lanes.auxIO, lanes.nonIO, lanes.durability]
+        afterLanes((lanes.writers + lanes.readers + single)[...], work)
     }
 
     private func afterLanes(
@@ -201,6 +295,7 @@ extension DocumentService {
     /// Call it once no client is connected; afterwards the lanes can be stopped.
     package func stop(_ done: @escaping @Sendable () -> Void) {
         stopHousekeeping()
+        links?.stop()
         let persistent = buckets.filter { $0.disk != nil }
         let flushers = persistent.flatMap { $0.disk?.flushers ?? [] }
         let left = Guarded(flushers.count)
@@ -228,7 +323,9 @@ extension DocumentService {
         let isPersisted = bucket.engine.all.allSatisfy { vBucket in
             vBucket.withCore { $0.persistedSeqno == $0.highSeqno }
         }
-        guard isPersisted else {
+        // A record that was not written says what the vBucket was before: that it serves, or has all
+        // there is. After a clean stop it would be believed.
+        guard isPersisted, bucket.disk?.isWritten ?? true else {
             return environment.trace.error(
                 "storage",
                 "bucket \(bucket.name) stops with changes that could not be written"

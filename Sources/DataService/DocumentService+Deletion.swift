@@ -39,6 +39,11 @@ extension DocumentService {
         removeDeleted()
     }
 
+    /// The bucket goes on without this node: who still asks here is sent to the others.
+    package func giveUp(_ name: String) { givenUp.withLock { _ = $0.insert(name) } }
+
+    func isGivenUp(_ name: String) -> Bool { givenUp.withLock { $0.contains(name) } }
+
     /// Whether a directory that no bucket has belonged to one that was never opened.
     private func isAbandoned(_ name: String, _ claim: String?) throws(StorageError) -> Bool {
         guard let claim, try exists(name) else { return false }

@@ -21,6 +21,8 @@ package enum DocumentAnswer: Sendable {
     case locked
     case tooLarge
     case temporaryFailure
+    /// Another node has it, or may have.
+    case notHere
     case failed(String)
 }
 
@@ -30,6 +32,10 @@ package enum DocumentAction: Sendable {
     /// Expiry as the protocol has it.
     case write(value: [UInt8], flags: UInt32, expiry: UInt32, preservesExpiry: Bool)
     case delete
+
+    var isWrite: Bool {
+        if case .read = self { false } else { true }
+    }
 }
 
 /// The admin interface's way to documents: the same engine, on a lane of its own.
@@ -54,15 +60,49 @@ extension DocumentService {
         _ bucket: OpenBucket,
         _ done: @escaping @Sendable (DocumentAnswer) -> Void
     ) {
-        let (answer, wait) = key.withUnsafeBytes { buffer in
-            execute(action, ByteView(buffer), bucket)
-        }
-        if let answer { return done(answer) }
-        guard let wait, let disk = bucket.disk else { return done(.temporaryFailure) }
+        guard lease.holds(environment.time) else { return done(.notHere) }
+        let result = key.withUnsafeBytes { buffer in execute(action, ByteView(buffer), bucket) }
         let number = VBucketID(ofKey: key, count: bucket.engine.count)
-        let resume: @Sendable (Completion) -> Void = { [self] completion in
-            if case .failed(_, let reason) = completion { return done(.failed(reason)) }
-            lanes.nonIO.lane.post { [self] in attempt(action, key, bucket, done) }
+        switch result {
+        case .answer(let answer):
+            if lease.holds(environment.time) { return done(answer) }
+            // As on the data port: what the lease did not outlive is nobody's to see; and what was
+            // written may last, so it must not be tried elsewhere as if it had not been.
+            if case .written = answer { return done(.temporaryFailure) }
+            done(.notHere)
+        case .prepared(let seqno):
+            bucket.desk.wait(for: seqno, of: number) { end in
+                guard case .committed(let cas, _, _, _) = end else {
+                    return done(.failed("It is not known whether the write holds."))
+                }
+                done(.written(cas))
+            }
+        case .wait(let wait):
+            park(wait, number, key, bucket) { [self] completion in
+                if case .failed(_, let reason) = completion { return done(.failed(reason)) }
+                lanes.nonIO.lane.post { [self] in attempt(action, key, bucket, done) }
+            }
+        }
+    }
+
+    /// What an attempt came to.
+    private enum Attempt {
+        case answer(DocumentAnswer)
+        case wait(Wait)
+        /// The bucket has every write be durable: the others have to have it first.
+        case prepared(Seqno)
+    }
+
+    private func park(
+        _ wait: Wait,
+        _ number: VBucketID,
+        _ key: [UInt8],
+        _ bucket: OpenBucket,
+        _ resume: @escaping @Sendable (Completion) -> Void
+    ) {
+        if case .handOver = wait { return whenSettled(number, of: bucket, resume) }
+        guard let disk = bucket.disk else {
+            preconditionFailure("only a bucket with a disk has something to wait for")
         }
         func fetch(_ seqno: Seqno, isWhole: Bool) {
             let request = FetchRequest(
@@ -78,6 +118,7 @@ extension DocumentService {
         case .value(let seqno): fetch(seqno, isWhole: false)
         case .metadata(let seqno): fetch(seqno, isWhole: true)
         case .warmup: disk.warmup.whenLoaded(number, resume)
+        case .handOver: preconditionFailure("that was waited for above")
         }
     }
 
@@ -86,11 +127,17 @@ extension DocumentService {
         _ action: DocumentAction,
         _ key: ByteView,
         _ bucket: OpenBucket
-    ) -> (DocumentAnswer?, Wait?) {
+    ) -> Attempt {
         let number = VBucketID(ofKey: key, count: bucket.engine.count).number
-        guard let vBucket = bucket.engine[number] else { return (.temporaryFailure, nil) }
+        guard let vBucket = bucket.engine[number] else { return .answer(.temporaryFailure) }
         let context = lanes.nonIO.context
-        let turn = context.turn(environment.time.wallNanoseconds())
+        var turn = context.turn(environment.time.wallNanoseconds())
+        if action.isWrite, let level = bucket.minimumDurability {
+            if bucket.obstacle(to: level, of: VBucketID(number)) != nil {
+                return .answer(.failed("Too few nodes have a copy for a durable write."))
+            }
+            turn.durability = level
+        }
         let hash = hash(key)
         switch action {
         case .read:
@@ -101,15 +148,17 @@ extension DocumentService {
                     var meta = item.meta
                     meta.cas = cas
                     let value = item.value.bytes
-                    return (.found(DocumentCopy(key: key.bytes, meta: meta, value: value)), nil)
-                case .notFound: return (.notFound, nil)
-                case .locked: return (.locked, nil)
-                case .wouldBlock(let wait): return (nil, wait)
-                case .temporaryFailure, .notMyVBucket: return (.temporaryFailure, nil)
+                    return .answer(.found(DocumentCopy(key: key.bytes, meta: meta, value: value)))
+                case .notFound: return .answer(.notFound)
+                case .locked: return .answer(.locked)
+                case .wouldBlock(let wait): return .wait(wait)
+                case .notMyVBucket: return .answer(.notHere)
+                case .temporaryFailure, .inProgress, .recommitting:
+                    return .answer(.temporaryFailure)
                 }
             }
         case .write(let value, let flags, let expiry, let preservesExpiry):
-            guard value.count <= Limits.valueBytesMax else { return (.tooLarge, nil) }
+            guard value.count <= Limits.valueBytesMax else { return .answer(.tooLarge) }
             return value.withUnsafeBytes { buffer in
                 let view = ByteView(buffer)
                 let request = StoreRequest(
@@ -123,28 +172,47 @@ extension DocumentService {
                     mode: .set,
                     preservesExpiry: preservesExpiry
                 )
-                return finish(vBucket.withCore { $0.store(request, turn) }, number, bucket)
+                let outcome = write(vBucket, bucket, turn) { $0.store(request, turn) }
+                return finish(outcome, number, bucket)
             }
         case .delete:
-            let outcome = vBucket.withCore { $0.delete(key, hash: hash, cas: .none, turn) }
+            let outcome = write(vBucket, bucket, turn) {
+                $0.delete(key, hash: hash, cas: .none, turn)
+            }
             return finish(outcome, number, bucket)
         }
+    }
+
+    private func write(
+        _ vBucket: VBucket,
+        _ bucket: OpenBucket,
+        _ turn: Turn,
+        _ body: (inout VBucketCore) -> MutationOutcome
+    ) -> MutationOutcome {
+        guard let level = turn.durability else { return vBucket.withCore { body(&$0) } }
+        return bucket.prepare(vBucket, level, nil, environment.time, body)
     }
 
     private func finish(
         _ outcome: MutationOutcome,
         _ number: UInt16,
         _ bucket: OpenBucket
-    ) -> (DocumentAnswer?, Wait?) {
+    ) -> Attempt {
         switch outcome {
         case .stored(let stored):
             if stored.wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
-            return (.written(stored.cas), nil)
-        case .notFound: return (.notFound, nil)
-        case .locked: return (.locked, nil)
-        case .tooLarge: return (.tooLarge, nil)
-        case .wouldBlock(let wait): return (nil, wait)
-        default: return (.temporaryFailure, nil)
+            if stored.wakesStreams { bucket.traffic.tell(.changed, of: VBucketID(number)) }
+            return .answer(.written(stored.cas))
+        case .prepared(let stored):
+            if stored.wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
+            if stored.wakesStreams { bucket.traffic.tell(.changed, of: VBucketID(number)) }
+            return .prepared(stored.seqno)
+        case .notFound: return .answer(.notFound)
+        case .locked: return .answer(.locked)
+        case .tooLarge: return .answer(.tooLarge)
+        case .notMyVBucket: return .answer(.notHere)
+        case .wouldBlock(let wait): return .wait(wait)
+        default: return .answer(.temporaryFailure)
         }
     }
 }

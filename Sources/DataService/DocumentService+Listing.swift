@@ -50,7 +50,7 @@ extension DocumentService {
             )
             var found = SmallestKeys(count: range.skip + range.limit)
             do throws(StorageError) {
-                for vBucket in bucket.engine.all {
+                for vBucket in bucket.engine.all where vBucket.withCore({ $0.state == .active }) {
                     collect(&found, range, of: vBucket, seconds)
                     try collectStubs(&found, range, of: vBucket, bucket, seconds)
                 }

@@ -5,12 +5,50 @@ internal import Vocabulary
 
 /// What a bucket's vBuckets add up to.
 package struct BucketTotals: Sendable {
+    /// Of active copies; what follows other nodes' is counted apart.
     package var items: UInt64 = 0
+    package var replicaItems: UInt64 = 0
     package var tombstones: UInt64 = 0
     package var ejected: UInt64 = 0
+    package var replicaEjected: UInt64 = 0
+    /// vBuckets by what they are here.
+    package var activeVBuckets = 0
+    package var replicaVBuckets = 0
+    package var pendingVBuckets = 0
+    /// Replicas that take nothing more, for the sake of a promotion that is not in the map.
+    package var sealedVBuckets = 0
     /// Changes that are not on disk yet (0 without a disk).
     package var unpersisted: UInt64 = 0
     package var checkpointBytes: UInt64 = 0
+}
+
+extension BucketTotals {
+    fileprivate mutating func count(_ core: borrowing VBucketCore) {
+        guard core.ownership.exists else { return }
+        switch core.state {
+        case .active: activeVBuckets += 1
+        case .replica: replicaVBuckets += 1
+        case .pending: pendingVBuckets += 1
+        case .dead: break
+        }
+        guard core.state == .active else {
+            replicaItems += UInt64(core.liveCount)
+            replicaEjected += UInt64(core.ejectedCount)
+            return
+        }
+        items += UInt64(core.liveCount)
+        tombstones += UInt64(core.tombstoneCount)
+        ejected += UInt64(core.ejectedCount)
+    }
+}
+
+extension VBucketCore {
+    /// Sealed under a fence whose active copy is confirmed: until somebody gives the vBucket another
+    /// fence, or its active copy up, this one falls behind.
+    fileprivate func isOrphaned(_ assignment: BucketAssignment?) -> Bool {
+        ownership.exists && ownership.isSealed && state == .replica
+            && assignment.map { $0[id].isConfirmed } ?? false
+    }
 }
 
 extension OpenBucket {
@@ -19,9 +57,8 @@ extension OpenBucket {
         var totals = BucketTotals()
         for vBucket in engine.all {
             vBucket.withCore { core in
-                totals.items += UInt64(core.liveCount)
-                totals.tombstones += UInt64(core.tombstoneCount)
-                totals.ejected += UInt64(core.ejectedCount)
+                totals.count(core)
+                if core.isOrphaned(assignment) { totals.sealedVBuckets += 1 }
                 totals.unpersisted += core.highSeqno.value - core.durableSeqno.value
                 totals.checkpointBytes += UInt64(core.checkpoint.ownedBytes)
             }
@@ -47,8 +84,8 @@ extension DocumentService {
         let totals = bucket.totals
         let now = environment.time.monotonicNanoseconds()
         let account = bucket.engine.account
+        let durable = bucket.desk.statistics
         return [
-
             ("uptime", String((now - startedNanoseconds) / 1_000_000_000)),
             ("time", String(environment.time.wallNanoseconds() / 1_000_000_000)),
             ("version", version),
@@ -60,8 +97,18 @@ extension DocumentService {
             ("get_misses", String(counters.total(.getMisses))),
             ("delete_hits", String(counters.total(.deletes))),
             ("curr_items", String(totals.items)),
-            ("curr_items_tot", String(totals.items)),
+            ("curr_items_tot", String(totals.items + totals.replicaItems)),
+            ("vb_active_curr_items", String(totals.items)),
+            ("vb_replica_curr_items", String(totals.replicaItems)),
+            ("vb_active_num", String(totals.activeVBuckets)),
+            ("vb_replica_num", String(totals.replicaVBuckets)),
+            ("vb_pending_num", String(totals.pendingVBuckets)),
+            ("vb_replica_num_non_resident", String(totals.replicaEjected)),
             ("vb_active_num_non_resident", String(totals.ejected)),
+            ("vb_active_sync_write_accepted_count", String(durable.accepted)),
+            ("vb_active_sync_write_committed_count", String(durable.committed)),
+            ("vb_active_sync_write_aborted_count", String(durable.aborted)),
+            ("vb_active_sync_write_ambiguous_count", String(durable.ambiguous)),
             ("ep_queue_size", String(totals.unpersisted)),
             ("ep_bg_fetched", String(counters.total(.backgroundFetches))),
             ("ep_tmp_oom_errors", String(counters.total(.temporaryFailures))),

@@ -27,6 +27,7 @@ package struct RenderedConfiguration: Sendable {
 package final class DocumentService: Sendable {
     private struct Registry {
         var buckets: [String: OpenBucket] = [:]
+        var byUUID: [String: OpenBucket] = [:]
         var configurations: [String: RenderedConfiguration] = [:]
         var global: RenderedConfiguration?
         var users: [String: StoredCredentials] = [:]
@@ -50,9 +51,17 @@ package final class DocumentService: Sendable {
     let administration = Lock()
     /// Changed by who holds `administration`.
     let remains = Guarded(Remains())
+    /// Names of buckets that live on without this node.
+    let givenUp = Guarded<Set<String>>([])
     let scramSecret: [UInt8]
     package let passwords: PasswordVerifier
-    private let registry = Guarded(Registry())
+    /// Another one after each start.
+    package let boot: UInt64
+    let lease = Lease()
+    let copyPacer: CopyPacer
+    let subscribers = MapSubscribers()
+    let membership = Guarded(Membership())
+    private let registry: Guarded<Registry>
     private let housekeeper = Guarded<Housekeeper?>(nil)
 
     package init(
@@ -75,14 +84,26 @@ package final class DocumentService: Sendable {
         connectionCount = SharedWord(at: word)
         startedNanoseconds = environment.time.monotonicNanoseconds()
         lanes = DataLanes(environment: environment, pool: pool, row: reactors)
+        let registry = Guarded(Registry())
+        self.registry = registry
+        copyPacer = CopyPacer(environment, lane: lanes.nonIO.lane) {
+            registry.withLock { registry in
+                registry.buckets.values.reduce(0) { $0 &+ $1.counters.operations }
+            }
+        }
         scramSecret = environment.entropy.bytes(32)
         passwords = PasswordVerifier(secret: environment.entropy.bytes(32))
+        boot = environment.entropy.next()
     }
 
     // MARK: Buckets
 
     package func bucket(named name: String) -> OpenBucket? {
         registry.withLock { $0.buckets[name] }
+    }
+
+    func bucket(uuid: String) -> OpenBucket? {
+        registry.withLock { $0.byUUID[uuid] }
     }
 
     package var buckets: [OpenBucket] {
@@ -94,7 +115,8 @@ package final class DocumentService: Sendable {
     /// Puts a bucket in service, in place of one of the same name.
     func enter(_ bucket: OpenBucket) {
         let before = registry.withLock { registry in
-            registry.buckets.updateValue(bucket, forKey: bucket.name)
+            registry.byUUID[bucket.uuid] = bucket
+            return registry.buckets.updateValue(bucket, forKey: bucket.name)
         }
         before?.retire()
     }
@@ -102,8 +124,11 @@ package final class DocumentService: Sendable {
     func remove(_ name: String) -> OpenBucket? {
         let removed = registry.withLock { registry in
             registry.configurations[name] = nil
-            return registry.buckets.removeValue(forKey: name)
+            let removed = registry.buckets.removeValue(forKey: name)
+            if let removed { registry.byUUID[removed.uuid] = nil }
+            return removed
         }
+        if let removed { links?.forget(bucket: removed.uuid) }
         removed?.retire()
         return removed
     }
@@ -112,10 +137,12 @@ package final class DocumentService: Sendable {
 
     package func publish(global configuration: RenderedConfiguration) {
         registry.withLock { $0.global = configuration }
+        subscribers.wakeAll()
     }
 
     package func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {
         registry.withLock { $0.configurations[name] = configuration }
+        subscribers.wakeAll()
     }
 
     package var globalConfiguration: RenderedConfiguration? { registry.withLock { $0.global } }
@@ -164,6 +191,15 @@ package final class DocumentService: Sendable {
     }
 
     func stopHousekeeping() { housekeeper.withLock { $0 }?.stop() }
+
+    /// Lets go of everything, for a process that is dead in the simulator and goes on outside of it:
+    /// buckets and service hold each other.
+    package func abandon() {
+        let (buckets, keeper) = (registry.withLock { $0.buckets }, housekeeper.withLock { $0 })
+        registry.withLock { $0 = Registry() }
+        housekeeper.withLock { $0 = nil }
+        _ = (buckets, keeper)
+    }
 
     package var connections: UInt64 { connectionCount.load() }
 }

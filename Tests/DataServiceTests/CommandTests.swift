@@ -273,8 +273,10 @@ import Vocabulary
         }
         #expect(try status(framed([0x60])) == 0x80)
         #expect(try status(framed([0xf0, 0x00])) == 0x80)
-        #expect(try status(framed([0x11, 0x01])) == 0xa1)
-        #expect(try status(framed([0x13, 0x01, 0x07, 0xd0])) == 0xa1)
+        // One copy of one is the majority.
+        #expect(try status(framed([0x11, 0x01])) == 0)
+        #expect(try status(framed([0x13, 0x01, 0x07, 0xd0])) == 0)
+        #expect(try status(Ask.on(0x04, "k")) == 0)
         #expect(try status(framed([0x11, 0x02])) == 0xa0)  // An ephemeral bucket has no disk.
         #expect(try status(framed([0x11, 0x07])) == 0xa0)
         #expect(try status(framed([0x13, 0x01, 0x00, 0x00])) == 4)
@@ -284,8 +286,25 @@ import Vocabulary
         #expect(try status(Ask.get("k")) == 1)
     }
 
+    /// A node that was taken out of its cluster sends clients to the others; where the bucket was
+    /// deleted there is nobody to send them to.
+    @Test func aBucketThatLivesOnWithoutThisNodeIsElsewhere() throws {
+        world.service.giveUp("guests")
+        try world.service.delete("guests")
+        #expect(try status(Ask.get("k")) == 7)
+        #expect(try status(Ask.set("k", "v")) == 7)
+        #expect(try status(frame(0x91, value: big(UInt64(0)))) == 8)
+        try world.service.open(TestWorld.settings("guests", .ephemeral))
+        let other = world.client(of: "guests")
+        #expect(other.ask(Ask.get("k")).map(\.status) == [1])
+        try world.service.delete("guests")
+        #expect(other.ask(Ask.get("k")).map(\.status) == [8])
+    }
+
     @Test func whatIsNotBuiltIsUnknown() throws {
-        for opcode in [UInt8(0x3d), 0x50, 0x53, 0x83, 0xa2, 0xba, 0xbb, 0xc5, 0xd0, 0xd1, 0xda] {
+        for opcode in [
+            UInt8(0x3d), 0x50, 0x53, 0xf0, 0xf1, 0xa2, 0xba, 0xbb, 0xc5, 0xd0, 0xd1, 0xda,
+        ] {
             #expect(try status(frame(opcode)) == 0x81, "\(opcode)")
         }
     }

@@ -47,6 +47,8 @@ final class FillingDisk: Disk {
 
     func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
 
+    func secure(_ path: String) throws(DiskError) { try disk.secure(path) }
+
     func claim(_ path: String) throws(DiskError) -> Bool { try disk.claim(path) }
 
     func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
@@ -139,6 +141,28 @@ final class FillingDisk: Disk {
         disk.isFull = true
         #expect(world.stop())
         #expect(world.trace.lines(atLeast: .error).contains { $0.contains("could not be written") })
+    }
+
+    /// A record of before would be believed after a clean stop.
+    @Test(arguments: [true, false])
+    func aNodeThatCouldNotWriteWhatItsVBucketsAreSaysSo(isFull: Bool) throws {
+        let disk = FillingDisk()
+        let world = TestWorld(disk: disk)
+        let settings = TestWorld.settings("guests", .persistent)
+        let own = NodeNumber(1)
+        let map = BucketAssignment(
+            name: "guests",
+            uuid: settings.uuid,
+            index: 1,
+            vBuckets: (0..<64).map { _ in
+                VBucketAssignment(fence: 1, stage: 1, chain: [own], copies: 1)
+            }
+        )
+        try world.service.open(settings, map, as: own, isNew: true)
+        disk.isFull = isFull
+        #expect(world.stop())
+        let lines = world.trace.lines(atLeast: .error)
+        #expect(lines.contains { $0.contains("could not be written") } == isFull)
     }
 
     @Test func aFlushThatFailsLeavesTheBucketAsItWas() throws {
@@ -234,6 +258,25 @@ final class FillingDisk: Disk {
         world.pass(milliseconds: 1_000)
         #expect(unpersisted(world) == 0)
         #expect(world.stop())
+    }
+
+    /// A read that failed is tried afresh by the next one, so whoever asked is told to ask again.
+    @Test func aValueThatCannotBeReadNowIsAskedForAgain() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        let world = TestWorld(directory: directory)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        let value = String(repeating: "value ", count: 100)
+        _ = client.ask(Ask.set("key", value))
+        world.pass(milliseconds: 500)
+        #expect(world.eject("key", from: "guests"))
+        let lane = Int(VBucketID(ofKey: Array("key".utf8), count: 64).number) % 4
+        let file = directory + "/buckets/guests/generation-1/lane-0\(lane).sqlite"
+        try FileManager.default.moveItem(atPath: file, toPath: file + ".away")
+        #expect(client.ask(Ask.get("key")).map(\.status) == [0x86])
+        try FileManager.default.moveItem(atPath: file + ".away", toPath: file)
+        #expect(client.ask(Ask.get("key")).map(\.text) == [value])
     }
 
     @Test func theAccountAgreesWithACountWhateverHappened() throws {

@@ -26,6 +26,38 @@ import Vocabulary
         #expect(queue.nextStart() == nil)
     }
 
+    @Test func thoseWhoWaitForManyVBucketsShareACommit() {
+        var queue = queue
+        for number in UInt16(1)...4 { queue.add(VBucketID(number), since: at(1_000)) }
+        let end = 1_010 + Limits.commitGatherMilliseconds
+        queue.hurry(VBucketID(2), gatheringFrom: at(1_010))
+        #expect(queue.nextStart() == at(end))
+        // Who asks again, or for another, does not put it off; what is clean counts for nothing.
+        queue.hurry(VBucketID(2), gatheringFrom: at(1_025))
+        queue.hurry(VBucketID(4), gatheringFrom: at(1_026))
+        queue.hurry(VBucketID(9), gatheringFrom: at(1_027))
+        #expect(queue.nextStart() == at(end))
+        // Nor does it put off who waits for one alone.
+        queue.hurry(VBucketID(3))
+        #expect(queue.nextStart() == 0)
+        queue.committed(100, began: at(1_000), ended: at(1_020))
+        #expect(numbers(queue.take(now: at(1_030))) == [3])
+        #expect(queue.nextStart() == at(end))
+        // The lane rests for the others.
+        #expect(numbers(queue.take(now: at(end))) == [2, 4])
+        #expect(queue.nextStart() == at(1_020 + 300))
+    }
+
+    @Test func whatAnotherCommitTookIsNotWaitedForAnyMore() {
+        var queue = queue
+        queue.add(VBucketID(1), since: at(1_000))
+        queue.hurry(VBucketID(1), gatheringFrom: at(1_240))
+        #expect(queue.nextStart() == at(1_250))
+        #expect(numbers(queue.take(now: at(1_250))) == [1])
+        queue.add(VBucketID(1), since: at(1_260))
+        #expect(queue.nextStart() == at(1_510))
+    }
+
     @Test func littleWorkIsNotSlowedDown() {
         var queue = queue
         queue.committed(4, began: at(1_000), ended: at(1_005))

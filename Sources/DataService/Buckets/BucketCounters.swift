@@ -58,6 +58,11 @@ package final class BucketCounters: Sendable {
         SharedWord(at: words.address + offset).add(amount)
     }
 
+    /// What clients asked for.
+    var operations: UInt64 {
+        total(.gets) &+ total(.sets) &+ total(.deletes) &+ total(.otherCommands)
+    }
+
     package func total(_ counter: BucketCounter) -> UInt64 {
         (0..<rows).reduce(0) { sum, row in
             let offset = row * BucketCounters.rowWords + counter.rawValue

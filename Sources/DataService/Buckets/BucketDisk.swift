@@ -1,11 +1,13 @@
 internal import Engine
-internal import Persistence
+package import Persistence
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// What moves between a bucket's memory and its files: one flusher a lane, the fetcher, warmup.
-final class BucketDisk: Sendable {
+package final class BucketDisk: Sendable {
     let store: BucketStore
+    /// Those of the bucket's own generation: after a flush the store has others.
+    private let files: [LaneStore]
     let flushers: [Flusher]
     let fetcher: BackgroundFetcher
     let warmup: Warmup
@@ -18,9 +20,11 @@ final class BucketDisk: Sendable {
         store: BucketStore,
         records: [VBucketRecord],
         counters: BucketCounters,
+        traffic: ChangeTraffic,
         service: DocumentService
     ) {
         self.store = store
+        files = store.lanes
         let warmup = Warmup(
             engine: engine,
             store: store,
@@ -37,25 +41,9 @@ final class BucketDisk: Sendable {
             environment: service.environment
         )
         let lanes = store.lanes
-        let compactors = lanes.map { lane in
-            Compactor(
-                engine: engine,
-                store: lane,
-                warmup: warmup,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment
-            )
-        }
+        let compactors = BucketDisk.compactors(engine, lanes, warmup, service)
         self.compactors = compactors
-        purgers = lanes.map { lane in
-            Purger(
-                engine: engine,
-                store: lane,
-                warmup: warmup,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment
-            )
-        }
+        purgers = BucketDisk.purgers(engine, lanes, warmup, service)
         heat = HeatSaver(
             engine: engine,
             store: store,
@@ -76,9 +64,44 @@ final class BucketDisk: Sendable {
                 worker: service.lanes.writer(ofLane: lane.number),
                 environment: service.environment,
                 counters: counters,
+                traffic: traffic,
                 alerts: service.alerts,
                 compactor: compactor,
                 pace: pace
+            )
+        }
+    }
+
+    private static func compactors(
+        _ engine: Bucket,
+        _ lanes: [LaneStore],
+        _ warmup: Warmup,
+        _ service: DocumentService
+    ) -> [Compactor] {
+        lanes.map { lane in
+            Compactor(
+                engine: engine,
+                store: lane,
+                warmup: warmup,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment
+            )
+        }
+    }
+
+    private static func purgers(
+        _ engine: Bucket,
+        _ lanes: [LaneStore],
+        _ warmup: Warmup,
+        _ service: DocumentService
+    ) -> [Purger] {
+        lanes.map { lane in
+            Purger(
+                engine: engine,
+                store: lane,
+                warmup: warmup,
+                worker: service.lanes.writer(ofLane: lane.number),
+                environment: service.environment
             )
         }
     }
@@ -87,16 +110,25 @@ final class BucketDisk: Sendable {
         flushers[Int(vBucket.number) % flushers.count]
     }
 
+    package func file(of vBucket: VBucketID) -> LaneStore {
+        files[Int(vBucket.number) % files.count]
+    }
+
     /// A vBucket that had nothing to flush has something now.
     func noteDirty(_ vBucket: VBucketID) { flusher(of: vBucket).noteDirty(vBucket) }
 
     /// Somebody waits until this vBucket is persisted.
     func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow(vBucket) }
 
+    func flushSoon(_ vBucket: VBucketID) { flusher(of: vBucket).flushSoon(vBucket) }
+
     /// Memory is short and waits for the disk.
     func flushAll() {
         for flusher in flushers { flusher.flushAll() }
     }
+
+    /// All that vBuckets have and are is on disk.
+    var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
     /// Gives back files and memory that nobody used lately.
     func closeIdle() {

@@ -10,8 +10,15 @@ package final class OpenBucket: Sendable {
     package let engine: Bucket
     package let counters: BucketCounters
     /// Nil for an ephemeral bucket.
-    let disk: BucketDisk?
+    package let disk: BucketDisk?
     let pager: ItemPager
+    /// Those who follow its vBuckets, and those whom it follows.
+    let traffic: ChangeTraffic
+    /// Writes to vBuckets that another node takes over.
+    let handOvers = HandOverWaiters()
+    /// Where its durable writes wait.
+    let desk: DurabilityDesk
+    private let assignmentBox = Guarded<BucketAssignment?>(nil)
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
     /// Connections that have selected the bucket: a flush hands them on to the next one.
@@ -23,32 +30,67 @@ package final class OpenBucket: Sendable {
         disk: BucketDisk?,
         counters: BucketCounters,
         selections: Selections = Selections(),
+        traffic: ChangeTraffic = ChangeTraffic(),
         service: DocumentService
     ) {
+        self.traffic = traffic
         self.engine = engine
         self.disk = disk
         self.counters = counters
         self.selections = selections
         settingsBox = Guarded(settings)
+        desk = DurabilityDesk(
+            .init(
+                engine: engine,
+                disk: disk,
+                traffic: traffic,
+                handOvers: handOvers,
+                worker: service.lanes.durability,
+                environment: service.environment,
+                assignment: { [assignmentBox, unowned service] vBucket in
+                    guard let map = assignmentBox.withLock({ $0 }),
+                        let own = service.membership.withLock({ $0.own })
+                    else { return nil }
+                    return (map[vBucket], own)
+                }
+            )
+        )
         pager = ItemPager(
             engine: engine,
             counters: counters,
             service: service,
             hurryFlushers: { disk?.flushAll() },
-            noteDirty: { disk?.noteDirty($0) }
+            noteDirty: { disk?.noteDirty($0) },
+            tellStreams: { traffic.tell(.changed, of: $0) }
         )
-        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
-        word.initialize(repeating: 0, count: 2)
+        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 3)
+        word.initialize(repeating: 0, count: 3)
         retired = SharedWord(at: word)
         change(settings)
+        // What was prepared in a life before is there once it is loaded.
+        disk?.warmup.listen { [weak desk] in desk?.ownershipChanged([$0]) }
     }
 
     deinit { retired.address.deallocate() }
 
     package var name: String { engine.name }
 
+    package var uuid: String { engine.uuid }
+
+    /// What the map last said; nil where none ever did, and every vBucket is served.
+    package internal(set) var assignment: BucketAssignment? {
+        get { assignmentBox.withLock { $0 } }
+        set { assignmentBox.withLock { $0 = newValue } }
+    }
+
     /// Connections that have this bucket selected.
     package var connections: UInt64 { selections.count }
+
+    /// Tells the flusher, and those who send streams, of a change that was made by hand.
+    package func noteChanged(_ vBucket: VBucketID) {
+        disk?.noteDirty(vBucket)
+        traffic.tell(.changed, of: vBucket)
+    }
 
     package var settings: BucketSettings { settingsBox.withLock { $0 } }
 
@@ -59,6 +101,7 @@ package final class OpenBucket: Sendable {
     func retire() {
         retired.store(1)
         pager.stop()
+        desk.stop()
     }
 
     /// Takes over what can be changed of a bucket in service.
@@ -69,11 +112,40 @@ package final class OpenBucket: Sendable {
             engine.evictionPolicy = settings.evictionPolicy
         }
         SharedWord(at: retired.address + 1).store(UInt64(settings.maxTTL))
+        let level = settings.minimumDurability?.rawValue ?? 0
+        SharedWord(at: retired.address + 2).store(UInt64(level))
+    }
+
+    /// What every write is lifted to.
+    @inline(__always)
+    var minimumDurability: DurabilityLevel? {
+        let level = SharedWord(at: retired.address + 2).load()
+        return level == 0 ? nil : DurabilityLevel(rawValue: UInt8(truncatingIfNeeded: level))
     }
 
     /// Seconds that documents live at most; 0 for as long as they like.
     @inline(__always)
     var maxTTL: UInt32 {
         UInt32(truncatingIfNeeded: SharedWord(at: retired.address + 1).load())
+    }
+}
+
+extension OpenBucket {
+    /// Ends what readers of changes hold in memory, as the pager does with those that hold too much.
+    ///
+    /// They go on from disk, or find another place.
+    ///
+    /// - Returns: How many there were.
+    package func dropCursors() -> Int {
+        var count = 0
+        var dropped: [VBucketID] = []
+        for vBucket in engine.all {
+            let ended = vBucket.withCore { ($0.id, $0.dropCursors()) }
+            guard ended.1 > 0 else { continue }
+            count += ended.1
+            dropped.append(ended.0)
+        }
+        traffic.tell(.changed, of: dropped)
+        return count
     }
 }

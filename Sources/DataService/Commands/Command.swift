@@ -27,6 +27,8 @@ struct Command {
     let opcode: Opcode
     let isQuiet: Bool
     let isMutation: Bool
+    /// May be asked to be durable.
+    let isDurable: Bool
     /// Works on one document of one vBucket.
     let isKeyed: Bool
     /// Who the client is, which bucket it has, what it agreed to.
@@ -71,6 +73,9 @@ struct Command {
             opcode: loud,
             isQuiet: opcode.isQuiet,
             isMutation: opcode.isMutation,
+            isDurable: [
+                .set, .add, .replace, .delete, .increment, .decrement, .append, .prepend,
+            ].contains(loud),
             isKeyed: document(loud) != nil,
             changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
             access: shape.access,
@@ -86,7 +91,7 @@ struct Command {
             Shape(extras: extras, key: .some, value: value, access: .bucketUser)
         }
         return switch opcode {
-        case .get, .getKey, .delete, .unlock: shape([0])
+        case .get, .getKey, .getReplica, .delete, .unlock: shape([0])
         case .set, .add, .replace: shape([8], value: .any)
         case .increment, .decrement: shape([20])
         case .append, .prepend: shape([0], value: .any)
@@ -116,6 +121,7 @@ struct Command {
         case .selectBucket: shape(.user, key: .some)
         case .getClusterConfig: shape(.user, extras: [0, 16])
         case .stat: shape(.bucketUser, key: .any)
+        case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)
         case .flush: shape(.bucketUser, extras: [0, 4])
         default: nil

@@ -19,6 +19,7 @@ extension Connection {
         case .getLocked: getAndLock(exchange, completion)
         case .unlock: unlock(exchange, completion)
         case .getMeta: getMeta(exchange, completion)
+        case .getReplica: getReplica(exchange, completion)
         case .observe: observe(exchange, completion)
         case .observeSeqno: observeSeqno(exchange)
         case .stat: stat(exchange)
@@ -42,6 +43,7 @@ extension Connection {
         case .saslStep: continueAuthentication(exchange)
         case .selectBucket: selectBucket(exchange)
         case .getClusterConfig: clusterConfig(exchange)
+        case .getAllVBucketSeqnos: allSeqnos(exchange)
         default: answer(.unknownCommand, to: exchange.replyTo)
         }
         return .done
@@ -57,9 +59,25 @@ extension Connection {
     /// The vBucket a request is about; answers and returns nil where this node has no such.
     @inline(__always)
     func vBucket(_ exchange: Exchange, _ engine: Bucket) -> VBucket? {
-        if let vBucket = engine[vBucketNumber(exchange.frame, engine)] { return vBucket }
+        vBucket(vBucketNumber(exchange.frame, engine), exchange, engine)
+    }
+
+    /// The same for a number that the request has elsewhere; also where the lease is over.
+    @inline(__always)
+    func vBucket(_ number: UInt16, _ exchange: Exchange, _ engine: Bucket) -> VBucket? {
+        if let vBucket = engine[number], service.lease.end == .max || isLeased() {
+            return vBucket
+        }
         answerNotMyVBucket(exchange)
         return nil
+    }
+
+    /// Whether an active copy may be asked; its answer has to leave before the lease is over.
+    @inline(never)
+    private func isLeased() -> Bool {
+        guard !isWithoutLease else { return false }
+        isBoundByLease = true
+        return true
     }
 
     /// Not here: with the map that says where, so that the client need not ask for it.
@@ -91,10 +109,15 @@ extension Connection {
             return .done
         }
         let bucket = selectedBucket
+        let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
+        if case .handOver = wait {
+            return self.wait(exchange) { done in
+                service.whenSettled(VBucketID(number), of: bucket, done)
+            }
+        }
         guard let disk = bucket.disk else {
             preconditionFailure("only a bucket with a disk has something to wait for")
         }
-        let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
         return self.wait(exchange) { done in
             func fetch(_ seqno: Seqno, isWhole: Bool) {
                 bucket.counters.count(.backgroundFetches, row: context.row)
@@ -111,6 +134,7 @@ extension Connection {
             case .value(let seqno): fetch(seqno, isWhole: false)
             case .metadata(let seqno): fetch(seqno, isWhole: true)
             case .warmup: disk.warmup.whenLoaded(VBucketID(number), done)
+            case .handOver: preconditionFailure("that was answered above")
             }
         }
     }

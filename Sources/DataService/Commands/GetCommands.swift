@@ -23,12 +23,39 @@ extension Connection {
             case .notMyVBucket: answerNotMyVBucket(exchange)
             case .locked: answer(.locked, to: exchange.replyTo)
             case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
+            case .inProgress: answerOutstanding(exchange, isInherited: false)
+            case .recommitting: answerOutstanding(exchange, isInherited: true)
             }
             return nil
         }
         if wakesFlusher { wakeFlusher(exchange, bucket) }
         if let wait { return self.wait(exchange, for: wait, completion) }
         bucket.counters.count(.gets, row: context.row)
+        return .done
+    }
+
+    /// GET_REPLICA: what a copy has that follows another node's, newest or not.
+    ///
+    /// No lease is needed for it: nothing is promised.
+    func getReplica(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+        let bucket = selectedBucket
+        guard let vBucket = bucket.engine[vBucketNumber(exchange.frame, bucket.engine)] else {
+            answerNotMyVBucket(exchange)
+            return .done
+        }
+        let wait: Wait? = vBucket.withCore { core in
+            switch core.getReplica(exchange.frame.key, hash: exchange.hash, turn) {
+            case .found(let item, let cas):
+                appendDocument(item, cas, exchange, withKey: false)
+                return nil
+            case .wouldBlock(let wait): return wait
+            case .notMyVBucket: answerNotMyVBucket(exchange)
+            default: answer(.keyNotFound, to: exchange.replyTo)
+            }
+            return nil
+        }
+        if let wait { return self.wait(exchange, for: wait, completion) }
+        bucket.counters.count(.otherCommands, row: context.row)
         return .done
     }
 

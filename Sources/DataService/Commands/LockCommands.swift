@@ -11,7 +11,7 @@ extension Connection {
         let field = exchange.frame.extras.bigEndian(at: 0, as: UInt32.self)
         let turn = turn
         let expiry = Expiry.absolute(field, now: turn.seconds, maxTTL: bucket.maxTTL)
-        var wakesFlusher = false
+        var (wakesFlusher, wakesStreams) = (false, false)
         let wait: Wait? = vBucket.withCore { core in
             let touched = core.touch(
                 exchange.frame.key,
@@ -20,6 +20,7 @@ extension Connection {
                 turn
             )
             wakesFlusher = touched.wakesFlusher
+            wakesStreams = touched.wakesStreams
             guard case .found(let item, let cas) = touched.outcome else {
                 return answerRead(exchange, touched.outcome)
             }
@@ -32,6 +33,7 @@ extension Connection {
             return nil
         }
         if wakesFlusher { wakeFlusher(exchange, bucket) }
+        if wakesStreams { wakeStreams(exchange, bucket) }
         if let wait { return self.wait(exchange, for: wait, completion) }
         bucket.counters.count(.otherCommands, row: context.row)
         return .done
@@ -93,6 +95,8 @@ extension Connection {
         case .notFound: if !exchange.command.isQuiet { answer(.keyNotFound, to: exchange.replyTo) }
         case .locked: answer(.locked, to: exchange.replyTo)
         case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
+        case .inProgress: answerOutstanding(exchange, isInherited: false)
+        case .recommitting: answerOutstanding(exchange, isInherited: true)
         case .notMyVBucket: answerNotMyVBucket(exchange)
         }
         return nil

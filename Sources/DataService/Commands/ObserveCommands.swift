@@ -75,10 +75,7 @@ extension Connection {
                 )
                 return .done
             }
-            guard let vBucket = bucket.engine[number] else {
-                answerNotMyVBucket(exchange)
-                return .done
-            }
+            guard let vBucket = vBucket(number, exchange, bucket.engine) else { return .done }
             let state: KeyState
             let cas: CAS
             let (found, wakesFlusher) = findKey(key, vBucket)

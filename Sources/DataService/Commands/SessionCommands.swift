@@ -7,7 +7,9 @@ extension Connection {
     /// What HELLO may agree on: only what works.
     static let offered = FeatureSet([
         .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .unorderedExecution,
-        .tracing, .alternativeRequest, .preserveTTL, .clusterConfigWithKnownVersion,
+        .tracing, .alternativeRequest, .syncReplication, .preserveTTL,
+        .clusterConfigWithKnownVersion, .duplex, .clusterMapNotification,
+        .clusterMapNotificationBrief,
     ])
 
     func hello(_ exchange: Exchange) {
@@ -27,6 +29,7 @@ extension Connection {
             )
         }
         features = agreed
+        noteSubscription()
         noteAgent(exchange.frame.key)
         context.scratch.removeAll()
         agreed.append(to: context.scratch)
@@ -81,15 +84,13 @@ extension Connection {
             )
         }
         bucket = found
+        noteMapScope()
         answer(.success, to: exchange.replyTo)
     }
 
     /// The cluster's configuration, or the selected bucket's; nothing where the client has it.
     func clusterConfig(_ exchange: Exchange) {
-        let configuration =
-            bucket.flatMap { service.configuration(ofBucket: $0.name) }
-            ?? (bucket == nil ? service.globalConfiguration : nil)
-        guard let configuration else {
+        guard let configuration = currentConfiguration else {
             return answer(
                 .keyNotFound,
                 to: exchange.replyTo,
@@ -140,7 +141,7 @@ extension Connection {
         case .failed(let status, let reason):
             answer(status, to: exchange.replyTo, because: reason)
             return .done
-        case .done, .ready:
+        case .done, .ready, .durable:
             findBucketAgain()
             if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
             return .done

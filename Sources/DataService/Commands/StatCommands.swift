@@ -61,6 +61,33 @@ extension Connection {
         }
     }
 
+    /// GET_ALL_VB_SEQNOS: of the copies that count, or of those in one state.
+    func allSeqnos(_ exchange: Exchange) {
+        let extras = exchange.frame.extras
+        let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
+        let state = UInt8(exactly: asked).flatMap(VBucketState.init(rawValue:))
+        guard asked == 0 || state != nil else {
+            return answer(.invalid, to: exchange.replyTo, because: "There is no such state.")
+        }
+        let result = ByteWriter()
+        for vBucket in selectedBucket.engine.all {
+            vBucket.withCore { core in
+                guard core.ownership.exists,
+                    state.map({ $0 == core.state }) ?? (core.state != .dead)
+                else { return }
+                result.append(bigEndian: core.id.number)
+                result.append(bigEndian: core.highSeqno.value)
+            }
+        }
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: exchange.replyTo,
+            value: result.view,
+            duration: duration
+        )
+    }
+
     private func vBucketDetails(_ bucket: OpenBucket, _ exchange: Exchange) {
         for vBucket in bucket.engine.all {
             let lines = vBucket.withCore { core in

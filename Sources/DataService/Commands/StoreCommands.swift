@@ -21,7 +21,7 @@ extension Connection {
             return .done
         }
         guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
-        let turn = turn
+        guard let turn = writingTurn(exchange, bucket) else { return .done }
         let request = StoreRequest(
             key: frame.key,
             hash: exchange.hash,
@@ -37,7 +37,7 @@ extension Connection {
             mode: mode,
             preservesExpiry: exchange.framing.preservesExpiry
         )
-        let outcome = vBucket.withCore { $0.store(request, turn) }
+        let outcome = write(exchange, vBucket, bucket, turn) { $0.store(request, turn) }
         bucket.counters.count(.sets, row: context.row)
         return finish(exchange, outcome, bucket, completion)
     }
@@ -54,8 +54,10 @@ extension Connection {
 
     func delete(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
-        let outcome = vBucket.withCore {
+        guard let vBucket = vBucket(exchange, bucket.engine),
+            let turn = writingTurn(exchange, bucket)
+        else { return .done }
+        let outcome = write(exchange, vBucket, bucket, turn) {
             $0.delete(exchange.frame.key, hash: exchange.hash, cas: exchange.frame.cas, turn)
         }
         bucket.counters.count(.deletes, row: context.row)
@@ -68,9 +70,11 @@ extension Connection {
         _ completion: Completion?
     ) -> Execution {
         let bucket = selectedBucket
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        guard let vBucket = vBucket(exchange, bucket.engine),
+            let turn = writingTurn(exchange, bucket)
+        else { return .done }
         let validator = context.validator
-        let outcome = vBucket.withCore {
+        let outcome = write(exchange, vBucket, bucket, turn) {
             $0.extend(
                 exchange.frame.key,
                 hash: exchange.hash,
@@ -87,10 +91,11 @@ extension Connection {
 
     func arithmetic(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
+        guard let vBucket = vBucket(exchange, bucket.engine),
+            let turn = writingTurn(exchange, bucket)
+        else { return .done }
         let extras = exchange.frame.extras
         let expiry = extras.bigEndian(at: 16, as: UInt32.self)
-        let turn = turn
         let mustExist = expiry == .max
         let request = ArithmeticRequest(
             key: exchange.frame.key,
@@ -102,7 +107,7 @@ extension Connection {
                 ? 0 : Expiry.absolute(expiry, now: turn.seconds, maxTTL: bucket.maxTTL),
             cas: exchange.frame.cas
         )
-        let outcome = vBucket.withCore { $0.arithmetic(request, turn) }
+        let outcome = write(exchange, vBucket, bucket, turn) { $0.arithmetic(request, turn) }
         bucket.counters.count(.sets, row: context.row)
         return finish(exchange, outcome, bucket, completion)
     }
@@ -118,8 +123,23 @@ extension Connection {
         switch outcome {
         case .stored(let stored):
             if stored.wakesFlusher { wakeFlusher(exchange, bucket) }
+            if stored.wakesStreams { wakeStreams(exchange, bucket) }
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
-            if !exchange.command.isQuiet { answerStored(exchange, stored) }
+            guard !exchange.command.isQuiet else { break }
+            answerStored(
+                exchange,
+                cas: stored.cas,
+                uuid: stored.uuid,
+                seqno: stored.seqno,
+                number: stored.number
+            )
+        case .prepared(let prepared):
+            if prepared.wakesFlusher { wakeFlusher(exchange, bucket) }
+            if prepared.wakesStreams { wakeStreams(exchange, bucket) }
+            if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
+            return waitForCopies(exchange, prepared, bucket)
+        case .inProgress: answerOutstanding(exchange, isInherited: false)
+        case .recommitting: answerOutstanding(exchange, isInherited: true)
         case .notFound: answer(.keyNotFound, to: exchange.replyTo)
         case .exists:
             if exchange.frame.cas != .none {
@@ -150,19 +170,31 @@ extension Connection {
         bucket.disk?.noteDirty(VBucketID(number))
     }
 
+    /// Those who follow the vBucket had read everything.
+    @inline(never)
+    func wakeStreams(_ exchange: Exchange, _ bucket: OpenBucket) {
+        bucket.traffic.tell(.changed, of: VBucketID(vBucketNumber(exchange.frame, bucket.engine)))
+    }
+
     @inline(__always)
-    private func answerStored(_ exchange: Exchange, _ stored: Stored) {
+    func answerStored(
+        _ exchange: Exchange,
+        cas: CAS,
+        uuid: VBucketUUID,
+        seqno: Seqno,
+        number: UInt64
+    ) {
         switch exchange.command.opcode {
-        case .increment, .decrement: answerCounter(exchange, stored)
+        case .increment, .decrement: answerCounter(exchange, cas, uuid, seqno, number)
         case .unlock: answer(.success, to: exchange.replyTo)
         default:
             if isTokenAgreed {
                 ResponseEncoder.appendMutation(
                     to: output,
                     replyTo: exchange.replyTo,
-                    cas: stored.cas,
-                    uuid: stored.uuid,
-                    seqno: stored.seqno,
+                    cas: cas,
+                    uuid: uuid,
+                    seqno: seqno,
                     duration: duration
                 )
             } else {
@@ -171,7 +203,7 @@ extension Connection {
                     to: output,
                     replyTo: exchange.replyTo,
                     // Plain memcached has no tombstones, and its clients check that.
-                    cas: isPlain && exchange.command.opcode == .delete ? .none : stored.cas,
+                    cas: isPlain && exchange.command.opcode == .delete ? .none : cas,
                     duration: duration
                 )
             }
@@ -179,20 +211,26 @@ extension Connection {
     }
 
     /// A counter's answer always has its eight bytes: clients copy them unchecked (kv.md 9).
-    private func answerCounter(_ exchange: Exchange, _ stored: Stored) {
+    private func answerCounter(
+        _ exchange: Exchange,
+        _ cas: CAS,
+        _ uuid: VBucketUUID,
+        _ seqno: Seqno,
+        _ number: UInt64
+    ) {
         let scratch = context.scratch
         scratch.removeAll()
         if isTokenAgreed {
-            scratch.append(bigEndian: stored.uuid.value)
-            scratch.append(bigEndian: stored.seqno.value)
+            scratch.append(bigEndian: uuid.value)
+            scratch.append(bigEndian: seqno.value)
         }
-        scratch.append(bigEndian: stored.number)
+        scratch.append(bigEndian: number)
         let extrasCount = scratch.count - 8
         ResponseEncoder.append(
             .success,
             to: output,
             replyTo: exchange.replyTo,
-            cas: stored.cas,
+            cas: cas,
             extras: scratch.view.slice(0, extrasCount),
             value: scratch.view.dropFirst(extrasCount),
             duration: duration

@@ -91,7 +91,7 @@ extension Connection {
             bucket = nil
             answer(.success, to: exchange.replyTo)
             return .done
-        case .failed, .ready:
+        case .failed, .ready, .durable:
             refuseLogin(exchange)
             return .done
         case nil:

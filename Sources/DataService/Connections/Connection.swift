@@ -25,6 +25,8 @@ package final class Connection: ConnectionHandler {
     }
 
     private static let parkedMax = 128
+    /// Writes may wait for other nodes, which takes longer than a disk.
+    private static let parkedWritesMax = 1_024
     /// Bytes of parked requests: beyond it the connection waits for them in order.
     private static let parkedBytesMax = 1 << 20
 
@@ -48,10 +50,14 @@ package final class Connection: ConnectionHandler {
         didSet { noteSelection(oldValue) }
     }
     var scram: SCRAMServer?
+    /// Nil where the client is not told of maps.
+    var subscription: MapSubscription?
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
     private var isUnordered = false
+    /// The bucket that was selected lives on, on other nodes.
+    private var isElsewhere = false
 
     // The stream.
     private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
@@ -70,7 +76,11 @@ package final class Connection: ConnectionHandler {
 
     // The turn.
     var wallNanoseconds: UInt64 = 0
-    private var turnStart: UInt64 = 0
+    /// This turn's answers count only while the lease holds.
+    var isBoundByLease = false
+    /// The lease was over when the turn began.
+    var isWithoutLease = false
+    var turnStart: UInt64 = 0
     var output: ByteWriter
 
     package init(port: any ConnectionPort, service: DocumentService, isPlain: Bool) {
@@ -89,6 +99,7 @@ package final class Connection: ConnectionHandler {
     }
 
     package func closed() {
+        endSubscription()
         service.connectionCount.add(-1)
         bucket = nil
         parked = []
@@ -109,6 +120,7 @@ package final class Connection: ConnectionHandler {
     package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
         letters += mailbox.takeAll()
+        if subscription != nil { pushMap() }
         return endTurn(settle(input))
     }
 
@@ -138,6 +150,7 @@ package final class Connection: ConnectionHandler {
         let time = service.environment.time
         wallNanoseconds = time.wallNanoseconds()
         if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
+        if service.lease.end != .max { beginLeasedTurn(time) }
         if bucket?.isRetired ?? isPlain { findBucketAgain() }
     }
 
@@ -145,6 +158,7 @@ package final class Connection: ConnectionHandler {
     func findBucketAgain() {
         let name = bucket?.name ?? service.plainBucketName
         bucket = name.flatMap { service.bucket(named: $0) }
+        isElsewhere = bucket == nil && name.map { service.isGivenUp($0) } ?? false
         // It may have come back with a password.
         if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
     }
@@ -279,26 +293,30 @@ package final class Connection: ConnectionHandler {
             }
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
         }
+        let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
+        // It was made, whatever has become of the bucket since: nothing else may be said of it.
+        if case .durable(let end) = completion {
+            answerDurable(exchange, end)
+            return .done
+        }
         // What is parked was asked by whoever the client was then, of the bucket it had then.
         if !parked.isEmpty, framing.isBarrier || command.changesSession { return .blocked }
         guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
             return refuse(frame, .accessDenied)
         }
         guard command.access != .bucketUser || bucket != nil else {
-            return refuse(frame, .noBucket)
+            // The client asks the others for the map that says who has it.
+            return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
         }
-        let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
         return dispatch(exchange, completion)
     }
 
     /// What of the framing extras cannot be granted.
     private func refusal(of framing: FramingExtras, _ command: Command) -> Status? {
-        if let durability = framing.durability {
+        if framing.durability != nil {
             guard command.isMutation else { return .invalid }
-            let needsDisk = durability.level != .majority
-            // Honest until durable writes are built: no write is acknowledged as durable.
-            return needsDisk && bucket?.engine.isPersistent == false
-                ? .durabilityInvalidLevel : .durabilityImpossible
+            // Only what makes a version can be prepared.
+            guard command.isDurable else { return .notSupported }
         }
         if framing.streamID != nil { return .invalid }
         if framing.impersonated != nil { return .notSupported }
@@ -339,7 +357,9 @@ package final class Connection: ConnectionHandler {
     /// Whether others may overtake a request: single documents only, and not without bounds.
     private func mayPark(_ exchange: Exchange) -> Bool {
         isUnordered && exchange.command.isKeyed && !exchange.framing.isBarrier
-            && parked.count < Connection.parkedMax
+            && parked.count
+                < (exchange.command.isDurable
+                    ? Connection.parkedWritesMax : Connection.parkedMax)
             && parkedBytes + exchange.frame.byteCount <= Connection.parkedBytesMax
     }
 
@@ -362,35 +382,5 @@ package final class Connection: ConnectionHandler {
         isTracingAgreed = features.contains(.tracing)
         isTokenAgreed = features.contains(.mutationSeqno)
         isUnordered = features.contains(.unorderedExecution)
-    }
-
-    // MARK: Answers
-
-    /// How long the request took so far, where the client wants to know.
-    var duration: ServerDuration? {
-        guard isTracingAgreed else { return nil }
-        let now = service.environment.time.monotonicNanoseconds()
-        return ServerDuration(microseconds: (now &- turnStart) / 1_000)
-    }
-
-    /// A bare status; with a sentence of why where the client can read it.
-    func answer(_ status: Status, to replyTo: ReplyTo, because reason: String? = nil) {
-        let status =
-            features.contains(.extendedErrors) || isPlain ? status : status.withoutExtendedErrors
-        guard let reason, isJSONAgreed, features.contains(.extendedErrors) else {
-            ResponseEncoder.append(status, to: output, replyTo: replyTo, duration: duration)
-            return
-        }
-        let value = ErrorContext.json(reason)
-        value.withUnsafeBytes { buffer in
-            ResponseEncoder.append(
-                status,
-                to: output,
-                replyTo: replyTo,
-                datatype: .json,
-                value: ByteView(buffer),
-                duration: duration
-            )
-        }
     }
 }

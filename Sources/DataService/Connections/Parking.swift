@@ -10,6 +10,8 @@ enum Completion: Sendable {
     case failed(Status, String)
     /// The work itself is done; `ready` for commands that are not to run twice.
     case done
+    /// The write itself was made, and this became of it.
+    case durable(DurableEnd)
 }
 
 /// A request that waits while others on its connection go on (unordered execution).

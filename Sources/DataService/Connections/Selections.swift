@@ -20,7 +20,17 @@ final class Selections: Sendable {
 
 extension Connection {
     /// Counts what the turn took and gave, for the bucket that is selected at its end.
+    ///
+    /// Answers that were made under a lease which is over by now are nobody's to see: what was read
+    /// may be old, and what was written may be lost.
     func endTurn(_ progress: ReceiveProgress) -> ReceiveProgress {
+        if isBoundByLease {
+            isBoundByLease = false
+            if !service.lease.holds(service.environment.time) {
+                output.removeAll()
+                return ReceiveProgress(consumed: progress.consumed, next: .close)
+            }
+        }
         if let counters = bucket?.counters {
             counters.count(.bytesRead, row: context.row, by: progress.consumed)
             counters.count(.bytesWritten, row: context.row, by: output.count)

@@ -69,7 +69,7 @@ final class BackgroundFetcher: Sendable {
             return .failed(.temporaryFailure, error.description)
         } catch {
             environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
-            return .failed(.internalError, error.description)
+            return .failed(error.isForGood ? .internalError : .temporaryFailure, error.description)
         }
     }
 
@@ -125,6 +125,19 @@ final class BackgroundFetcher: Sendable {
                     return .failed(.internalError, "The value is not on disk any more.")
                 }
             }
+        }
+    }
+}
+
+extension StorageError {
+    /// Reading it again cannot go better: bytes are lost, or not ours.
+    ///
+    /// What failed otherwise is tried afresh by the next read, so clients are told to ask again, as
+    /// they are while keys are read back from the same disk.
+    fileprivate var isForGood: Bool {
+        switch code {
+        case .damaged, .foreign, .newer, .quarantined: true
+        case .full, .failed, .denied, .missing, .busy, .gone: false
         }
     }
 }

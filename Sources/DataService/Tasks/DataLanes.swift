@@ -4,8 +4,8 @@ internal import Seams
 /// The lanes behind the reactors, shared by all buckets, so that a hundred buckets need no more
 /// threads than one.
 ///
-/// Writers commit, readers fetch and warm up, `nonIO` evicts, expires and cleans up. Each has a
-/// context of its own, used on it only.
+/// Writers commit, readers fetch and warm up, `auxIO` reads for streams, `nonIO` evicts, expires and
+/// cleans up, `durability` completes durable writes. Each has a context of its own, used on it only.
 package final class DataLanes: Sendable {
     /// A lane and what it works with.
     struct Worker: Sendable {
@@ -15,7 +15,9 @@ package final class DataLanes: Sendable {
 
     let writers: [Worker]
     let readers: [Worker]
+    let auxIO: Worker
     let nonIO: Worker
+    let durability: Worker
 
     init(environment: Environment, pool: ChunkPool, row: Int) {
         func worker(_ name: String, isPatient: Bool = true) -> Worker {
@@ -27,7 +29,10 @@ package final class DataLanes: Sendable {
         writers = [worker("writer-0"), worker("writer-1")]
         // Requests wait for these.
         readers = [worker("reader-0", isPatient: false), worker("reader-1", isPatient: false)]
+        auxIO = worker("aux-io")
         nonIO = worker("non-io")
+        // Requests wait for it.
+        durability = worker("durability", isPatient: false)
     }
 
     func writer(ofLane number: Int) -> Worker { writers[number % writers.count] }
@@ -35,6 +40,6 @@ package final class DataLanes: Sendable {
     func reader(ofLane number: Int) -> Worker { readers[number % readers.count] }
 
     package func stop() {
-        for worker in writers + readers + [nonIO] { worker.lane.stop() }
+        for worker in writers + readers + [auxIO, nonIO, durability] { worker.lane.stop() }
     }
 }

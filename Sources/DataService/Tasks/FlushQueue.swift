@@ -37,6 +37,9 @@ package struct FlushQueue {
     package private(set) var entries: [Entry] = []
     private var members: Set<VBucketID> = []
     private var hurried: Set<VBucketID> = []
+    /// Somebody waits for these, and others will for more: a commit comes for all of them.
+    private var gathered: Set<VBucketID> = []
+    private var gatheredUntil: UInt64 = 0
     /// Those of the commit under way that somebody waited for when it took them.
     private var beingServed: Set<VBucketID> = []
     /// Everything that arrived until then is wanted at once.
@@ -62,6 +65,16 @@ package struct FlushQueue {
     /// Somebody waits for this vBucket; without effect where it turns out to be clean.
     package mutating func hurry(_ vBucket: VBucketID) { hurried.insert(vBucket) }
 
+    /// Somebody waits for this vBucket and for many others, one after the other: they share a commit
+    /// that begins in a moment, as each of them in one of its own would keep the disk busy.
+    package mutating func hurry(_ vBucket: VBucketID, gatheringFrom now: UInt64) {
+        guard members.contains(vBucket), !hurried.contains(vBucket) else { return }
+        if gathered.isEmpty { gatheredUntil = now &+ FlushQueue.gatherNanoseconds }
+        gathered.insert(vBucket)
+    }
+
+    private static let gatherNanoseconds = Limits.commitGatherMilliseconds * 1_000_000
+
     /// Everything that waits now is wanted at once.
     package mutating func hurryAll(now: UInt64) { hurriedThrough = max(hurriedThrough, now) }
 
@@ -69,6 +82,12 @@ package struct FlushQueue {
     package func nextStart() -> UInt64? {
         guard let first = entries.first else { return nil }
         guard !hasHurried else { return 0 }
+        let start = calmStart(first)
+        return gathered.isEmpty ? start : min(start, gatheredUntil)
+    }
+
+    /// When it is to begin where nobody waits.
+    private func calmStart(_ first: Entry) -> UInt64 {
         let due = first.since &+ pace.delay
         guard restUntil > due else { return due }
         var latest = restUntil
@@ -91,7 +110,11 @@ package struct FlushQueue {
     /// committed, comes back by `putBack`. Who waited is served by this commit: what changes
     /// after it keeps nobody waiting, until somebody says so again.
     package mutating func take(now: UInt64) -> [Entry] {
-        let isResting = restUntil > now && (nextUnhurriedStart ?? 0) > now
+        if gatheredUntil <= now {
+            hurried.formUnion(gathered)
+            gathered = []
+        }
+        let isResting = restUntil > now && (entries.first.map(calmStart) ?? 0) > now
         var taken: [Entry] = []
         var others: [Entry] = []
         for entry in entries {
@@ -105,16 +128,10 @@ package struct FlushQueue {
         entries = others
         for entry in taken {
             members.remove(entry.vBucket)
+            gathered.remove(entry.vBucket)
             if hurried.remove(entry.vBucket) != nil { beingServed.insert(entry.vBucket) }
         }
         return taken
-    }
-
-    private var nextUnhurriedStart: UInt64? {
-        var calm = self
-        calm.hurried = []
-        calm.hurriedThrough = 0
-        return calm.nextStart()
     }
 
     package mutating func putBack(_ left: some Sequence<Entry>) {
@@ -140,6 +157,7 @@ package struct FlushQueue {
         entries = []
         members = []
         hurried = []
+        gathered = []
         beingServed = []
     }
 }

@@ -46,6 +46,7 @@ final class Flusher: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let counters: BucketCounters
+    private let traffic: ChangeTraffic
     private let alerts: AlertBoard
     private let compactor: Compactor
     private let alertID: String
@@ -65,6 +66,7 @@ final class Flusher: Sendable {
         worker: DataLanes.Worker,
         environment: Environment,
         counters: BucketCounters,
+        traffic: ChangeTraffic,
         alerts: AlertBoard,
         compactor: Compactor,
         pace: FlushQueue.Pace
@@ -74,6 +76,7 @@ final class Flusher: Sendable {
         self.worker = worker
         self.environment = environment
         self.counters = counters
+        self.traffic = traffic
         self.alerts = alerts
         self.compactor = compactor
         alertID = "flush/\(engine.name)/\(store.number)"
@@ -96,6 +99,11 @@ final class Flusher: Sendable {
     /// Somebody waits until this vBucket is persisted.
     func flushNow(_ vBucket: VBucketID) {
         hurry { queue, _ in queue.hurry(vBucket) }
+    }
+
+    /// Somebody waits until this and many other vBuckets are persisted.
+    func flushSoon(_ vBucket: VBucketID) {
+        hurry { queue, now in queue.hurry(vBucket, gatheringFrom: now) }
     }
 
     /// Everything is wanted on disk as soon as can be.
@@ -140,6 +148,9 @@ final class Flusher: Sendable {
             if isIdle { batch.withLock { $0.batch.trim() } }
         }
     }
+
+    /// Everything there was is on disk: what vBuckets are, as well as what changed in them.
+    var isFinished: Bool { state.withLock { $0.queue.isEmpty && !$0.isRunning } }
 
     /// Nanoseconds since the oldest change that is not on disk arrived; 0 where there is none.
     var oldestChangeAge: UInt64 {
@@ -230,13 +241,17 @@ final class Flusher: Sendable {
             for entry in entries {
                 taken += 1
                 guard let vBucket = engine[entry.vBucket.number] else { continue }
-                let (drain, record) = vBucket.withCore { core in
+                let share: (VBucketCore.Drain, VBucketRecord)? = vBucket.withCore { core in
+                    guard core.ownership.exists, !core.ownership.isResetting else { return nil }
                     let drain = core.drain()
                     return (drain, core.record(through: drain.boundary, casHorizon: horizon))
                 }
+                // What is being dropped is not written any more.
+                guard let (drain, record) = share else { continue }
                 batch.begin(record)
                 append(drain.entries, of: vBucket, to: batch)
                 batch.superseded(drain.superseded)
+                batch.completed(drain.completedPrepares)
                 shares.append(Share(vBucket: vBucket, drain: drain))
                 if batch.documentCount >= Limits.commitChangesMax
                     || batch.byteCount >= Limits.commitBytesMax
@@ -260,7 +275,12 @@ final class Flusher: Sendable {
                 let end = batch.byteCount + Flusher.sliceBytes
                 while next < entries.count, batch.byteCount < end {
                     let item = entries[next].item
-                    batch.append(item.meta, key: item.key, value: item.value)
+                    if let level = item.level {
+                        let (key, value) = (item.key, item.value)
+                        batch.append(prepare: item.meta, level: level, key: key, value: value)
+                    } else {
+                        batch.append(item.meta, key: item.key, value: item.value)
+                    }
                     next += 1
                 }
             }
@@ -295,9 +315,14 @@ final class Flusher: Sendable {
             )
             return false
         }
+        var ids: [VBucketID] = []
         for share in shares {
-            share.vBucket.withCore { $0.persisted(through: share.drain.boundary) }
+            share.vBucket.withCore { core in
+                core.persisted(through: share.drain.boundary)
+                ids.append(core.id)
+            }
         }
+        traffic.tell(.persisted, of: ids)
         compactor.afterCommit(rawBytes: rawBytes)
         return true
     }

@@ -54,6 +54,7 @@ final class Housekeeper: Sendable {
         service.reclaimer.collect()
         for bucket in service.buckets {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
+            bucket.pager.dropSlowCursors()
             if round % Housekeeper.closeIdleRounds == 0 { bucket.disk?.closeIdle() }
             if round % Housekeeper.expiryRounds == 0 { expiry.walk(bucket) }
             if round % Housekeeper.heatRounds == 0 { bucket.disk?.saveHeat() }

@@ -34,6 +34,8 @@ final class ItemPager: Sendable {
     /// Has everything unpersisted committed soon.
     private let hurryFlushers: @Sendable () -> Void
     private let noteDirty: @Sendable (VBucketID) -> Void
+    /// Streams that fell behind go on from disk.
+    private let tellStreams: @Sendable ([VBucketID]) -> Void
     private let state = Guarded(State())
 
     private static let groupsPerSlice = 64
@@ -48,7 +50,8 @@ final class ItemPager: Sendable {
         counters: BucketCounters,
         service: DocumentService,
         hurryFlushers: @escaping @Sendable () -> Void,
-        noteDirty: @escaping @Sendable (VBucketID) -> Void
+        noteDirty: @escaping @Sendable (VBucketID) -> Void,
+        tellStreams: @escaping @Sendable ([VBucketID]) -> Void
     ) {
         self.engine = engine
         self.counters = counters
@@ -57,6 +60,7 @@ final class ItemPager: Sendable {
         alerts = service.alerts
         self.hurryFlushers = hurryFlushers
         self.noteDirty = noteDirty
+        self.tellStreams = tellStreams
     }
 
     private var canWork: Bool { engine.isPersistent || engine.evictionPolicy == .nruEviction }
@@ -85,6 +89,7 @@ final class ItemPager: Sendable {
     private func beginPass() {
         let isStopped = state.withLock { $0.isStopped }
         guard !isStopped, isAboveLow else { return finish() }
+        dropSlowCursors()
         var sweep = EvictionSweep()
         var total: UInt64 = 0
         let start = environment.entropy.next()
@@ -94,9 +99,18 @@ final class ItemPager: Sendable {
                 core.sample(&sweep, from: start, groupsMax: ItemPager.sampledGroups)
             }
         }
-        let wanted = engine.account.bytes - engine.account.lowWatermark
+        // It may be below by now: cursors were dropped, others delete, and the quota may be raised.
+        let (bytes, low) = (engine.account.bytes, engine.account.lowWatermark)
+        guard bytes > low else { return finish() }
+        let wanted = bytes - low
         let threshold = sweep.threshold(freeing: wanted, of: total)
         work(Pass(threshold: threshold))
+    }
+
+    /// Readers of changes that hold too much go on from disk.
+    func dropSlowCursors() {
+        let dropped = engine.dropSlowCursors()
+        if !dropped.isEmpty { tellStreams(dropped) }
     }
 
     private func work(_ pass: Pass) {

@@ -29,6 +29,7 @@ final class Warmup: Sendable {
     private let alerts: AlertBoard
     private let state = Guarded(State())
     private let total: Int
+    private let listener = Guarded<(@Sendable (VBucketID) -> Void)?>(nil)
 
     /// Blocks read before others get their turn on the reader lane.
     private static let blocksPerStep = 64
@@ -95,7 +96,12 @@ final class Warmup: Sendable {
             let worker = lanes.reader(ofLane: lane.number)
             worker.lane.post { [self] in step(lane, .start, worker) }
         }
-        if busy.isEmpty { endAll(Set(0..<store.settings.lanes)) }
+        guard busy.isEmpty else { return }
+        // No file, nothing to load.
+        let left = state.withLock { state in
+            state.missing.keys.filter { state.failures[laneNumber($0)] == nil }.sorted()
+        }
+        for id in left { end(id, [], nil) }
     }
 
     // MARK: On a reader lane
@@ -108,7 +114,7 @@ final class Warmup: Sendable {
             if isTight { return beginOneByOne(lane, worker) }
             let next = try scan(lane, position, worker.context)
             guard let next else {
-                endAll([lane.number])
+                try endAll(lane, worker.context)
                 return startValues(lane, worker)
             }
             worker.lane.post { [self] in step(lane, next, worker) }
@@ -263,22 +269,34 @@ final class Warmup: Sendable {
                 return true
             }
         }
-        end(id)
+        end(id, try lane.prepares(of: id), context)
     }
 
-    private func end(_ id: VBucketID) {
-        engine[id.number]?.withCore { $0.endWarmup() }
+    /// Serves what was loaded; prepares come last, as a change of their key completes them.
+    private func end(_ id: VBucketID, _ prepares: [StoredPrepare], _ context: LaneContext?) {
+        engine[id.number]?.withCore { core in
+            if !core.isLoaded, let context {
+                let turn = context.turn(environment.time.wallNanoseconds())
+                for prepare in prepares { core.load(prepare, engine.hash, turn) }
+            }
+            core.endWarmup()
+        }
         let waiters = state.withLock { $0.missing.removeValue(forKey: id) } ?? []
         for waiter in waiters { waiter(.ready) }
+        listener.withLock { $0 }?(id)
     }
 
-    private func endAll(_ lanes: Set<Int>) {
+    /// Has `tell` called with every vBucket that is loaded from then on.
+    func listen(_ tell: @escaping @Sendable (VBucketID) -> Void) {
+        listener.withLock { $0 = tell }
+    }
+
+    private func endAll(_ lane: LaneStore, _ context: LaneContext) throws(StorageError) {
         let left = state.withLock { state in
-            state.missing.keys.filter { id in
-                lanes.contains(laneNumber(id)) && state.failures[laneNumber(id)] == nil
-            }.sorted()
+            state.failures[lane.number] == nil
+                ? state.missing.keys.filter { laneNumber($0) == lane.number }.sorted() : []
         }
-        for id in left { end(id) }
+        for id in left { end(id, try lane.prepares(of: id), context) }
     }
 
     private func fail(_ lane: LaneStore, _ error: StorageError) {
@@ -299,5 +317,26 @@ final class Warmup: Sendable {
             return waiters
         }
         for waiter in waiters { waiter(.failed(.temporaryFailure, error.description)) }
+    }
+}
+
+extension VBucketCore {
+    fileprivate mutating func load(
+        _ prepare: StoredPrepare,
+        _ hash: KeyHash,
+        _ turn: borrowing Turn
+    ) {
+        prepare.key.withUnsafeBytes { key in
+            prepare.value.withUnsafeBytes { value in
+                loadPrepare(
+                    prepare.meta,
+                    level: prepare.level,
+                    key: ByteView(key),
+                    hash: hash(ByteView(key)),
+                    value: ByteView(value),
+                    turn
+                )
+            }
+        }
     }
 }

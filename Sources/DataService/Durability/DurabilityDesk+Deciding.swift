@@ -1,0 +1,288 @@
+internal import Bytes
+internal import Engine
+internal import Replication
+internal import Seams
+internal import Vocabulary
+
+/// On the lane `durability`: what the books say is carried out.
+extension DurabilityDesk {
+    /// What came of a look at a vBucket.
+    fileprivate struct Outcome {
+        var wakesFlusher = false
+        var wakesStreams = false
+        var isHandingOver = false
+        var hasEnded = false
+        /// The next prepare cannot be completed before this.
+        var obstacle: Obstacle?
+        var answers: [(answer: Answer, end: DurableEnd)] = []
+    }
+
+    fileprivate struct Obstacle {
+        let wait: Wait
+        let key: [UInt8]
+    }
+
+    /// After a fetch that failed, and between two looks at deadlines.
+    private static let retryNanoseconds: UInt64 = 1_000_000_000
+    private static let ringNanoseconds: UInt64 = 5_000_000
+
+    /// Has the vBucket looked at, soon and once.
+    func look(at vBucket: VBucketID) {
+        let isFirst = state.withLock { state in
+            state.due.insert(vBucket)
+            defer { state.isPosted = true }
+            return !state.isPosted
+        }
+        if isFirst { around.worker.lane.post { [weak self] in self?.work() } }
+    }
+
+    private func work() {
+        let due = state.withLock { state in
+            state.isPosted = false
+            defer { state.due = [] }
+            return state.isStopped ? [] : state.due.sorted()
+        }
+        for vBucket in due { decide(vBucket) }
+    }
+
+    // MARK: Time
+
+    /// Sees to it that somebody looks when a write's time is over.
+    func setTimer(for deadline: UInt64) {
+        let isFirst = state.withLock { state in
+            guard deadline < state.timerDue ?? .max, !state.isStopped else { return false }
+            state.timerDue = deadline
+            return true
+        }
+        guard isFirst else { return }
+        let now = around.environment.time.monotonicNanoseconds()
+        around.worker.lane.post(after: deadline > now ? deadline - now : 0) { [weak self] in
+            self?.ring()
+        }
+    }
+
+    private func ring() {
+        let now = around.environment.time.monotonicNanoseconds()
+        let late = state.withLock { state in
+            if let due = state.timerDue, due <= now { state.timerDue = nil }
+            return state.slots.filter { ($0.value.book.nextDeadline ?? .max) <= now }.keys.sorted()
+        }
+        for vBucket in late { decide(vBucket) }
+        let next = state.withLock { state in
+            state.slots.values.compactMap(\.book.nextDeadline).min()
+        }
+        if let next { setTimer(for: max(next, now + DurabilityDesk.ringNanoseconds)) }
+    }
+
+    // MARK: Deciding
+
+    /// Carries out what the vBucket's book says now.
+    private func decide(_ vBucket: VBucketID) {
+        guard let handle = around.engine[vBucket.number] else { return }
+        listen(to: vBucket)
+        let turn = around.worker.context.turn(around.environment.time.wallNanoseconds())
+        var outcome = Outcome()
+        handle.withCore { core in
+            guard refresh(vBucket, core, &outcome) else { return }
+            let now = around.environment.time.monotonicNanoseconds()
+            while outcome.obstacle == nil, let step = next(vBucket, now: now) {
+                carryOut(step, vBucket, &core, turn, &outcome)
+            }
+            outcome.isHandingOver = core.ownership.isHandingOver
+        }
+        if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
+        if outcome.wakesStreams { around.traffic.tell(.changed, of: vBucket) }
+        for (answer, end) in outcome.answers { answer(end) }
+        if outcome.isHandingOver, outcome.hasEnded { around.handOvers.moved(vBucket) }
+        if let obstacle = outcome.obstacle { fetch(obstacle, of: vBucket) }
+    }
+
+    private func next(_ vBucket: VBucketID, now: UInt64) -> DurabilityBook.Step? {
+        state.withLock { $0.slots[vBucket]?.book.next(now: now) }
+    }
+
+    private func carryOut(
+        _ step: DurabilityBook.Step,
+        _ vBucket: VBucketID,
+        _ core: inout VBucketCore,
+        _ turn: borrowing Turn,
+        _ outcome: inout Outcome
+    ) {
+        let fence = core.ownership.fence
+        switch step {
+        case .commit(let seqno):
+            let result = core.commit(seqno, fence: fence, turn)
+            take(result, of: seqno, vBucket, core, &outcome)
+        case .abort(let seqno):
+            let result = core.abort(seqno, fence: fence, turn)
+            take(result, of: seqno, vBucket, core, &outcome)
+        case .answerAmbiguous(let seqno):
+            state.withLock { $0.slots[vBucket]?.book.answered(seqno) }
+            end(seqno, vBucket, .ambiguous, &outcome)
+        case .release(let seqno):
+            state.withLock { $0.slots[vBucket]?.book.complete(seqno) }
+            end(seqno, vBucket, .ambiguous, &outcome)
+        }
+    }
+
+    private func take(
+        _ result: CommitOutcome,
+        of seqno: Seqno,
+        _ vBucket: VBucketID,
+        _ core: borrowing VBucketCore,
+        _ outcome: inout Outcome
+    ) {
+        var answer = DurableEnd.ambiguous
+        switch result {
+        case .wouldBlock(let wait):
+            outcome.obstacle = Obstacle(wait: wait, key: core.key(ofPrepare: seqno))
+            return
+        case .gone: break
+        case .committed(let stored):
+            outcome.note(stored)
+            answer = .committed(stored)
+            state.withLock { $0.statistics.committed += 1 }
+        case .aborted(let stored):
+            outcome.note(stored)
+            state.withLock { $0.statistics.aborted += 1 }
+        }
+        outcome.hasEnded = true
+        state.withLock { state in
+            state.slots[vBucket]?.book.complete(seqno)
+            state.slots[vBucket]?.voids.remove(seqno)
+        }
+        end(seqno, vBucket, answer, &outcome)
+    }
+
+    /// Answers whoever waits, or leaves the answer for when he comes.
+    private func end(
+        _ seqno: Seqno,
+        _ vBucket: VBucketID,
+        _ end: DurableEnd,
+        _ outcome: inout Outcome
+    ) {
+        let found: (answer: Answer, end: DurableEnd)? = state.withLock { state in
+            guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
+            client.end = end.numbered(client.number)
+            if case .ambiguous = end { state.statistics.ambiguous += 1 }
+            state.slots[vBucket]?.clients[seqno] = client.answer == nil ? client : nil
+            return client.answer.map { ($0, end.numbered(client.number)) }
+        }
+        if let found { outcome.answers.append(found) }
+    }
+
+    // MARK: What the book is fed with
+
+    /// Brings the book up to what is known; false where another look comes that knows more.
+    private func refresh(
+        _ vBucket: VBucketID,
+        _ core: borrowing VBucketCore,
+        _ outcome: inout Outcome
+    ) -> Bool {
+        let fence = core.ownership.fence
+        guard core.feeds(fence) else {
+            let isPending = core.state == .pending
+            state.withLock { state in
+                state.slots[vBucket]?.book.row = nil
+                state.slots[vBucket]?.isStale = true
+                // Who is to be active keeps in mind where its history begins.
+                if !isPending { state.slots[vBucket]?.voids = [] }
+            }
+            return true
+        }
+        let row: DurabilityRow?
+        if let (entry, own) = around.assignment(vBucket) {
+            row = entry.fence == fence ? DurabilityRow(entry, own: own) : nil
+        } else {
+            row = .alone(fence: fence)
+        }
+        guard let row else { return false }
+        let isStale = state.withLock { $0.slots[vBucket]?.isStale ?? false }
+        let outstanding = isStale ? core.outstandingPrepares : []
+        let copies = around.traffic.progress(of: vBucket)
+        let onDisk = core.durableSeqno
+        let lost: [Answer] = state.withLock { state in
+            state.slots[vBucket]?.book.row = row
+            state.slots[vBucket]?.book.onDisk = onDisk
+            state.slots[vBucket]?.book.copies = copies
+            guard isStale else { return [] }
+            let lost = state.slots[vBucket]?.take(outstanding) ?? []
+            state.statistics.ambiguous += UInt64(lost.count)
+            return lost
+        }
+        outcome.answers += lost.map { ($0, .ambiguous) }
+        return true
+    }
+
+    // MARK: What is on disk only
+
+    private func fetch(_ obstacle: Obstacle, of vBucket: VBucketID) {
+        guard let disk = around.disk else {
+            preconditionFailure("only a bucket with a disk has something to wait for")
+        }
+        let done: @Sendable (Completion) -> Void = { [weak self] completion in
+            if case .failed = completion {
+                self?.lookLater(at: vBucket)
+            } else {
+                self?.look(at: vBucket)
+            }
+        }
+        func request(_ seqno: Seqno, isWhole: Bool) {
+            let hash = obstacle.key.withUnsafeBytes { around.engine.hash(ByteView($0)) }
+            let request = FetchRequest(
+                vBucket: vBucket,
+                seqno: seqno,
+                key: obstacle.key,
+                hash: hash,
+                isWhole: isWhole
+            )
+            disk.fetcher.fetch(request, done)
+        }
+        switch obstacle.wait {
+        case .value(let seqno): request(seqno, isWhole: false)
+        case .metadata(let seqno): request(seqno, isWhole: true)
+        case .warmup: disk.warmup.whenLoaded(vBucket, done)
+        case .handOver: lookLater(at: vBucket)
+        }
+    }
+
+    private func lookLater(at vBucket: VBucketID) {
+        around.worker.lane.post(after: DurabilityDesk.retryNanoseconds) { [weak self] in
+            self?.look(at: vBucket)
+        }
+    }
+}
+
+extension VBucketCore {
+    fileprivate func key(ofPrepare seqno: Seqno) -> [UInt8] {
+        var key: [UInt8] = []
+        forEachPrepare { if $0.seqno == seqno { key = $0.key.bytes } }
+        return key
+    }
+}
+
+extension DurabilityDesk.Outcome {
+    fileprivate mutating func note(_ stored: Stored) {
+        wakesFlusher = wakesFlusher || stored.wakesFlusher
+        wakesStreams = wakesStreams || stored.wakesStreams
+    }
+}
+
+extension DurabilityDesk.Slot {
+    /// Has the book be about what the vBucket has; returns who waits for what is not there.
+    fileprivate mutating func take(
+        _ outstanding: [OutstandingPrepare]
+    ) -> [DurabilityDesk.Answer] {
+        isStale = false
+        var gone = Set(book.seqnos)
+        for prepare in outstanding where !(prepare.isInherited && clients[prepare.seqno] != nil) {
+            gone.remove(prepare.seqno)
+        }
+        for seqno in gone { book.complete(seqno) }
+        for prepare in outstanding where !book.contains(prepare.seqno) {
+            book.inherit(prepare.seqno, prepare.level)
+        }
+        for seqno in voids { book.void(seqno) }
+        return gone.compactMap { clients.removeValue(forKey: $0)?.answer }
+    }
+}

@@ -1,0 +1,199 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Replication
+package import Seams
+package import Vocabulary
+
+/// What the data service knows of the cluster besides the maps of its buckets.
+struct Membership {
+    /// Nil until a map is followed.
+    var own: NodeNumber?
+    var links: ReplicationLinks?
+    var mapListeners: [UInt64: @Sendable () -> Void] = [:]
+    var lastListener: UInt64 = 0
+}
+
+/// Copies that follow the map.
+///
+/// What to do is `CopyPlan`'s; this does it: under each vBucket's lock what others can see, and
+/// behind it, a step at a time, what takes long.
+extension DocumentService {
+    /// Introduces the connections to other nodes; called once, before the first map.
+    package func use(_ links: any ChangeLinks) {
+        let made = ReplicationLinks(links, service: self)
+        membership.withLock { $0.links = made }
+    }
+
+    var links: ReplicationLinks? { membership.withLock { $0.links } }
+
+    /// Another node follows copies here, on a connection that it opened.
+    package func acceptChanges(
+        from node: NodeNumber,
+        port: any ConnectionPort
+    ) -> any ConnectionHandler {
+        ReplicationProducer(peer: node, port: port, service: self)
+    }
+
+    /// Carries out what the map says of one bucket; an older map than the last one changes nothing.
+    package func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+        membership.withLock { $0.own = own }
+        guard let bucket = bucket(named: assignment.name), bucket.uuid == assignment.uuid else {
+            return
+        }
+        carryOut(assignment, on: bucket, as: own, isNew: false)
+        links?.follow(assignment, own: own)
+        tellMaps()
+    }
+
+    // MARK: Maps
+
+    func listenToMaps(_ tell: @escaping @Sendable () -> Void) -> UInt64 {
+        membership.withLock { membership in
+            membership.lastListener += 1
+            membership.mapListeners[membership.lastListener] = tell
+            return membership.lastListener
+        }
+    }
+
+    func stopListeningToMaps(_ number: UInt64) {
+        membership.withLock { $0.mapListeners[number] = nil }
+    }
+
+    func tellMaps() {
+        for tell in membership.withLock({ Array($0.mapListeners.values) }) { tell() }
+    }
+
+    // MARK: Carrying out
+
+    /// What became of one vBucket.
+    private struct Change {
+        let id: VBucketID
+        var isDropped = false
+        /// Serves under this fence once there is nothing left of what was.
+        var beginsAnew: UInt64?
+    }
+
+    func carryOut(
+        _ assignment: BucketAssignment,
+        on bucket: OpenBucket,
+        as own: NodeNumber,
+        isNew: Bool
+    ) {
+        let before = bucket.assignment
+        guard bucket.take(assignment) else { return }
+        precondition(
+            assignment.vBuckets.count == bucket.engine.count,
+            "a map has a row for each vBucket"
+        )
+        var changes: [Change] = []
+        for (number, vBucket) in bucket.engine.all.enumerated() {
+            // A rebalance changes a few rows at a time, hundreds of times.
+            if !isNew, let before, before.vBuckets[number] == assignment.vBuckets[number] {
+                continue
+            }
+            if let change = carryOut(assignment, vBucket, own, isNew) { changes.append(change) }
+        }
+        let ids = changes.map(\.id)
+        for id in ids {
+            bucket.disk?.noteDirty(id)
+            bucket.handOvers.settle(id)
+        }
+        bucket.traffic.tell(.ownership, of: ids)
+        bucket.desk.ownershipChanged(ids)
+        bucket.desk.mapChanged()
+        let anew = changes.reduce(into: [:]) { $0[$1.id] = $1.beginsAnew }
+        drop(changes.filter(\.isDropped).map(\.id), of: bucket) { [self] id in
+            guard let fence = anew[id] else { return }
+            let activation = Activation.promotion(expected: nil, newUUID: newUUID())
+            _ = activate(bucket.name, [(id, fence, activation)])
+        }
+    }
+
+    private func carryOut(
+        _ assignment: BucketAssignment,
+        _ vBucket: VBucket,
+        _ own: NodeNumber,
+        _ isNew: Bool
+    ) -> Change? {
+        vBucket.withCore { core in
+            let entry = assignment[core.id]
+            let before = (core.state, core.ownership)
+            let planned = core.planned
+            let action = CopyPlan.action(for: planned, entry, own: own, isNew: isNew)
+            guard action != .ignore else { return nil }
+            var next = core.ownership
+            let mustBeginEmpty =
+                !next.isResetting && action != .drop && CopyPlan.isOutlived(planned, entry)
+            if next.fence != entry.fence { next.isHandingOver = false }
+            // Whoever asked for the seal compares the stage too, and comes too late with a later one.
+            if (next.fence, next.stage) != (entry.fence, entry.stage) { next.isSealed = false }
+            next.fence = entry.fence
+            next.stage = entry.stage
+            next.branch = entry.branch
+            var change = Change(id: core.id)
+            switch action {
+            case .ignore: return nil
+            case .stay: core.become(core.state, next)
+            case .create:
+                next.exists = true
+                core.become(.active, next)
+                core.beginFirstHistory()
+            case .serve: core.become(.active, next)
+            case .goOn:
+                next.readyFence = entry.fence
+                core.become(.active, next)
+            case .hold:
+                next.exists = true
+                core.become(.pending, next)
+            case .follow:
+                next.exists = true
+                core.become(.replica, next)
+                if CopyPlan.isBornWhole(planned, entry, own: own, isNew: isNew) {
+                    core.beginFirstHistory()
+                    _ = core.noteIntact()
+                }
+            case .keep: core.become(.dead, next)
+            case .drop:
+                next.exists = false
+                next.isResetting = true
+                next.intactFence = nil
+                core.become(.dead, next)
+                change.isDropped = true
+            }
+            if mustBeginEmpty {
+                core.beginReset()
+                change.isDropped = true
+                // Nobody served it since it was emptied: it is known to be empty.
+                if action == .hold, entry.fence == entry.origin { change.beginsAnew = entry.fence }
+            }
+            return before == (core.state, core.ownership) ? nil : change
+        }
+    }
+}
+
+extension VBucketCore {
+    fileprivate var planned: CopyPlan.Copy {
+        CopyPlan.Copy(
+            exists: ownership.exists,
+            state: state,
+            fence: ownership.fence,
+            stage: ownership.stage,
+            isSealed: ownership.isSealed,
+            readyFence: ownership.readyFence,
+            servedFence: ownership.servedFence,
+            wasCleanStop: ownership.wasCleanStop || ownership.servedFence != nil,
+            branchFence: failoverLog.current.fence,
+            isEmpty: highSeqno == .zero
+        )
+    }
+}
+
+extension OpenBucket {
+    /// Remembers the newest map; false for one that is older.
+    fileprivate func take(_ assignment: BucketAssignment) -> Bool {
+        guard assignment.index >= self.assignment?.index ?? 0 else { return false }
+        self.assignment = assignment
+        return true
+    }
+}

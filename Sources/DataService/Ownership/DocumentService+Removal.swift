@@ -1,0 +1,129 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Forgetting copies: those that the map takes away, and those that have to be built anew.
+///
+/// On disk first, on the lane that commits, so that nothing of the next copy is written before;
+/// then memory. In between the copy is neither built upon nor flushed (`Ownership.isResetting`).
+extension DocumentService {
+    private static let retryNanoseconds: UInt64 = 1_000_000_000
+
+    /// Forgets copies that this node has no more, or begins with nothing; those of one file in one
+    /// commit.
+    func drop(
+        _ vBuckets: [VBucketID],
+        of bucket: OpenBucket,
+        _ dropped: @escaping @Sendable (VBucketID) -> Void
+    ) {
+        guard let disk = bucket.disk else {
+            for id in vBuckets { forget(id, of: bucket) { dropped(id) } }
+            return
+        }
+        let byFile = Dictionary(grouping: vBuckets) { disk.file(of: $0).number }
+        for (_, ids) in byFile.sorted(by: { $0.key < $1.key }) {
+            forget(ids, of: bucket, disk, dropped)
+        }
+    }
+
+    /// Has a copy that follows `fence` begin with nothing; calls `done` from some lane.
+    func reset(
+        _ id: VBucketID,
+        of bucket: OpenBucket,
+        fence: UInt64,
+        _ done: @escaping @Sendable () -> Void
+    ) {
+        guard let vBucket = bucket.engine[id.number] else { return }
+        let isDue = vBucket.withCore { core in
+            guard core.follows(fence) else { return false }
+            core.beginReset()
+            return true
+        }
+        guard isDue else { return done() }
+        if let disk = bucket.disk {
+            forget([id], of: bucket, disk) { _ in done() }
+        } else {
+            forget(id, of: bucket, done)
+        }
+    }
+
+    /// Whoever forgot it first was also the last: it may be built upon since.
+    private func isDue(_ id: VBucketID, of bucket: OpenBucket) -> Bool {
+        bucket.engine[id.number]?.withCore { $0.ownership.isResetting } ?? false
+    }
+
+    /// Without a disk.
+    private func forget(
+        _ id: VBucketID,
+        of bucket: OpenBucket,
+        _ done: @escaping @Sendable () -> Void
+    ) {
+        lanes.nonIO.lane.post { [self] in
+            if isDue(id, of: bucket) { empty(id, of: bucket) }
+            done()
+        }
+    }
+
+    /// Of one file, once all of them are loaded: what is still being loaded would come back.
+    private func forget(
+        _ ids: [VBucketID],
+        of bucket: OpenBucket,
+        _ disk: BucketDisk,
+        _ done: @escaping @Sendable (VBucketID) -> Void
+    ) {
+        let gathered = Guarded((left: ids.count, loaded: [VBucketID]()))
+        for id in ids {
+            disk.warmup.whenLoaded(id) { [self] completion in
+                var isLoaded = false
+                if case .ready = completion { isLoaded = true }
+                let loaded: [VBucketID]? = gathered.withLock { gathered in
+                    gathered.left -= 1
+                    if isLoaded { gathered.loaded.append(id) }
+                    return gathered.left == 0 ? gathered.loaded.sorted() : nil
+                }
+                // The files cannot be read, so there is nothing of it that could come back.
+                if !isLoaded { done(id) }
+                guard let loaded, let first = loaded.first else { return }
+                lanes.writer(ofLane: disk.file(of: first).number).lane.post { [self] in
+                    erase(loaded, of: bucket, disk.file(of: first), done)
+                }
+            }
+        }
+    }
+
+    /// On the writer lane.
+    private func erase(
+        _ ids: [VBucketID],
+        of bucket: OpenBucket,
+        _ file: LaneStore,
+        _ done: @escaping @Sendable (VBucketID) -> Void
+    ) {
+        let due = ids.filter { isDue($0, of: bucket) }
+        do throws(StorageError) {
+            try file.drop(due)
+            for id in due { empty(id, of: bucket) }
+            for id in ids { done(id) }
+        } catch {
+            guard error.code != .gone, !bucket.isRetired else {
+                for id in ids { done(id) }
+                return
+            }
+            let what = due.count == 1 ? "\(due[0])" : "\(due.count) vBuckets"
+            environment.trace.error("storage", "\(what) cannot be dropped: \(error.description)")
+            lanes.writer(ofLane: file.number).lane.post(
+                after: DocumentService.retryNanoseconds
+            ) { [self] in
+                erase(ids, of: bucket, file, done)
+            }
+        }
+    }
+
+    private func empty(_ id: VBucketID, of bucket: OpenBucket) {
+        let uuid = newUUID()
+        bucket.engine[id.number]?.withCore { $0.endReset(uuid) }
+        bucket.traffic.tell(.ownership, of: id)
+        bucket.disk?.noteDirty(id)
+    }
+}

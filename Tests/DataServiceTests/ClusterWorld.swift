@@ -1,0 +1,354 @@
+import Bytes
+import DataService
+import Engine
+import Foundation
+import LinuxPlatform
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Several data services in one process, with real sockets between them, and a map that tests write.
+///
+/// Time is real here: what is waited for comes within `deadline`, or the test says what did not.
+final class ClusterWorld {
+    private(set) var nodes: [UInt16: ClusterNode] = [:]
+    private let directories: [UInt16: String]
+    private let addresses = Addresses()
+    let vBuckets: Int
+
+    init(nodes count: UInt16, vBuckets: Int = 8) throws {
+        self.vBuckets = vBuckets
+        directories = Dictionary(
+            uniqueKeysWithValues: (1...count).map { ($0, TestWorld.freshDirectory()) }
+        )
+        for number in 1...count { try start(number) }
+    }
+
+    deinit {
+        for number in nodes.keys { kill(number) }
+        for directory in directories.values { TestWorld.remove(directory) }
+    }
+
+    subscript(number: UInt16) -> ClusterNode {
+        guard let node = nodes[number] else { fatalError("node \(number) does not run") }
+        return node
+    }
+
+    func start(_ number: UInt16) throws {
+        nodes[number] = try ClusterNode(
+            number,
+            directory: directories[number] ?? "",
+            peers: Array(directories.keys),
+            addresses
+        )
+    }
+
+    /// Ends a node as a crash does, as far as a process can do that to a part of itself: nothing is
+    /// drained, and no file is marked clean.
+    func kill(_ number: UInt16) { nodes.removeValue(forKey: number)?.end(cleanly: false) }
+
+    func stop(_ number: UInt16) { nodes.removeValue(forKey: number)?.end(cleanly: true) }
+
+    func settings(
+        _ name: String,
+        _ type: BucketType = .persistent,
+        quota: UInt64 = 256 << 20
+    ) -> BucketSettings {
+        var settings = TestWorld.settings(name, type, quota: quota, vBuckets: vBuckets)
+        settings.uuid = String(repeating: "0", count: 32 - name.utf8.count) + name
+        return settings
+    }
+
+    /// A map in which `chain` says who has a vBucket.
+    func map(
+        _ name: String,
+        index: UInt64,
+        fence: UInt64 = 1,
+        isConfirmed: Bool = true,
+        nextChain: [UInt16] = [],
+        origin: UInt64 = 0,
+        branch: UInt64? = nil,
+        isResumed: Bool = false,
+        builders: [UInt16] = [],
+        chain: (Int) -> [UInt16]
+    ) -> BucketAssignment {
+        BucketAssignment(
+            name: name,
+            uuid: settings(name).uuid,
+            index: index,
+            vBuckets: (0..<vBuckets).map { number in
+                VBucketAssignment(
+                    fence: fence,
+                    stage: index,
+                    chain: chain(number).map { NodeNumber($0) },
+                    isConfirmed: isConfirmed,
+                    nextChain: nextChain.map { NodeNumber($0) },
+                    builders: builders.map { NodeNumber($0) },
+                    copies: 2,
+                    origin: origin,
+                    branch: branch,
+                    isResumed: isResumed
+                )
+            }
+        )
+    }
+
+    /// Opens a new bucket on all nodes, with the copies of `map`.
+    func open(_ settings: BucketSettings, _ map: BucketAssignment) throws {
+        for (number, node) in nodes {
+            try node.service.open(settings, map, as: NodeNumber(number), isNew: true)
+        }
+    }
+
+    func follow(_ map: BucketAssignment, on numbers: [UInt16]? = nil) {
+        for number in numbers ?? nodes.keys.sorted() {
+            self[number].service.follow(map, as: NodeNumber(number))
+        }
+    }
+
+    // MARK: Waiting
+
+    static let deadline: TimeInterval = 20
+
+    func eventually(
+        _ what: String,
+        _ isSo: () -> Bool,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        let end = Date(timeIntervalSinceNow: ClusterWorld.deadline)
+        while !isSo() {
+            guard Date() < end else {
+                Issue.record("not within time: \(what)", sourceLocation: sourceLocation)
+                return
+            }
+            usleep(2_000)
+        }
+    }
+
+    /// Waits until `other` has what `source` has, in the vBuckets that `source` serves.
+    func converge(
+        _ name: String,
+        _ source: UInt16,
+        _ other: UInt16,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        eventually(
+            "\(name) of n\(other) equals that of n\(source)",
+            {
+                self[source].activeNumbers(name).allSatisfy { number in
+                    let one = self[source].documents(name, number)
+                    return one == self[other].documents(name, number)
+                }
+            },
+            sourceLocation: sourceLocation
+        )
+    }
+}
+
+/// Where each node listens for each other one.
+private final class Addresses: Sendable {
+    private let addresses = Guarded<[[UInt16]: SocketAddress]>([:])
+
+    subscript(to: UInt16, from: UInt16) -> SocketAddress? {
+        get { addresses.withLock { $0[[to, from]] } }
+        set { addresses.withLock { $0[[to, from]] = newValue } }
+    }
+}
+
+/// A document as a copy has it.
+struct Held: Hashable {
+    var seqno: Seqno
+    var cas: CAS
+    var isDeleted: Bool
+    var value: [UInt8]?
+}
+
+final class ClusterNode {
+    let service: DocumentService
+    let trace = RecordingTrace()
+    private let world: LinuxEnvironment
+    private let listeners: [any Listener]
+    private let ports: Ports
+    private let arena = Arena(pool: ChunkPool())
+    private let scratch = ByteWriter()
+
+    fileprivate init(
+        _ number: UInt16,
+        directory: String,
+        peers: [UInt16],
+        _ addresses: Addresses
+    ) throws {
+        world = LinuxEnvironment.make(reactors: 1, trace: trace)
+        let service = DocumentService(
+            environment: world.environment,
+            version: "7.6.2",
+            dataDirectory: directory,
+            plainBucketName: nil
+        )
+        self.service = service
+        let ports = Ports()
+        self.ports = ports
+        var listeners: [any Listener] = []
+        for peer in peers where peer != number {
+            let listener = try world.environment.network.listen(
+                on: SocketAddress(host: "127.0.0.1", port: 0)
+            ) { port in
+                ports.add(port)
+                return service.acceptChanges(from: NodeNumber(peer), port: port)
+            }
+            addresses[number, peer] = listener.address
+            listeners.append(listener)
+        }
+        self.listeners = listeners
+        service.use(Links(number: number, network: world.environment.network, addresses))
+        service.startHousekeeping()
+    }
+
+    func end(cleanly: Bool) {
+        for listener in listeners { listener.close() }
+        if cleanly {
+            let isDone = DispatchSemaphore(value: 0)
+            service.stop { isDone.signal() }
+            #expect(isDone.wait(timeout: .now() + 10) == .success)
+        }
+        world.stop()
+        service.stopLanes()
+    }
+
+    /// Cuts the connections on which others follow this node.
+    func cut() { ports.closeAll() }
+
+    // MARK: Documents
+
+    func copy(_ name: String, _ number: Int) -> VBucket? {
+        service.bucket(named: name)?.engine[UInt16(number)]
+    }
+
+    func activeNumbers(_ name: String) -> [Int] {
+        guard let engine = service.bucket(named: name)?.engine else { return [] }
+        return (0..<engine.count).filter { number in
+            engine[UInt16(number)]?.withCore { $0.state == .active } ?? false
+        }
+    }
+
+    /// Everything that memory has of a copy; values that are on disk only are nil.
+    func documents(_ name: String, _ number: Int) -> [[UInt8]: Held] {
+        var found: [[UInt8]: Held] = [:]
+        copy(name, number)?.withCore { core in
+            _ = core.table.visit(from: 0, groupsMax: .max / 2) { item in
+                found[item.key.bytes] = Held(
+                    seqno: item.seqno,
+                    cas: item.cas,
+                    isDeleted: item.isDeleted,
+                    value: item.isEjected ? nil : item.value.bytes
+                )
+            }
+        }
+        return found
+    }
+
+    func perform(_ action: DocumentAction, _ key: String, _ name: String) -> DocumentAnswer {
+        let isDone = DispatchSemaphore(value: 0)
+        let answer = Guarded<DocumentAnswer?>(nil)
+        service.perform(action, key: Array(key.utf8), inBucket: name) { found in
+            answer.withLock { $0 = found }
+            isDone.signal()
+        }
+        isDone.wait()
+        return answer.withLock { $0 } ?? .noBucket
+    }
+
+    /// Whether it was written.
+    @discardableResult
+    func write(_ key: String, _ value: String, _ name: String) -> Bool {
+        let action = DocumentAction.write(
+            value: Array(value.utf8),
+            flags: 0,
+            expiry: 0,
+            preservesExpiry: false
+        )
+        if case .written = perform(action, key, name) { return true }
+        return false
+    }
+
+    /// Writes what of `keys` is this node's.
+    func write(_ keys: Range<Int>, _ name: String, size: Int = 20, round: Int = 0) {
+        let filler = String(repeating: "x", count: size)
+        for key in keys { write("key\(key)", "\(round) \(filler)", name) }
+    }
+
+    func delete(_ key: String, _ name: String) { _ = perform(.delete, key, name) }
+
+    var turn: Turn {
+        Turn(
+            wallNanoseconds: world.environment.time.wallNanoseconds(),
+            arena: arena,
+            scratch: scratch
+        )
+    }
+
+    func ejectAll(_ name: String) {
+        guard let engine = service.bucket(named: name)?.engine else { return }
+        let turn = turn
+        for vBucket in engine.all {
+            vBucket.withCore { core in
+                _ = core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn)
+                // What is used often stays the first time.
+                _ = core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn)
+            }
+        }
+    }
+
+    func isPersisted(_ name: String) -> Bool {
+        service.bucket(named: name)?.engine.all.allSatisfy { vBucket in
+            vBucket.withCore { $0.durableSeqno == $0.highSeqno }
+        } ?? false
+    }
+
+    func reports(_ name: String) -> [Int: CopyReport] {
+        Dictionary(
+            uniqueKeysWithValues: service.reports(name).map { (Int($0.vBucket.number), $0) }
+        )
+    }
+
+    func told(_ words: String) -> Bool {
+        trace.lines(atLeast: .info).contains { $0.contains(words) }
+    }
+}
+
+/// Connections that others opened to a node.
+private final class Ports: Sendable {
+    private let ports = Guarded<[any ConnectionPort]>([])
+
+    func add(_ port: any ConnectionPort) { ports.withLock { $0.append(port) } }
+
+    func closeAll() {
+        let all = ports.withLock { ports in
+            defer { ports = [] }
+            return ports
+        }
+        for port in all { port.close() }
+    }
+}
+
+private struct Links: ChangeLinks {
+    let number: UInt16
+    let network: any Network
+    let addresses: Addresses
+
+    init(number: UInt16, network: any Network, _ addresses: Addresses) {
+        self.number = number
+        self.network = network
+        self.addresses = addresses
+    }
+
+    func connect(
+        to node: NodeNumber,
+        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
+        failed: @escaping @Sendable () -> Void
+    ) {
+        guard let address = addresses[node.value, number] else { return failed() }
+        network.connect(to: address, connected: connected) { _ in failed() }
+    }
+}

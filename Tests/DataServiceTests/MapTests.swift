@@ -1,0 +1,204 @@
+import Bytes
+import DataService
+import TestWorld
+import Testing
+import Vocabulary
+
+/// What clients see of a node that has only some of the vBuckets: other nodes' refused with the map,
+/// replicas read, changed maps pushed, and nothing served without a lease.
+@Suite struct MapTests {
+    let world = TestWorld()
+    private static let own = NodeNumber(1)
+
+    init() throws {
+        let settings = TestWorld.settings("guests")
+        // Even vBuckets are active here, odd ones replicas; those of the last quarter are elsewhere.
+        try world.service.open(settings, MapTests.map(index: 1), as: MapTests.own, isNew: true)
+        world.service.publish(MapTests.configuration(revision: 1), ofBucket: "guests")
+    }
+
+    private static func map(index: UInt64, fence: UInt64 = 1) -> BucketAssignment {
+        BucketAssignment(
+            name: "guests",
+            uuid: TestWorld.settings("guests").uuid,
+            index: index,
+            vBuckets: (0..<64).map { number in
+                let chain: [UInt16] = number >= 48 ? [2, 3] : number % 2 == 0 ? [1, 2] : [2, 1]
+                return VBucketAssignment(
+                    fence: fence,
+                    stage: index,
+                    chain: chain.map { NodeNumber($0) },
+                    copies: 2
+                )
+            }
+        )
+    }
+
+    private static func configuration(revision: Int64) -> RenderedConfiguration {
+        let json = Array("{\"rev\":\(revision)}".utf8)
+        return RenderedConfiguration(epoch: 1, revision: revision, json: json)
+    }
+
+    /// A key of a vBucket that `isWanted`.
+    private func key(_ isWanted: (UInt16) -> Bool) -> String {
+        (0...).lazy.map { "key\($0)" }.first { key in
+            isWanted(VBucketID(ofKey: Array(key.utf8), count: 64).number)
+        } ?? ""
+    }
+
+    private var active: String { key { $0 < 48 && $0 % 2 == 0 } }
+    private var replica: String { key { $0 < 48 && $0 % 2 == 1 } }
+    private var elsewhere: String { key { $0 >= 48 } }
+
+    @Test func everyCommandOnAnotherNodesDocumentIsAnsweredWithTheMap() {
+        let client = world.client(of: "guests")
+        #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])
+        let number = VBucketID(ofKey: Array(replica.utf8), count: 64).number
+        for key in [replica, elsewhere] {
+            let requests: [[UInt8]] = [
+                Ask.get(key), Ask.set(key, "x"), Ask.on(0x02, key, extras: big(UInt64(0))),
+                Ask.on(0x03, key, extras: big(UInt64(0))), Ask.on(0x04, key),
+                Ask.counter(0x05, key, delta: 1), Ask.on(0x0e, key, [1]), Ask.on(0x0f, key, [1]),
+                Ask.on(0x1c, key, extras: big(UInt32(9))),
+                Ask.on(0x1d, key, extras: big(UInt32(9))),
+                Ask.on(0x94, key), Ask.on(0x95, key, [], extras: [], 0, 7), Ask.on(0xa0, key),
+                frame(
+                    0x92,
+                    value: big(VBucketID(ofKey: Array(key.utf8), count: 64).number)
+                        + big(UInt16(key.utf8.count)) + Array(key.utf8)
+                ),
+            ]
+            for request in requests {
+                let replies = client.ask(request)
+                #expect(replies.map(\.status) == [7], "opcode \(request[1])")
+                #expect(replies.first?.text == "{\"rev\":1}" && replies.first?.datatype == 1)
+            }
+        }
+        let observed = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: number))
+        #expect(observed.map(\.status) == [7])
+        #expect(client.ask(Ask.on(0x83, elsewhere)).map(\.status) == [7])
+        #expect(client.ask(Ask.on(0x83, active)).map(\.status) == [7])
+        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [1])
+    }
+
+    @Test func seqnosAreToldOfCopiesByState() {
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set(active, "x"))
+        let all = client.ask(frame(0x48)).first?.value ?? []
+        #expect(all.count == 48 * 10)
+        let some = client.ask(frame(0x48, extras: big(UInt32(1)))).first?.value ?? []
+        #expect(some.count == 24 * 10)
+        let number = VBucketID(ofKey: Array(active.utf8), count: 64).number
+        let entry = stride(from: 0, to: some.count, by: 10).map { Array(some[$0..<$0 + 10]) }
+            .first { Array($0.prefix(2)) == big(number) }
+        #expect(entry == big(number) + big(UInt64(1)))
+        #expect(client.ask(frame(0x48, extras: big(UInt32(9)))).map(\.status) == [4])
+    }
+
+    // MARK: Pushes
+
+    private static let duplex: UInt16 = 0x0c
+    private static let push: UInt16 = 0x0d
+    private static let briefPush: UInt16 = 0x1f
+
+    private func pushed(_ revision: Int64, _ bucket: String, _ value: String) -> [UInt8] {
+        let key = Array(bucket.utf8)
+        let body = big(Int64(1)) + big(revision) + key + Array(value.utf8)
+        return [0x82, 0x01] + big(UInt16(key.count)) + [16, value.isEmpty ? 0 : 1, 0, 0]
+            + big(UInt32(body.count)) + big(UInt32(0)) + big(UInt64(0)) + body
+    }
+
+    @Test func aChangedMapIsPushedToThoseWhoAgreedToIt() {
+        let features = Features.usual + [MapTests.duplex]
+        let told = world.client(of: "guests", features: features + [MapTests.push])
+        let brief = world.client(of: "guests", features: features + [MapTests.briefPush])
+        let untold = world.client(of: "guests", features: features)
+        world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
+        for client in [told, brief, untold] { client.settle() }
+        #expect(told.received == pushed(2, "guests", "{\"rev\":2}"))
+        #expect(brief.received == pushed(2, "guests", ""))
+        #expect(untold.received.isEmpty)
+        // The same again is no news; nor is what concerns the cluster alone.
+        world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
+        world.service.publish(global: MapTests.configuration(revision: 3))
+        told.settle()
+        #expect(told.received == pushed(2, "guests", "{\"rev\":2}"))
+    }
+
+    @Test func mapsThatChangeQuicklyArePushedTogether() {
+        let client = world.client(
+            of: "guests",
+            features: Features.usual + [MapTests.duplex, MapTests.push]
+        )
+        for revision in Int64(2)...20 {
+            world.service.publish(MapTests.configuration(revision: revision), ofBucket: "guests")
+            client.settle()
+        }
+        #expect(client.received == pushed(2, "guests", "{\"rev\":2}"))
+        world.pass(milliseconds: 100)
+        client.settle()
+        let both = pushed(2, "guests", "{\"rev\":2}") + pushed(20, "guests", "{\"rev\":20}")
+        #expect(client.received == both)
+        world.pass(milliseconds: 500)
+        client.settle()
+        #expect(client.received == both)
+    }
+
+    // MARK: Handing over
+
+    @Test func writesWaitWhileAVBucketIsHandedOverAndGoOnWhereThatFails() {
+        let client = world.client(of: "guests")
+        #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])
+        let outcome = Guarded<HandOverOutcome?>(nil)
+        let number = VBucketID(ofKey: Array(active.utf8), count: 64)
+        world.service.handOver("guests", number, fence: 1) { found in
+            outcome.withLock { $0 = found }
+        }
+        // Reads go on; a write waits, for nobody follows who could take over.
+        #expect(client.ask(Ask.get(active)).map(\.text) == ["x"])
+        client.send(Ask.set(active, "y"))
+        client.settle()
+        #expect(client.replies().isEmpty)
+        world.pass(milliseconds: 249)
+        client.settle()
+        #expect(client.replies().isEmpty)
+        world.pass(milliseconds: 1)
+        client.settle()
+        #expect(client.replies().map(\.status) == [0])
+        #expect(outcome.withLock { $0 } == .busy)
+        #expect(client.ask(Ask.get(active)).map(\.text) == ["y"])
+    }
+
+    @Test func aVBucketThatGoesElsewhereMeanwhileIsRefusedToThoseWhoWaited() {
+        let client = world.client(of: "guests")
+        let number = VBucketID(ofKey: Array(active.utf8), count: 64)
+        world.service.handOver("guests", number, fence: 1) { _ in }
+        client.send(Ask.set(active, "y"))
+        client.settle()
+        #expect(client.replies().isEmpty)
+        var map = MapTests.map(index: 2)
+        map.vBuckets[Int(number.number)].fence = 2
+        map.vBuckets[Int(number.number)].chain = [NodeNumber(2), NodeNumber(1)]
+        world.service.follow(map, as: MapTests.own)
+        client.settle()
+        #expect(client.replies().map(\.status) == [7])
+    }
+
+    // MARK: The lease
+
+    @Test func withoutALeaseOnlyReplicasAreRead() {
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set(active, "x"))
+        let now = world.time.monotonicNanoseconds()
+        world.service.setLease(endNanoseconds: now + 1_000_000_000)
+        #expect(client.ask(Ask.get(active)).map(\.status) == [0])
+        world.jump(milliseconds: 1_000)
+        #expect(client.ask(Ask.get(active)).map(\.status) == [7])
+        #expect(client.ask(Ask.set(active, "y")).map(\.status) == [7])
+        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [1])
+        #expect(client.ask(frame(0xb5)).map(\.status) == [0])
+        #expect(!client.isClosed)
+        world.service.setLease(endNanoseconds: .max)
+        #expect(client.ask(Ask.get(active)).map(\.text) == ["x"])
+    }
+}
