@@ -86,6 +86,17 @@ extension AdministrationService {
         return await carry(commands, telling: "The cluster's settings were changed.")
     }
 
+    package func change(settings: ClusterSettings) async -> ClusterFormOutcome {
+        await carry([.setSettings(settings)], telling: "The cluster's settings were changed.")
+    }
+
+    package func resetAutoFailoverCount() async -> ClusterFormOutcome {
+        await carry(
+            [.resetAutoFailoverCount],
+            telling: "Automatic failovers are counted anew."
+        )
+    }
+
     package func change(maxBucketCount: UInt32) async -> ClusterFormOutcome {
         var settings = state.settings
         settings.maxBucketCount = maxBucketCount
@@ -97,8 +108,11 @@ extension AdministrationService {
 
     private func initialisation(user: String, password: String) -> ClusterCommand {
         .initialise(
-            uuid: environment.entropy.hex(16),
-            administrator: administrator(user, password)
+            Initialisation(
+                uuid: environment.entropy.hex(16),
+                groupID: member.identity.groupID,
+                administrator: administrator(user, password)
+            )
         )
     }
 
@@ -146,6 +160,9 @@ extension AdministrationService {
 
     /// As healthy as the worst of its buckets.
     package var nodeStatus: NodeStatus {
+        let state = state
+        // Whoever waits for a rebalance has no bucket open, and is well.
+        guard state.node(number: thisNode)?.membership == .active else { return .healthy }
         let statuses = state.buckets.map { status(ofBucket: $0.settings.name) }
         if statuses.contains(.unhealthy) { return .unhealthy }
         return statuses.contains(.warmup) ? .warmup : .healthy

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -5,15 +6,27 @@ internal import Vocabulary
 extension AdministrationService {
     /// A twentieth of the disk: what is left when somebody should look.
     private static let diskShareMin: UInt64 = 20
+    /// A write that takes so long is none that a busy disk takes.
+    private static let diskPatienceSeconds: UInt64 = 3
 
     /// What an operator should know now: what the data plane noticed, buckets that do not serve, a
     /// disk that is nearly full.
     package var alerts: [Alert] {
         var alerts = dataPlane.alerts()
+        if let failure = member.driver.status.failure {
+            alerts.append(Alert(id: "control", message: failure))
+        }
+        alerts += diskAlerts
+        let unopened = core.withLock { $0.unopened }
+        for (name, reason) in unopened.sorted(by: { $0.key < $1.key }) {
+            let message = "Bucket \(name) could not be opened and is tried again: \(reason)"
+            alerts.append(Alert(id: "bucket/\(name)", message: message))
+        }
+        alerts += nodeAlerts
         for bucket in state.buckets {
             let name = bucket.settings.name
             guard case .failed(let reason) = dataPlane.status(ofBucket: name),
-                !alerts.contains(where: { $0.message.contains(reason) })
+                !alerts.contains(where: { $0.message.contains(reason) }), unopened[name] == nil
             else { continue }
             let message = "Bucket \(name) does not serve: \(reason)"
             alerts.append(Alert(id: "bucket/\(name)", message: message))
@@ -23,6 +36,41 @@ extension AdministrationService {
                 "The disk that holds \(settings.directory) is nearly full: \(free >> 20) MB of "
                 + "\(total >> 20) MB are left. Make room, or documents will not be persisted."
             alerts.append(Alert(id: "disk", message: message))
+        }
+        return alerts
+    }
+
+    /// A disk that stands still takes part in no decision, and nobody is to look for another reason.
+    private var diskAlerts: [Alert] {
+        guard let since = member.driver.status.diskBusySince else { return [] }
+        let now = environment.time.monotonicNanoseconds()
+        let seconds = (now - min(now, since)) / 1_000_000_000
+        guard seconds >= Self.diskPatienceSeconds else { return [] }
+        let message =
+            "The disk that holds \(settings.directory) has not finished a write for \(seconds) "
+            + "seconds: until it does, this node takes part in no decision of the cluster."
+        return [Alert(id: "disk/slow", message: message)]
+    }
+
+    /// Nodes that are down and why they stay in, or that nobody can decide anything.
+    private var nodeAlerts: [Alert] {
+        let state = state
+        let (reasons, looks) = board.core.withLock { ($0.failoverReasons, $0.looksWithoutLeader) }
+        var alerts: [Alert] = []
+        if looks > 1 {
+            let message =
+                "This node cannot reach a majority of the nodes that decide: what it shows may be "
+                + "old, and nothing can be changed here."
+            alerts.append(Alert(id: "majority", message: message))
+        }
+        let down = state.activeNodes.filter { isSilent($0.number) && $0.number != thisNode }
+        for node in down {
+            let name = "\(node.host):\(node.ports.admin)"
+            var message = "Node \(name) does not answer."
+            if !reasons.isEmpty {
+                message += " It is not failed over by itself: " + reasons.joined(separator: " ")
+            }
+            alerts.append(Alert(id: "node/\(node.number.value)", message: message))
         }
         return alerts
     }

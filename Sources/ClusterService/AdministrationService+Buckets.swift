@@ -11,6 +11,8 @@ package enum BucketOutcome: Sendable {
     case tooMany(Int)
     case unknown
     case flushDisabled
+    /// Not now: something else is under way.
+    case busy(String)
     /// A sentence for whoever asked; the details are in the log.
     case failed(String)
 }
@@ -51,12 +53,10 @@ extension AdministrationService {
         guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
             return refused(form, changing: nil)
         }
-        let rows = VBucketRows(vBuckets: settings.vBuckets, replicas: settings.replicas)
-        let bucket = BucketRecord(
+        let bucket = NewBucket(
             settings: settings,
             options: options,
-            servers: [thisNode],
-            rows: rows
+            rows: rows(for: settings, state)
         )
         let outcome = await carry(.createBucket(bucket), form, changing: nil)
         if case .done = outcome {
@@ -77,37 +77,107 @@ extension AdministrationService {
         guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
             return refused(form, changing: name)
         }
-        var bucket = existing
-        bucket.settings = settings
-        bucket.options = options
-        if settings.replicas != existing.settings.replicas {
-            bucket.rows = VBucketRows(vBuckets: settings.vBuckets, replicas: settings.replicas)
-        }
-        guard bucket != existing else { return .done }
-        let outcome = await carry(.changeBucket(bucket), form, changing: name)
+        guard settings != existing.settings || options != existing.options else { return .done }
+        let change = BucketChange(settings: settings, options: options)
+        let outcome = await carry(.changeBucket(change), form, changing: name)
         if case .done = outcome { tell(.info, .bucket, "Bucket \"\(name)\" was changed.") }
         return outcome
     }
 
+    /// Deletes a bucket; returns when no node serves it any more.
+    ///
+    /// A node that is cut off reads and writes on as long as its lease goes, and does not know. Until
+    /// then nobody can make another bucket of that name (`Orchestrator.finishDeletions`).
     package func deleteBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let deletion = ClusterCommand.deleteBucket(name: name, uuid: bucket.settings.uuid)
-        let outcome = await carry(deletion, FormParameters([]), changing: name)
-        if case .done = outcome { tell(.info, .bucket, "Bucket \"\(name)\" was deleted.") }
-        return outcome
+        let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
+        let outcome = await carry(.deleteBucket(step), FormParameters([]), changing: name)
+        guard case .done = outcome else { return outcome }
+        tell(.info, .bucket, "Bucket \"\(name)\" was deleted.")
+        let isOver = await whenChanged(within: Self.deletionPatience) { state in
+            !state.deletedBuckets.contains { $0.uuid == bucket.settings.uuid }
+        }
+        return isOver ? .done : .failed("Bucket deletion not yet complete, but will continue.")
     }
 
-    package func flushBucket(_ name: String) -> BucketOutcome {
+    private static var deletionPatience: UInt64 { 30_000_000_000 }
+
+    /// Empties a bucket on all nodes; returns when every active copy is empty.
+    ///
+    /// A flush that runs already is not this one: copies that it has emptied have taken writes since.
+    /// So this one begins when that is over; whatever runs then began after it was asked for.
+    package func flushBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         guard bucket.settings.flushEnabled else { return .flushDisabled }
-        do {
-            try dataPlane.flush(bucket: name)
-        } catch {
-            tell(.error, .bucket, "Bucket \"\(name)\" could not be flushed: \(error)")
-            return .failed("The bucket could not be flushed: \(error)")
+        let uuid = bucket.settings.uuid
+        let deadline = environment.time.monotonicNanoseconds() + Self.flushPatience
+        let late = BucketOutcome.failed(
+            "Some node has not emptied its copies yet; it will, once it is back."
+        )
+        var begun = await beginFlush(name, uuid)
+        if case .another = begun {
+            let earlier = state.bucket(named: name)?.flush
+            guard await whenFlushed(name, uuid, of: earlier, until: deadline) else { return late }
+            begun = await beginFlush(name, uuid)
         }
+        if case .not(let outcome) = begun { return outcome }
+        guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
         tell(.info, .bucket, "Bucket \"\(name)\" was flushed.")
         return .done
+    }
+
+    private enum FlushBeginning {
+        case done
+        /// One runs already.
+        case another
+        case not(BucketOutcome)
+    }
+
+    private func beginFlush(_ name: String, _ uuid: String) async -> FlushBeginning {
+        let begin = BucketStep(name: name, uuid: uuid, phase: .begin)
+        do throws(ClusterError) {
+            switch try await propose(.flushBucket(begin)) {
+            case .done: return .done
+            case .refused(.flushRunning): return .another
+            case .refused(.bucketUnknown): return .not(.unknown)
+            case .refused(.rebalanceRunning):
+                return .not(.busy("Cannot create, empty or delete buckets during rebalance"))
+            case .refused(let refusal):
+                return .not(.failed("The bucket cannot be flushed now: \(refusal)"))
+            case .failed(let error):
+                tell(.error, .bucket, "Bucket \"\(name)\" could not be flushed: \(error)")
+                return .not(.failed("The bucket could not be flushed: \(error)"))
+            }
+        } catch {
+            return .not(.failed("The cluster did not agree on it: \(error)"))
+        }
+    }
+
+    /// Waits until this flush, or any where it is nil, is over, or the bucket gone.
+    private func whenFlushed(
+        _ name: String,
+        _ uuid: String,
+        of flush: UInt64?,
+        until deadline: UInt64
+    ) async -> Bool {
+        let now = environment.time.monotonicNanoseconds()
+        return await whenChanged(within: deadline - min(deadline, now)) { state in
+            guard let bucket = state.bucket(named: name), bucket.settings.uuid == uuid,
+                let running = bucket.flush
+            else { return true }
+            return flush.map { $0 != running } ?? false
+        }
+    }
+
+    private static var flushPatience: UInt64 { 30_000_000_000 }
+
+    /// Which nodes get the copies of a new bucket.
+    private func rows(for settings: BucketSettings, _ state: ClusterState) -> [NodeChain] {
+        InitialPlacement.rows(
+            vBuckets: settings.vBuckets,
+            nodes: state.activeNodes.map { PlacementNode($0.number, group: $0.group) },
+            copies: settings.replicas + 1
+        ).map { NodeChain($0) ?? NodeChain() }
     }
 
     /// Buckets that clients may use without a password.
@@ -139,8 +209,15 @@ extension AdministrationService {
             tell(.error, .bucket, "A bucket could not be opened: \(error)")
             return .failed("The bucket could not be opened: \(error)")
         case .refused(.bucketUnknown): return .unknown
+        case .refused(.rebalanceRunning):
+            return .busy("Cannot create, empty or delete buckets during rebalance")
+        case .refused(.bucketBeingDeleted):
+            return .failed(
+                "Bucket with given name still exists: it is being deleted, and some node has not "
+                    + "said that it serves it no more"
+            )
         case .refused(.tooManyBuckets): return .tooMany(Int(state.settings.maxBucketCount))
-        case .refused(.bucketExists), .refused(.alreadyInitialised), .refused(.notInitialised):
+        case .refused:
             // Another request came first; judged again, the form now says what is wrong.
             return refused(form, changing: name)
         }

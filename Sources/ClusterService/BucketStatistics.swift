@@ -4,6 +4,8 @@
 package struct BucketStatistics: Hashable, Sendable {
     // Now.
     package var items: UInt64 = 0
+    /// Of copies that do not serve.
+    package var replicaItems: UInt64 = 0
     package var tombstones: UInt64 = 0
     /// Items whose value is in memory.
     package var residentItems: UInt64 = 0

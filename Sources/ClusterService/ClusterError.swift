@@ -9,6 +9,12 @@ package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible 
         case disk
         /// The node is stopping and takes nothing new.
         case stopping
+        /// Too few voters answer, or no leader was found in time: it may still happen.
+        case noQuorum
+        /// Only the leader can do it, and this node is none.
+        case notLeader
+        /// The members cannot be changed like that.
+        case refused
     }
 
     package let code: Code
@@ -19,4 +25,6 @@ package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible 
         self.code = code
         self.description = description
     }
+
+    static let stopping = ClusterError(code: .stopping, description: "the node is stopping")
 }

@@ -7,9 +7,10 @@ package final class EventLog: Sendable {
         case node = "divan_node"
         case bucket = "divan_bucket"
         case settings = "divan_settings"
+        case rebalance = "divan_rebalance"
     }
 
-    package struct Entry: Sendable {
+    package struct Entry: Hashable, Sendable {
         package let severity: Severity
         package let kind: Kind
         package let text: String
@@ -38,4 +39,9 @@ package final class EventLog: Sendable {
 
     /// Oldest first.
     package func all() -> [Entry] { entries.withLock { $0 } }
+
+    /// Oldest first: the newest of those that are not older than `milliseconds`.
+    func newest(_ countMax: Int, sinceMilliseconds milliseconds: UInt64) -> [Entry] {
+        all().filter { $0.milliseconds >= milliseconds }.suffix(max(countMax, 0))
+    }
 }

@@ -11,10 +11,12 @@ package protocol DataPlane: Sendable {
     func retain(only buckets: [BucketSettings])
     /// Opens a bucket, making its files where there are none; answers at once, warmup goes on
     /// behind.
-    func open(_ settings: BucketSettings) throws(DataPlaneError)
+    func open(_ opening: BucketOpening) throws(DataPlaneError)
     func change(_ settings: BucketSettings)
     /// O(1) for the caller; files go in the background.
     func delete(bucket name: String)
+    /// The same where the bucket lives on, on nodes that this one does not belong to any more.
+    func giveUp(bucket name: String)
     func flush(bucket name: String) throws(DataPlaneError)
     func compact(bucket name: String)
     func status(ofBucket name: String) -> BucketStatus?
@@ -49,6 +51,74 @@ package protocol DataPlane: Sendable {
     ) async -> DocumentListing
     /// What an operator should know now: disk full, metadata above quota, a damaged block.
     func alerts() -> [Alert]
+
+    // MARK: Copies
+
+    /// Carries out what the map says of this node's copies.
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber)
+    /// All that this node has of a bucket.
+    /// Of all its copies, or of these vBuckets'.
+    func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport]
+    /// Has copies take nothing more from the active ones of these fences, and active ones serve no
+    /// more; tells of all that were asked for.
+    func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport]
+    /// Has copies take up what the map names them for; returns those that are ready.
+    func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID]
+    /// Has active copies stop for good, each when all of the next chain has everything; `done` gets
+    /// those that did.
+    func handOver(
+        bucket name: String,
+        _ vBuckets: [FencedVBucket],
+        done: @escaping @Sendable ([HandedOver]) -> Void
+    )
+    /// Nothing is answered for what this node owns once its clock says so; `.max` for never.
+    func setLease(endNanoseconds: UInt64)
+    /// Every copy that the map has serve does.
+    var isReady: Bool { get }
+}
+
+/// A bucket as it is opened on this node.
+package struct BucketOpening: Sendable {
+    package var settings: BucketSettings
+    package var assignment: BucketAssignment
+    package var own: NodeNumber
+    /// The map made it just now: nobody can have written to it before.
+    package var isNew: Bool
+    /// What was promised before the node stopped.
+    package var seals: [FencedVBucket]
+}
+
+/// Why a copy is to serve from here on.
+package struct CopyActivation: Hashable, Sendable {
+    package enum Reason: Hashable, Sendable {
+        /// A new history begins at what it has; nil where whatever it has has to do.
+        case promotion(expected: CopyPosition?)
+        /// The history goes on where the one before ended.
+        case takeover(final: Seqno)
+        /// It served under this fence until it was stopped, and nobody did since.
+        case resumption(fence: UInt64)
+    }
+
+    package var vBucket: VBucketID
+    /// The map's.
+    package var fence: UInt64
+    package var reason: Reason
+
+    package init(_ vBucket: VBucketID, _ fence: UInt64, _ reason: Reason) {
+        self.vBucket = vBucket
+        self.fence = fence
+        self.reason = reason
+    }
+}
+
+package struct HandedOver: Hashable, Sendable {
+    package var vBucket: VBucketID
+    package var seqno: Seqno
+
+    package init(_ vBucket: VBucketID, _ seqno: Seqno) {
+        self.vBucket = vBucket
+        self.seqno = seqno
+    }
 }
 
 /// Why a bucket could not be opened or flushed: a sentence for an operator.
@@ -101,6 +171,8 @@ package enum DocumentReading: Sendable {
     case notFound
     case noBucket
     case temporaryFailure
+    /// This node does not serve it, or may not.
+    case notHere
     case failed(String)
 }
 
@@ -111,6 +183,8 @@ package enum DocumentWriting: Sendable {
     case locked
     case tooBig
     case temporaryFailure
+    /// This node does not serve it, or may not: nothing was done.
+    case notHere
     case failed(String)
 }
 

@@ -1,7 +1,7 @@
 internal import Orchestration
 internal import Seams
 
-/// The state's file: replaced as a whole, so that after a crash it is the old state or the new.
+/// The file in which the release before this one kept the state: read once, and put aside.
 struct StateStore {
     let disk: any Disk
     let directory: String
@@ -35,10 +35,11 @@ struct StateStore {
         }
     }
 
-    func keep(_ state: ClusterState) throws(ClusterError) {
+    /// What it held is in the control file: kept under another name, for whoever goes back.
+    func putAside() throws(ClusterError) {
         do {
-            try disk.createDirectory(directory)
-            try disk.replace(path, with: state.encoded())
+            guard try disk.read(path) != nil else { return }
+            try disk.rename(path, to: path + ".migrated")
         } catch {
             throw ClusterError(code: .disk, description: error.description)
         }

@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Orchestration
+import Persistence
 import Testing
 import Vocabulary
 
@@ -78,13 +79,18 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let seen = Guarded<[String]>([])
-        let disk = world.disk
+        let root = world.root
         plane.record.withLock {
             $0.calls = []
             $0.witness = { call in
-                let bytes = disk.files.withLock { $0["data/cluster-state"] ?? [] }
-                guard case .state(let state) = ClusterState.decode(bytes) else { return }
-                seen.withLock { $0.append("\(call): \(state.buckets.count) on disk") }
+                let store = try? ControlStore(disk: PlainDisk(), directory: root)
+                let entries = (try? store?.load())?.entries ?? []
+                let creations = entries.count { entry in
+                    let command = ClusterEnvelope.decode(entry.bytes)?.command
+                    if case .createBucket = command { return true }
+                    return false
+                }
+                seen.withLock { $0.append("\(call): \(creations) on disk") }
             }
         }
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
@@ -97,20 +103,70 @@ import Vocabulary
     @Test func whatCannotBeKeptIsNotDone() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        let before = service.state
-        world.disk.isFull.withLock { $0 = true }
+        try service.controlStore.limit(pages: 1)
+        let kept = service.state
         plane.record.withLock { $0.calls = [] }
-        let outcome = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        guard case .failed(let text) = outcome else {
-            Issue.record("\(outcome)")
+        let outcome = await service.change(form(("clusterName", "another name")))
+        guard case .failed(let failure) = outcome else {
+            Issue.record("kept: \(outcome)")
             return
         }
-        #expect(text.contains("no room"))
-        #expect(service.state == before)
+        #expect(failure.contains("full"))
+        #expect(service.state == kept)
         #expect(plane.calls.isEmpty)
-        world.disk.isFull.withLock { $0 = false }
+        #expect(service.alerts.contains { $0.message.contains("takes no part") })
+        try service.controlStore.limit(pages: 0)
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(service.state.buckets.count == 1)
+        #expect(!service.alerts.contains { $0.message.contains("takes no part") })
+    }
+
+    @Test func theStateOfTheLastReleaseIsTakenOverOnce() async throws {
+        let old = try await provisioned(RecordingPlane())
+        _ = await old.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let state = old.state
+        old.stop()
+
+        let next = World(seed: 8)
+        let file = "\(next.root)/cluster-state"
+        next.disk.files.withLock { $0[file] = state.encoded() }
+        let first = try next.service(RecordingPlane())
+        #expect(first.state == state)
+        #expect(next.disk.files.withLock { Array($0.keys) } == [file + ".migrated"])
+        #expect(first.controlStore.path.hasPrefix(next.root))
+        guard case .done = await first.change(form(("clusterName", "Later"))) else {
+            Issue.record("not changed")
+            return
+        }
+        #expect(first.state.rev > state.rev)
+        first.stop()
+        // An old file that turns up again is not believed.
+        next.disk.files.withLock { $0[file] = state.encoded() }
+        let second = try next.service(RecordingPlane())
+        #expect(second.state.name == "Later")
+        #expect(next.disk.files.withLock { Array($0.keys) } == [file + ".migrated"])
+    }
+
+    @Test func whatIsReadAsCurrentIsWhatWasAgreedOn() async throws {
+        let service = try await provisioned(RecordingPlane())
+        _ = await service.change(form(("clusterName", "Home")))
+        #expect(try await service.readCurrent().name == "Home")
+        service.stop()
+        await #expect(throws: ClusterError.self) { try await service.readCurrent() }
+    }
+
+    @Test func aBucketThatCouldNotBeOpenedAtStartIsTriedAgain() async throws {
+        let first = try await provisioned(RecordingPlane())
+        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        first.stop()
+        let plane = RecordingPlane()
+        plane.record.withLock { $0.refused = ["b"] }
+        let second = try await started(plane)
+        #expect(second.alerts.contains { $0.message.contains("no room for b") })
+        plane.record.withLock { $0.refused = [] }
+        world.lanes.runTimers()
+        #expect(!second.alerts.contains { $0.message.contains("no room for b") })
+        #expect(plane.calls.suffix(2).first == "open b")
     }
 
     @Test func aBucketThatCannotBeOpenedIsTakenBack() async throws {
@@ -132,15 +188,16 @@ import Vocabulary
         let service = try await provisioned(plane)
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         plane.record.withLock { $0.calls = [] }
-        guard case .flushDisabled = service.flushBucket("b") else {
+        guard case .flushDisabled = await service.flushBucket("b") else {
             Issue.record("flushed")
             return
         }
         _ = await service.changeBucket("b", form(("flushEnabled", "1"), ("replicaNumber", "2")))
         let bucket = try #require(service.state.bucket(named: "b"))
         #expect(bucket.settings.flushEnabled)
-        #expect(Array(bucket.rows[7]) == [0, 0xff, 0xff])
-        guard case .done = service.flushBucket("b") else {
+        #expect(bucket.placements[7].chain == [service.thisNode])
+        #expect(bucket.replicaColumns == 2)
+        guard case .done = await service.flushBucket("b") else {
             Issue.record("not flushed")
             return
         }
@@ -154,6 +211,51 @@ import Vocabulary
         #expect(
             plane.calls == ["change b", "publish b 1.\(bucket.rev)", "flush b", "delete b"]
         )
+    }
+
+    /// Copies that the first flush has emptied have taken writes since: they are emptied again.
+    @Test func aFlushThatIsAskedForWhileOneRunsBeginsAfterIt() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
+        _ = await service.createBucket(bucket)
+        plane.carriedThrough.withLock { $0 = 0 }
+        let over = Guarded(0)
+        let flush: @Sendable () async -> BucketOutcome = {
+            defer { over.withLock { $0 += 1 } }
+            return await service.flushBucket("b")
+        }
+        async let first = flush()
+        for _ in 0..<500 where service.state.bucket(named: "b")?.flush == nil {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let running = service.raftStatus.applied
+        async let second = flush()
+        // It is refused, which changes nothing that anybody is told of.
+        for _ in 0..<500 where service.raftStatus.applied == running {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(service.raftStatus.applied > running)
+        plane.carriedThrough.withLock { $0 = .max }
+        // A lone node looks again when something changes.
+        _ = await service.change(form(("clusterName", "Home")))
+        for _ in 0..<500 where over.withLock({ $0 < 2 }) {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(over.withLock { $0 } == 2)
+        // Whoever waits still is told so.
+        for _ in 0..<100 where over.withLock({ $0 < 2 }) {
+            world.passSecond()
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        for outcome in await [first, second] {
+            guard case .done = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+        }
+        #expect(plane.calls.count { $0 == "flush b" } == 2)
+        #expect(service.state.bucket(named: "b")?.flush == nil)
     }
 
     @Test func oneNameForTwoRequestsAtOnceGoesToOne() async throws {
@@ -227,18 +329,18 @@ import Vocabulary
     }
 
     @Test func aDamagedStateAndANewerOneAreRefusedByName() throws {
-        _ = try world.service(RecordingPlane())
-        world.disk.files.withLock { $0["data/cluster-state"] = [1, 2, 3] }
+        let file = "\(world.root)/cluster-state"
+        world.disk.files.withLock { $0[file] = [1, 2, 3] }
         #expect(throws: ClusterError.self) { try world.service(RecordingPlane()) }
         var future = ClusterState(memoryQuota: 1).encoded()
         future[9] = 99
-        world.disk.files.withLock { $0["data/cluster-state"] = future }
+        world.disk.files.withLock { $0[file] = future }
         do throws(ClusterError) {
             _ = try world.service(RecordingPlane())
             Issue.record("a newer schema was read")
         } catch {
             #expect(error.code == .newerSchema)
-            #expect(error.description.contains("data/cluster-state has schema 99"))
+            #expect(error.description.contains("cluster-state has schema 99"))
         }
     }
 }

@@ -32,7 +32,15 @@ final class RecordingPlane: DataPlane {
         note("retain " + buckets.map(\.uuid).joined(separator: ","))
     }
 
-    func open(_ settings: BucketSettings) throws(DataPlaneError) {
+    private let maps = Guarded<[String: BucketAssignment]>([:])
+    /// The last fence whose active copies were heard by copies here.
+    let heardThrough = Guarded(UInt64.max)
+    /// The last fence that copies here have carried out.
+    let carriedThrough = Guarded(UInt64.max)
+
+    func open(_ opening: BucketOpening) throws(DataPlaneError) {
+        let settings = opening.settings
+        maps.withLock { $0[settings.name] = opening.assignment }
         note("open \(settings.name)")
         let isRefused = record.withLock { $0.refused.contains(settings.name) }
         if isRefused { throw DataPlaneError("no room for \(settings.name)") }
@@ -43,6 +51,11 @@ final class RecordingPlane: DataPlane {
 
     func delete(bucket name: String) {
         note("delete \(name)")
+        record.withLock { $0.status[name] = nil }
+    }
+
+    func giveUp(bucket name: String) {
+        note("give up \(name)")
         record.withLock { $0.status[name] = nil }
     }
 
@@ -95,4 +108,50 @@ final class RecordingPlane: DataPlane {
     func randomKey(inBucket name: String) -> [UInt8]? { nil }
 
     func alerts() -> [Alert] { record.withLock { $0.alerts } }
+
+    // MARK: Copies
+
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+        maps.withLock { $0[assignment.name] = assignment }
+    }
+
+    /// Every copy is what the map says, and has heard its active one through `heardThrough`.
+    func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
+        guard let map = maps.withLock({ $0[name] }) else { return [] }
+        let heard = heardThrough.withLock { $0 }
+        let carried = carriedThrough.withLock { $0 }
+        return map.vBuckets.enumerated().compactMap { number, one in
+            if vBuckets?.contains(VBucketID(UInt16(number))) == false { return nil }
+            return CopyReport(
+                vBucket: VBucketID(UInt16(number)),
+                state: .active,
+                fence: min(one.fence, carried),
+                position: CopyPosition(branchFence: one.fence, covered: .zero),
+                high: .zero,
+                persisted: .zero,
+                isIntact: one.branch <= heard,
+                hasCaughtUp: one.fence <= heard,
+                wasCleanStop: true,
+                boot: 1
+            )
+        }
+    }
+
+    func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
+        reports(bucket: name, of: vBuckets.map(\.vBucket))
+    }
+
+    func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {
+        copies.map(\.vBucket)
+    }
+
+    func handOver(
+        bucket name: String,
+        _ vBuckets: [FencedVBucket],
+        done: @escaping @Sendable ([HandedOver]) -> Void
+    ) { done([]) }
+
+    func setLease(endNanoseconds: UInt64) {}
+
+    var isReady: Bool { true }
 }

@@ -9,13 +9,14 @@ import Testing
 
     func service() async throws -> AdministrationService {
         let service = try world.service(plane)
+        service.openBuckets()
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
+        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
         _ = await service.initialise(form)
         _ = await service.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
-        plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
-        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
         return service
     }
 
@@ -49,6 +50,44 @@ import Testing
         #expect(hour.values(of: .items).prefix(2) == [1.5, 5.5])
         #expect(hour.intervalMilliseconds == 4_000)
         #expect(service.sampler.series(ofBucket: "b", .day)?.count == 3)
+    }
+
+    @Test func nodesAreAddedUpFromTheNewestSampleBack() async throws {
+        typealias Series = StatisticsSampler.Series
+        func series(seconds: Int, _ change: (inout BucketStatistics) -> Void) async throws -> Series
+        {
+            let test = SamplerTests()
+            let service = try await test.service()
+            for _ in 0..<seconds {
+                test.plane.record.withLock {
+                    guard var statistics = $0.statistics["b"] else { return }
+                    change(&statistics)
+                    $0.statistics["b"] = statistics
+                }
+                test.world.passSecond()
+            }
+            return try #require(service.sampler.series(ofBucket: "b", .minute))
+        }
+        let long = try await series(seconds: 3) { statistics in
+            statistics.opsTotal += 10
+            statistics.getHits += 1
+            statistics.getMisses += 3
+            (statistics.items, statistics.residentItems) = (30, 30)
+            statistics.oldestUnpersistedMilliseconds = 7
+        }
+        let short = try await series(seconds: 1) { statistics in
+            statistics.opsTotal += 5
+            statistics.getHits += 4
+            (statistics.items, statistics.residentItems) = (10, 0)
+            statistics.oldestUnpersistedMilliseconds = 4
+        }
+        let sum = try #require(Series.sum([short, long]))
+        #expect(sum.values(of: .ops) == [0, 10, 10, 15])
+        #expect(sum.values(of: .items) == [0, 30, 30, 40])
+        #expect(sum.values(of: .hitRatio) == [0, 25, 25, 62.5])
+        #expect(sum.values(of: .residentPercent) == [100, 100, 100, 75])
+        #expect(sum.values(of: .oldestUnpersisted) == [0, 7, 7, 7])
+        #expect(sum.timestamps.count == 4 && Series.sum([]) == nil)
     }
 
     @Test func aReopenedBucketsCountersDoNotGoBelowZero() async throws {

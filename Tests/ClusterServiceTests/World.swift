@@ -1,24 +1,38 @@
 import Bytes
 import ClusterService
 import Credentials
+import Foundation
 import Seams
 
 /// A small world in memory: files that survive a service, a clock and timers moved by hand.
 final class World: Sendable {
+    let root = "\(World.place)/divan-world-\(UUID().uuidString)"
     let disk = MemoryDisk()
+    /// The same for all lives of a service: no two of them have the same number.
+    let entropy: SeededEntropy
     let time = HandClock()
     let lanes = HandLanes()
 
     var environment: Environment {
         Environment(
             time: time,
-            entropy: SeededEntropy(seed: 7),
+            entropy: entropy,
             network: NoNetwork(),
             disk: disk,
             lanes: lanes,
             trace: SilentTrace()
         )
     }
+
+    init(seed: UInt64 = 7) { entropy = SeededEntropy(seed: seed) }
+
+    /// In memory, where there is such a place: what is kept is asked for, not how fast.
+    private static var place: String {
+        FileManager.default.isWritableFile(atPath: "/dev/shm")
+            ? "/dev/shm" : FileManager.default.temporaryDirectory.path
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: root) }
 
     /// Lets a second pass, timers included.
     func passSecond() {
@@ -29,24 +43,27 @@ final class World: Sendable {
     func service(_ plane: RecordingPlane) throws(ClusterError) -> AdministrationService {
         try AdministrationService(
             settings: AdministrationService.Settings(
-                directory: "data",
+                directory: root,
                 memoryQuota: 1_000 << 20,
                 memoryTotal: 8_192 << 20
             ),
             environment: environment,
             dataPlane: plane,
-            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32))
+            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
+            probe: NobodyThere()
         )
     }
 }
 
 final class MemoryDisk: Disk {
     let files = Guarded<[String: [UInt8]]>([:])
-    let isFull = Guarded(false)
 
     var vfsName: String? { nil }
 
-    func createDirectory(_ path: String) throws(DiskError) {}
+    /// For SQLite, which has its files on a real disk.
+    func createDirectory(_ path: String) throws(DiskError) {
+        try PlainDisk().createDirectory(path)
+    }
 
     func list(_ path: String) throws(DiskError) -> [String] {
         files.withLock { $0.keys.filter { $0.hasPrefix(path + "/") }.sorted() }
@@ -55,9 +72,6 @@ final class MemoryDisk: Disk {
     func read(_ path: String) throws(DiskError) -> [UInt8]? { files.withLock { $0[path] } }
 
     func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
-        if isFull.withLock({ $0 }) {
-            throw DiskError(code: .full, path: path, description: "no room for \(path)")
-        }
         files.withLock { $0[path] = bytes }
     }
 
@@ -69,6 +83,8 @@ final class MemoryDisk: Disk {
         files.withLock { _ = $0.removeValue(forKey: path) }
     }
 
+    /// Nothing here ever fails to be written.
+    func secure(_ path: String) throws(DiskError) {}
     func claim(_ path: String) throws(DiskError) -> Bool { true }
 
     func size(_ path: String) throws(DiskError) -> UInt64 {
@@ -96,7 +112,7 @@ final class SeededEntropy: Entropy {
     func next() -> UInt64 { random.withLock { $0.next() } }
 }
 
-/// One lane for all: what is posted runs at once, timers when the test says so.
+/// One lane for all: what is posted runs at once, one after the other; timers when the test says so.
 final class HandLanes: LaneFactory {
     private let lane = HandLane()
 
@@ -110,14 +126,30 @@ final class HandLanes: LaneFactory {
 final class HandLane: Lane {
     private let timers = Guarded<[UInt64: @Sendable () -> Void]>([:])
     private let nextTimer = Guarded<UInt64>(0)
-    private let turn = Lock()
-
-    deinit { turn.destroy() }
+    private let works = Guarded<(waiting: [@Sendable () -> Void], isRunning: Bool)>(([], false))
 
     var name: String { "hand" }
 
-    /// At once, but one at a time whoever posts.
-    func post(_ work: @escaping @Sendable () -> Void) { turn.withLock { work() } }
+    /// At once, but one at a time whoever posts: behind what runs already.
+    func post(_ work: @escaping @Sendable () -> Void) {
+        let isFirst = works.withLock { works in
+            works.waiting.append(work)
+            defer { works.isRunning = true }
+            return !works.isRunning
+        }
+        guard isFirst else { return }
+        while let next = takeNext() { next() }
+    }
+
+    private func takeNext() -> (@Sendable () -> Void)? {
+        works.withLock { works in
+            guard !works.waiting.isEmpty else {
+                works.isRunning = false
+                return nil
+            }
+            return works.waiting.removeFirst()
+        }
+    }
 
     func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
         let id = nextTimer.withLock { next in
@@ -135,7 +167,7 @@ final class HandLane: Lane {
             defer { timers = [:] }
             return timers.sorted { $0.key < $1.key }.map(\.value)
         }
-        for work in due { work() }
+        for work in due { post(work) }
     }
 }
 
@@ -162,4 +194,9 @@ struct SilentTrace: Trace {
     var threshold: Severity { .fault }
 
     func tell(_ severity: Severity, _ module: String, _ message: String) {}
+}
+
+/// No other node answers.
+struct NobodyThere: NodeProbe {
+    func ask(_ request: ProbeRequest) async -> ProbeAnswer { .unreachable("nobody is there") }
 }

@@ -1,0 +1,315 @@
+internal import Bytes
+internal import Orchestration
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Carrying out what was agreed on; on the control lane.
+extension AdministrationService: StateFollower {
+    func stateChanged(
+        from before: ClusterState,
+        to now: ClusterState,
+        _ effects: [ClusterEffect]
+    ) -> DataPlaneError? {
+        core.withLock { $0.state = now }
+        guard core.withLock({ $0.isFollowing }) else {
+            if effects.contains(.nodesChanged) { member.nodesChanged() }
+            return nil
+        }
+        var failure: DataPlaneError?
+        for effect in effects {
+            if let error = carryOut(effect, before: before, now: now) { failure = error }
+        }
+        let member = member
+        member.ownership.applied(through: now.index)
+        if !effects.isEmpty {
+            // A rebalance's entries come by the hundred: the look that is due sees to them all.
+            if !core.withLock({ $0.isLookingAfterCopies }) { lookAfterCopies() }
+            member.beats.membersChanged()
+            core.withLock { $0.orchestrator }?.notice()
+        }
+        tellWatchers()
+        return failure
+    }
+
+    /// A snapshot came: everything is compared with what was.
+    func stateReplaced(from before: ClusterState, by now: ClusterState) {
+        core.withLock { $0.state = now }
+        guard core.withLock({ $0.isFollowing }) else { return }
+        tellUsers(before, now)
+        for bucket in before.buckets
+        where !now.buckets.contains(where: { $0.settings.uuid == bucket.settings.uuid }) {
+            close(bucket.settings.name)
+        }
+        followNodes(before, now)
+        for bucket in now.buckets {
+            let isKnown = before.buckets.contains { $0.settings.uuid == bucket.settings.uuid }
+            if isKnown {
+                dataPlane.change(bucket.settings)
+                follow(bucket.settings.name, from: before, now)
+            }
+        }
+        publishAll()
+        member.nodesChanged()
+        member.ownership.applied(through: now.index)
+        lookAfterCopies()
+        core.withLock { $0.orchestrator }?.notice()
+        tellWatchers()
+    }
+
+    // MARK: After a restart
+
+    /// Goes from what the node knew when it started to what is true now, in one step.
+    ///
+    /// What a node of several knows to be committed when it starts is not all that was: the rest
+    /// comes from the leader, and was carried out already in the life before. Carried out once more,
+    /// step by step, a bucket would be made, or emptied, that has documents since.
+    func followWhenCurrent() async {
+        let member = member
+        while !core.withLock({ $0.isStopped }), self.member === member {
+            do throws(ClusterError) {
+                _ = try await readCurrent(timeout: 1_000_000_000)
+                return await onControl { self.beginFollowing() }
+            } catch {
+                await member.sleep(milliseconds: 50)
+            }
+        }
+    }
+
+    private func beginFollowing() {
+        let opened: ClusterState? = core.withLock { core in
+            guard !core.isStopped, !core.isFollowing else { return nil }
+            core.isFollowing = true
+            defer { core.opened = nil }
+            return core.opened
+        }
+        guard let opened else { return }
+        let now = state
+        guard !now.isProvisioned || now.node(number: thisNode) != nil else { return leave() }
+        // Before anybody is told of it: copies follow first thing, in this very turn.
+        member.actsAsOf(nil)
+        stateReplaced(from: opened, by: now)
+        dataPlane.retain(only: now.buckets.map(\.settings))
+        member.beginLease()
+    }
+
+    /// Made by an entry that no life of this node before can have carried out.
+    private func isNew(_ bucket: BucketRecord) -> Bool {
+        let known = member.driver.restoredIndex
+        return known > 0 && bucket.placements.allSatisfy { $0.origin > known }
+    }
+
+    private func carryOut(
+        _ effect: ClusterEffect,
+        before: ClusterState,
+        now: ClusterState
+    ) -> DataPlaneError? {
+        switch effect {
+        case .nodesChanged, .epochChanged:
+            followNodes(before, now)
+            member.nodesChanged()
+            publishAll()
+        case .nodeRemoved(let node):
+            if node == thisNode { leave() }
+        case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut: break
+        case .administratorChanged: tellUsers(before, now)
+        case .bucketCreated(let name):
+            guard let bucket = now.bucket(named: name), isServing(now) else { break }
+            if let error = open(bucket, of: now, isNew: true) { return error }
+            publish(bucket, of: now)
+            tellWhenServing(name)
+        case .bucketChanged(let name):
+            guard let bucket = now.bucket(named: name) else { break }
+            dataPlane.change(bucket.settings)
+            publish(bucket, of: now)
+        case .assignmentsChanged(let name, _):
+            guard let bucket = now.bucket(named: name) else { break }
+            follow(name, from: before, now)
+            // Most steps of a move are nothing that a client sees.
+            let old = before.bucket(named: name)
+            if old?.rev != bucket.rev || old?.settings.uuid != bucket.settings.uuid {
+                publish(bucket, of: now)
+            }
+        case .bucketFlushed(let name):
+            guard now.bucket(named: name) != nil, isServing(now) else { break }
+            do throws(DataPlaneError) {
+                try dataPlane.flush(bucket: name)
+            } catch {
+                return error
+            }
+            follow(name, from: before, now)
+        case .bucketDeleted(let name): close(name)
+        }
+        return nil
+    }
+
+    private func tellUsers(_ before: ClusterState, _ now: ClusterState) {
+        if let old = before.administrator, old.name != now.administrator?.name {
+            dataPlane.setCredentials(user: old.name, stored: nil)
+        }
+        if let new = now.administrator {
+            dataPlane.setCredentials(user: new.name, stored: new.stored)
+        }
+    }
+
+    // MARK: Buckets
+
+    /// Nodes that hold data have every bucket open, with or without copies.
+    private func isServing(_ state: ClusterState) -> Bool {
+        state.node(number: thisNode)?.membership == .active
+    }
+
+    private func followNodes(_ before: ClusterState, _ now: ClusterState) {
+        guard isServing(now) else { return }
+        for bucket in now.buckets where dataPlane.status(ofBucket: bucket.settings.name) == nil {
+            open(bucket, of: now, isNew: isNew(bucket))
+        }
+    }
+
+    @discardableResult
+    func open(_ bucket: BucketRecord, of state: ClusterState, isNew: Bool) -> DataPlaneError? {
+        let name = bucket.settings.name
+        guard let assignment = state.assignment(ofBucket: name) else { return nil }
+        do {
+            let seals = isNew ? [] : try member.store.seals(ofBucket: bucket.settings.uuid)
+            try dataPlane.open(
+                BucketOpening(
+                    settings: bucket.settings,
+                    assignment: assignment,
+                    own: thisNode,
+                    isNew: isNew,
+                    seals: seals.map { FencedVBucket($0.vBucket, fence: $0.fence) }
+                )
+            )
+            sampler.begin(bucket: name, dataPlane.statistics(ofBucket: name))
+            return nil
+        } catch {
+            let reason = (error as? DataPlaneError) ?? DataPlaneError("\(error)")
+            // A new bucket of a lone node is taken back.
+            if !isNew || state.nodes.count > 1 { reopenLater(name, reason) }
+            return reason
+        }
+    }
+
+    /// How long until a bucket that could not be opened is tried again.
+    private static var reopenNanoseconds: UInt64 { 5_000_000_000 }
+
+    private func reopenLater(_ name: String, _ error: DataPlaneError) {
+        let isFirst = core.withLock { core in
+            core.unopened.updateValue(error.description, forKey: name) == nil
+        }
+        if isFirst {
+            tell(.error, .bucket, "Bucket \"\(name)\" could not be opened: \(error)")
+        }
+        lane.post(after: Self.reopenNanoseconds) { [weak self] in self?.reopen(name) }
+    }
+
+    private func reopen(_ name: String) {
+        let isWanted = core.withLock { core in
+            core.unopened.removeValue(forKey: name) != nil && !core.isStopped
+        }
+        guard isWanted, let bucket = state.bucket(named: name), isServing(state),
+            dataPlane.status(ofBucket: name) == nil,
+            open(bucket, of: state, isNew: false) == nil
+        else { return }
+        tell(.info, .bucket, "Bucket \"\(name)\" is open now.")
+        publish(bucket, of: state)
+        lookAfterCopies()
+        tellWatchers()
+    }
+
+    private func close(_ name: String) {
+        core.withLock { _ = $0.unopened.removeValue(forKey: name) }
+        dataPlane.delete(bucket: name)
+        sampler.forget(bucket: name)
+    }
+
+    private func follow(_ name: String, from before: ClusterState, _ now: ClusterState) {
+        guard let assignment = now.assignment(ofBucket: name), let bucket = now.bucket(named: name)
+        else { return }
+        dataPlane.follow(assignment, as: thisNode)
+        let old = before.bucket(named: name)
+        let known = old?.settings.uuid == bucket.settings.uuid ? old : nil
+        takeUp(bucket, knowing: known)
+    }
+
+    // MARK: Copies
+
+    /// Has copies serve that the map names for it, where the map alone says what they must be.
+    private func takeUp(_ bucket: BucketRecord, knowing before: BucketRecord?) {
+        let own = thisNode
+        var due: [CopyActivation] = []
+        for (number, placement) in bucket.placements.enumerated() {
+            let vBucket = VBucketID(UInt16(number))
+            guard placement.chain.first == own, placement.isConfirmed,
+                let old = before?[vBucket], old.fence != placement.fence
+            else { continue }
+            let reason: CopyActivation.Reason? =
+                switch placement.cause {
+                case .created, .flushed: .promotion(expected: nil)
+                case .takenOver: placement.expected.map { .takeover(final: $0.covered) }
+                case .resumed: .resumption(fence: old.fence)
+                case .promoted: nil
+                }
+            guard let reason else { continue }
+            due.append(CopyActivation(vBucket, placement.fence, reason))
+        }
+        if !due.isEmpty { _ = dataPlane.activate(bucket: bucket.settings.name, due) }
+    }
+
+    /// Copies that wait although no other one could be asked serve with what they have.
+    ///
+    /// A copy may still be read back from disk: so this looks again until none waits.
+    func lookAfterCopies() {
+        guard !dataPlane.isReady else { return }
+        let own = thisNode
+        for bucket in state.buckets {
+            let name = bucket.settings.name
+            let waiting = Set(
+                dataPlane.reports(bucket: name, of: nil)
+                    .filter { $0.state == .pending }.map(\.vBucket)
+            )
+            let alone = bucket.placements.enumerated().compactMap { number, placement in
+                let vBucket = VBucketID(UInt16(number))
+                return placement.chain == [own] && placement.isConfirmed && !placement.isJoint
+                    && placement.former == nil && waiting.contains(vBucket)
+                    ? CopyActivation(vBucket, placement.fence, .promotion(expected: nil)) : nil
+            }
+            if !alone.isEmpty { _ = dataPlane.activate(bucket: name, alone) }
+        }
+        let isFirst = core.withLock { core in
+            defer { core.isLookingAfterCopies = true }
+            return !core.isLookingAfterCopies && !core.isStopped
+        }
+        guard isFirst, !dataPlane.isReady else {
+            if isFirst { core.withLock { $0.isLookingAfterCopies = false } }
+            return
+        }
+        lane.post(after: 20_000_000) { [weak self] in
+            self?.core.withLock { $0.isLookingAfterCopies = false }
+            self?.lookAfterCopies()
+        }
+    }
+
+    // MARK: What clients are told
+
+    func publishAll() {
+        let state = state
+        dataPlane.publish(
+            global: Configuration(
+                revEpoch: state.revEpoch,
+                rev: state.rev,
+                json: ConfigurationJSON.global(state, on: thisNode, host: .placeholder)
+            )
+        )
+        for bucket in state.buckets { publish(bucket, of: state) }
+    }
+
+    private func publish(_ bucket: BucketRecord, of state: ClusterState) {
+        let json = ConfigurationJSON.bucket(bucket, of: state, on: thisNode, host: .placeholder)
+        dataPlane.publish(
+            Configuration(revEpoch: state.revEpoch, rev: bucket.rev, json: json),
+            ofBucket: bucket.settings.name
+        )
+    }
+}

@@ -1,0 +1,99 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What became of a command, and of carrying it out here.
+struct CarriedOutcome: Sendable {
+    var outcome: ClusterOutcome
+    /// Agreed on, but the data plane here could not follow.
+    var failure: DataPlaneError?
+}
+
+/// Who carries out what was agreed on; called on the control lane, once for each entry.
+protocol StateFollower: AnyObject, Sendable {
+    /// - Returns: Why the data plane could not follow, if so.
+    func stateChanged(
+        from before: ClusterState,
+        to now: ClusterState,
+        _ effects: [ClusterEffect]
+    ) -> DataPlaneError?
+    /// Another state took the place of the one before: nobody knows by which steps.
+    func stateReplaced(from before: ClusterState, by now: ClusterState)
+}
+
+/// The cluster's state as the thing that Raft replicates.
+///
+/// - Belongs to the control lane.
+/// - While a node starts, what its log holds is applied and not carried out: the whole state is,
+///   once it is all there.
+final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow the control lane's
+    private(set) var state: ClusterState
+    weak var follower: (any StateFollower)?
+
+    init(_ state: ClusterState) {
+        self.state = state
+    }
+
+    func apply(
+        _ command: [UInt8],
+        at index: UInt64
+    ) throws(ClusterError) -> AppliedCommand<CarriedOutcome> {
+        guard let envelope = ClusterEnvelope.decode(command) else {
+            throw ClusterError(
+                code: .newerSchema,
+                description: "entry \(index) of the cluster's log is of a kind that this release "
+                    + "does not know: start the release that the other nodes have"
+            )
+        }
+        let before = state
+        let outcome = state.apply(envelope, at: index)
+        let failure = follower?.stateChanged(from: before, to: state, outcome.effects)
+        let number = ProposalNumber(
+            node: envelope.proposer,
+            boot: envelope.boot,
+            number: envelope.number
+        )
+        return AppliedCommand(
+            proposal: number,
+            outcome: CarriedOutcome(outcome: outcome, failure: failure)
+        )
+    }
+
+    /// Indexes of the state may be skipped.
+    func pass(_ index: UInt64) {}
+
+    func snapshot() -> @Sendable () -> [UInt8] {
+        let state = state
+        return { state.encoded() }
+    }
+
+    func restore(_ bytes: [UInt8], at index: UInt64) throws(ClusterError) {
+        let before = state
+        state = try Self.decode(bytes)
+        follower?.stateReplaced(from: before, by: state)
+    }
+
+    static func decode(_ bytes: [UInt8]) throws(ClusterError) -> ClusterState {
+        switch ClusterState.decode(bytes) {
+        case .state(let state): return state
+        case .newerSchema(let schema):
+            throw ClusterError(
+                code: .newerSchema,
+                description: "the cluster's state has schema \(schema), written by a newer "
+                    + "release; this one would lose what it does not know. Start the newer release."
+            )
+        case .damaged:
+            throw ClusterError(
+                code: .damaged,
+                description: "the cluster's state is damaged: its checksum does not fit its content"
+            )
+        }
+    }
+
+    func effect(of command: [UInt8]) -> LeasePromises.Effect {
+        ClusterEnvelope.decode(command).map { ClusterState.effect(of: $0.command) } ?? .none
+    }
+
+    var deposedAt: [NodeNumber: UInt64] { state.deposedAt }
+}

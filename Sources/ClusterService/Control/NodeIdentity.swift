@@ -1,0 +1,101 @@
+internal import Bytes
+internal import Credentials
+internal import Orchestration
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// Who a node is: what it keeps beside the agreed state, in the same file.
+///
+/// The secret is shown to members of the cluster only, and never traced.
+struct NodeIdentity: Sendable {
+    var nodeUUID: String
+    var number: NodeNumber
+    /// Empty before provisioning.
+    var clusterUUID: String
+    var groupID: UInt64
+    var epoch: UInt64
+    var secret: [UInt8]
+    /// Where the others were when this node was taken in: until the state says so itself.
+    var members: [PeerPlace] = []
+
+    private static let secretByteCount = 32
+
+    /// A node that belongs to nobody: its own first.
+    static func found(_ entropy: any Entropy) -> NodeIdentity {
+        NodeIdentity(
+            nodeUUID: entropy.hex(16),
+            number: NodeNumber(1),
+            clusterUUID: "",
+            groupID: entropy.next() | 1,
+            epoch: 1,
+            secret: entropy.bytes(secretByteCount)
+        )
+    }
+
+    /// What a cluster that takes this node in makes of it.
+    func engaged(by message: EngageMessage) -> NodeIdentity {
+        NodeIdentity(
+            nodeUUID: nodeUUID,
+            number: message.number,
+            clusterUUID: message.clusterUUID,
+            groupID: message.groupID,
+            epoch: message.revEpoch,
+            secret: message.secret,
+            members: message.members
+        )
+    }
+
+    /// The same node in a new epoch of its cluster.
+    func renewed(by epoch: EpochHandover) -> NodeIdentity {
+        var identity = self
+        identity.groupID = epoch.group
+        identity.epoch = epoch.epoch
+        identity.members = []
+        return identity
+    }
+
+    var claim: PeerClaim {
+        PeerClaim(
+            node: number,
+            nodeUUID: nodeUUID,
+            clusterUUID: clusterUUID,
+            group: groupID,
+            epoch: epoch
+        )
+    }
+
+    var peer: PeerSelf { PeerSelf(claim: claim, secret: PeerSecret(secret)) }
+}
+
+/// As one fact of the control file.
+extension NodeIdentity: PeerPayload {
+    static let fact = "identity"
+
+    init?(_ reader: inout ByteReader) {
+        guard reader.bigEndian(UInt8.self) == 1, let nodeUUID = reader.text(),
+            let number = reader.node(), let clusterUUID = reader.text(),
+            let groupID = reader.bigEndian(UInt64.self), let epoch = reader.leb128(),
+            let secret = reader.counted(), let members = reader.all(PeerPlace.self)
+        else { return nil }
+        self.nodeUUID = nodeUUID
+        self.number = number
+        self.clusterUUID = clusterUUID
+        self.groupID = groupID
+        self.epoch = epoch
+        self.secret = secret
+        self.members = members
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(UInt8(1))
+        writer.append(counted: nodeUUID)
+        writer.append(number)
+        writer.append(counted: clusterUUID)
+        writer.append(bigEndian: groupID)
+        writer.append(leb: epoch)
+        writer.append(counted: secret)
+        writer.append(all: members)
+    }
+}

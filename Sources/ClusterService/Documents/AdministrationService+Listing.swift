@@ -1,0 +1,136 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Documents of all nodes, in the order of their keys.
+extension AdministrationService {
+    /// Keys of one node at most: the most rows a page may have, and the most it may leave out.
+    private static var keysMax: Int { 2_000 }
+    /// A node looks at every key that it has.
+    private static var listingPatience: UInt64 { 20_000_000_000 }
+    /// Bytes of documents in one page; what comes after has its key only.
+    private static var pageBytesMax: Int { 64 << 20 }
+
+    package func listDocuments(
+        bucket name: String,
+        from: [UInt8]?,
+        to: [UInt8]?,
+        inclusiveEnd: Bool,
+        skip: Int,
+        limit: Int,
+        withDocuments: Bool
+    ) async -> DocumentListing {
+        guard let bucket = state.bucket(named: name) else { return .noBucket }
+        let call = ListingCall(
+            bucket: name,
+            from: from,
+            to: to,
+            inclusiveEnd: inclusiveEnd,
+            limit: min(skip + limit, Self.keysMax)
+        )
+        // A vBucket that nobody serves now is missing from any list: better to say so.
+        guard bucket.placements.allSatisfy({ !$0.chain.isEmpty && $0.isConfirmed }) else {
+            return .temporaryFailure
+        }
+        let owners = Set(bucket.placements.compactMap(\.chain.first)).sorted()
+        var keys: [[UInt8]] = []
+        for owner in owners {
+            let outcome = owner == thisNode ? await carryOut(call) : await ask(owner, call)
+            switch outcome {
+            case .keys(let found):
+                keys = Self.merge(keys, found, limit: call.limit)
+            case .noBucket: return .noBucket
+            case .temporaryFailure: return .temporaryFailure
+            case .failed(let reason): return .failed(reason)
+            }
+        }
+        let page = keys.dropFirst(skip).prefix(limit)
+        guard withDocuments else {
+            return .rows(page.map { DocumentListing.Row(key: $0, meta: nil, value: nil) })
+        }
+        return await rows(Array(page), name)
+    }
+
+    private func rows(_ keys: [[UInt8]], _ name: String) async -> DocumentListing {
+        var rows: [DocumentListing.Row] = []
+        var bytes = 0
+        for key in keys {
+            guard bytes < Self.pageBytesMax else {
+                rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
+                continue
+            }
+            switch await readDocument(key, inBucket: name) {
+            case .found(let meta, let value):
+                bytes += value.count
+                rows.append(DocumentListing.Row(key: key, meta: meta, value: value))
+            // Gone since it was listed.
+            case .notFound: rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
+            case .noBucket: return .noBucket
+            case .temporaryFailure, .notHere: return .temporaryFailure
+            case .failed(let reason): return .failed(reason)
+            }
+        }
+        return .rows(rows)
+    }
+
+    /// Both in order, each key once: while a vBucket moves two nodes may name it.
+    static func merge(_ one: [[UInt8]], _ other: [[UInt8]], limit: Int) -> [[UInt8]] {
+        if one.isEmpty { return other }
+        var merged: [[UInt8]] = []
+        merged.reserveCapacity(min(one.count + other.count, limit))
+        var (left, right) = (one[...], other[...])
+        while merged.count < limit {
+            guard let first = left.first else {
+                merged += right.prefix(limit - merged.count)
+                break
+            }
+            guard let second = right.first else {
+                merged += left.prefix(limit - merged.count)
+                break
+            }
+            if first == second {
+                left.removeFirst()
+            } else if first.lexicographicallyPrecedes(second) {
+                merged.append(first)
+                left.removeFirst()
+            } else {
+                merged.append(second)
+                right.removeFirst()
+            }
+        }
+        return merged
+    }
+
+    private func ask(_ node: NodeNumber, _ call: ListingCall) async -> ListingOutcome {
+        let result = await calls.call(
+            PeerKind.listing,
+            call.bytes,
+            to: node,
+            timeoutNanoseconds: Self.listingPatience
+        )
+        guard case .success(let bytes) = result, let outcome = ListingOutcome(bytes: bytes) else {
+            return .temporaryFailure
+        }
+        return outcome
+    }
+
+    func carryOut(_ call: ListingCall) async -> ListingOutcome {
+        let listing = await dataPlane.list(
+            bucket: call.bucket,
+            from: call.from,
+            to: call.to,
+            inclusiveEnd: call.inclusiveEnd,
+            skip: 0,
+            limit: min(call.limit, Self.keysMax),
+            withDocuments: false
+        )
+        switch listing {
+        case .rows(let rows): return .keys(rows.map(\.key))
+        case .noBucket:
+            return state.bucket(named: call.bucket) == nil ? .noBucket : .temporaryFailure
+        case .temporaryFailure: return .temporaryFailure
+        case .failed(let reason): return .failed(reason)
+        }
+    }
+}

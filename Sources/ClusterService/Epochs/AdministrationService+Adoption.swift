@@ -1,0 +1,128 @@
+internal import Bytes
+internal import Orchestration
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// New epochs: the part of whoever is asked, and told.
+extension AdministrationService {
+    /// A node that was asked how far it is stays there for so long.
+    private static let formingNanoseconds: UInt64 = 10_000_000_000
+    /// What a new epoch may take as one message; less than what a node's state comes to by far.
+    private static let stateBytesMax = 15 << 20
+
+    func handleEpochs() {
+        calls.handleEpochCalls(PeerKind.epoch) { [weak self] _, bytes, answer in
+            guard let self, let call = EpochCall(bytes: bytes) else {
+                return answer(EpochAnswer.refused("nonsense").bytes)
+            }
+            take(call) { answer($0.bytes) }
+        }
+    }
+
+    private func take(_ call: EpochCall, _ answer: @escaping @Sendable (EpochAnswer) -> Void) {
+        guard state.isProvisioned, !core.withLock({ $0.isStopped || $0.isAdopting }) else {
+            return answer(.refused("The node is just changing."))
+        }
+        switch call {
+        case .position: answer(.position(member.epochPosition))
+        case .survey(let forming):
+            guard beginForming(forming) else {
+                return answer(.refused("Another node is forming a new epoch just now."))
+            }
+            answer(.position(member.epochPosition))
+        case .state(let forming):
+            guard core.withLock({ $0.forming?.id }) == forming else {
+                return answer(.refused("Another node is forming a new epoch just now."))
+            }
+            do throws(ClusterError) {
+                let bytes = try member.wholeState().encoded()
+                guard bytes.count < Self.stateBytesMax else {
+                    return answer(.refused("The cluster's state is too large for one message."))
+                }
+                answer(.state(bytes))
+            } catch {
+                answer(.refused(error.description))
+            }
+        case .adopt(let handover):
+            executor.spawn {
+                let reason = await self.adopt(handover)
+                answer(reason.map { .refused($0) } ?? .done)
+            }
+        }
+    }
+
+    /// Has this node's log stay as it is for a while; false where another one has asked for that.
+    func beginForming(_ id: UInt64) -> Bool {
+        let now = environment.time.monotonicNanoseconds()
+        let until = now + Self.formingNanoseconds
+        let isFree = core.withLock { core in
+            if let other = core.forming, other.id != id, now < other.untilNanoseconds {
+                return false
+            }
+            core.forming = FormingEpoch(id: id, untilNanoseconds: until)
+            return true
+        }
+        if isFree { member.deafUntil = until }
+        return isFree
+    }
+
+    /// Goes over to a new epoch: on disk first, then in the place of what was.
+    ///
+    /// Whatever the disk says afterwards is what this node is; after a crash too.
+    ///
+    /// - Returns: Why not; nil where it did.
+    func adopt(_ handover: EpochHandover) async -> String? {
+        let old = member
+        let before = state
+        let identity = old.identity
+        guard handover.epoch > identity.epoch, handover.past.contains(identity.groupID) else {
+            return "The new epoch did not come out of this node's."
+        }
+        guard case .state(let state) = ClusterState.decode(handover.state),
+            state.uuid == before.uuid,
+            state.members.contains(where: { own in
+                own.number == identity.number && own.uuid == identity.nodeUUID
+            })
+        else { return "The new epoch is not for this node." }
+        let isFirst = core.withLock { core in
+            guard !core.isAdopting, !core.isStopped else { return false }
+            core.isAdopting = true
+            return true
+        }
+        guard isFirst else { return "The node is just changing." }
+        await onControl { old.stop() }
+        // Behind whatever the old member still had on its way to the disk.
+        let renewed = identity.renewed(by: handover)
+        let error: StorageError? = await withUnsafeContinuation { waiter in
+            diskLane.post {
+                let error = ClusterMember.keep(handover, as: renewed, in: old.store)
+                waiter.resume(returning: error)
+            }
+        }
+        return await onControl { self.beginAgain(old, before, error) }
+    }
+
+    private func beginAgain(
+        _ old: ClusterMember,
+        _ before: ClusterState,
+        _ error: StorageError?
+    ) -> String? {
+        let isOver = core.withLock { core in
+            core.isAdopting = false
+            core.forming = nil
+            return core.isStopped
+        }
+        guard !isOver else { return "The node is stopping." }
+        do throws(ClusterError) {
+            try replace(by: ClusterMember.reopen(old.store, surroundings))
+        } catch {
+            tell(.fault, .node, "The node could not begin again from its disk: \(error)")
+            return error.description
+        }
+        stateReplaced(from: before, by: state)
+        if let error { return "The new epoch could not be kept: \(error)" }
+        tell(.warning, .node, "This node is in epoch \(state.revEpoch) of its cluster now.")
+        return nil
+    }
+}

@@ -1,0 +1,284 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// A new epoch that is being formed somewhere: until then this node takes part in nothing else.
+struct FormingEpoch: Sendable {
+    /// The random id of the group to be.
+    var id: UInt64
+    var untilNanoseconds: UInt64
+}
+
+/// Forming a cluster of what is left when a majority is gone for good: the part of whoever was asked.
+///
+/// 1. All members that were not given up say how far their logs go, and stay where they are.
+/// 2. The best log counts as agreed on, whole; the new epoch is its next entry.
+/// 3. It is on disk here, then handed to each; from then on other groups are refused.
+///
+/// - Before 3 nothing happened, and whoever was asked goes on as before. After it, every node that
+///   is in the new epoch hands it to those that are not, whenever they meet: the same request again,
+///   or none at all, finishes it.
+extension AdministrationService {
+    /// How long a member may take to say how far it is; it may just be starting.
+    private static let surveyPatience: UInt64 = 3_000_000_000
+    /// How long the members of the new epoch may take to settle.
+    private static let settlingPatience: UInt64 = 30_000_000_000
+
+    /// Fails nodes over although too few voters are left to agree on it.
+    ///
+    /// - Parameter names: Nodes that are gone for good. All others have to answer.
+    /// - Returns: What was lost, or may be.
+    func formEpoch(without names: [String]) async -> MembershipOutcome {
+        var gone: [NodeNumber] = []
+        for name in names {
+            guard let node = node(named: name) else { return .refused("Unknown server given.") }
+            gone.append(node.number)
+        }
+        guard !gone.contains(thisNode) else {
+            return .refused(
+                "This node cannot give itself up: ask one that is to stay."
+            )
+        }
+        // It was begun before, and only has to be waited for.
+        if gone.allSatisfy(state.leftBehind.contains) { return await epochSettled() }
+        let id = environment.entropy.next() | 1
+        guard await onControl({ self.beginForming(id) }) else {
+            return .busy("A new epoch is being formed just now: wait a moment.")
+        }
+        let outcome = await form(id, without: gone)
+        core.withLock { core in
+            if core.forming?.id == id { core.forming = nil }
+        }
+        if let outcome {
+            await onControl { self.member.deafUntil = 0 }
+            return outcome
+        }
+        return await epochSettled()
+    }
+
+    /// Nil where it is on this node's disk.
+    private func form(_ id: UInt64, without gone: [NodeNumber]) async -> MembershipOutcome? {
+        let survey: EpochSurvey
+        switch await surveyed(id, without: gone) {
+        case .success(let found): survey = found
+        case .failure(let refusal): return refusal.outcome
+        }
+        var state = survey.state
+        let index = survey.best.lastIndex + 1
+        let term = survey.positions.values.map(\.term).reduce(survey.best.lastTerm, max) + 1
+        let survivors = survey.positions.keys.sorted()
+        let stake = EpochStake(
+            state,
+            without: state.nodes.map(\.number).filter { !survivors.contains($0) }
+        )
+        let command = NewEpoch(
+            groupID: id,
+            formerGroupID: survey.best.group,
+            survivors: survivors,
+            beganMilliseconds: wallMilliseconds
+        )
+        switch state.apply(.newEpoch(command), at: index) {
+        case .applied, .repeated: break
+        case .refused(.lastActiveNode):
+            return .refused("Last active node cannot be failed over.")
+        case .refused(let refusal): return .refused("A new epoch cannot begin: \(refusal)")
+        }
+        let plan = VoterPlan(
+            state.members.map {
+                VoterPlan.Member($0.number, group: $0.group, isActive: $0.membership == .active)
+            },
+            present: survivors
+        )
+        let names = state.leftBehind.map { number in
+            state.node(number: number).map { "\($0.host):\($0.ports.admin)" } ?? "\(number)"
+        }
+        tell(
+            .warning,
+            .node,
+            "By an operator's order a new epoch (\(state.revEpoch)) begins without "
+                + "\(names.joined(separator: ", ")). \(stake.sentences.joined(separator: " "))"
+        )
+        let handover = EpochHandover(
+            epoch: state.revEpoch,
+            group: id,
+            past: state.pastGroups,
+            term: term,
+            index: index,
+            voters: plan.voters,
+            learners: plan.learners,
+            state: state.encoded()
+        )
+        if let reason = await adopt(handover) { return .failed(reason) }
+        for node in survivors where node != thisNode {
+            executor.spawn { await self.bringOver(node) }
+        }
+        return nil
+    }
+
+    /// Waits until the vBuckets of those left behind are settled, and says what became of them.
+    private func epochSettled() async -> MembershipOutcome {
+        let isSettled = await whenChanged(within: Self.settlingPatience) {
+            $0.leftBehind.isEmpty
+        }
+        guard isSettled else {
+            return .failed(
+                "A new epoch began on this node, and those that are in it have not settled yet: "
+                    + "see that they run, and ask again."
+            )
+        }
+        guard
+            case .done(let sentence) = await askLeader(
+                .epochReport,
+                timeoutNanoseconds: 2_000_000_000
+            ), !sentence.isEmpty
+        else { return .done("A new epoch began; what it cost is in the log of its first leader.") }
+        return .done(sentence)
+    }
+
+    // MARK: Asking the others
+
+    private struct Refusal: Error {
+        let outcome: MembershipOutcome
+    }
+
+    private struct EpochSurvey {
+        var positions: [NodeNumber: EpochPosition] = [:]
+        var best: EpochPosition
+        /// All that the best log says.
+        var state: ClusterState
+    }
+
+    /// Has everybody who was not given up say how far it is, until the best log names nobody else.
+    private func surveyed(
+        _ id: UInt64,
+        without gone: [NodeNumber]
+    ) async -> Result<EpochSurvey, Refusal> {
+        let own = thisNode
+        let whole: Result<(EpochPosition, ClusterState), ClusterError> = await onControl {
+            let member = self.member
+            do throws(ClusterError) {
+                return .success((member.epochPosition, try member.wholeState()))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard case .success(let (position, state)) = whole else {
+            return .failure(Refusal(outcome: .failed("This node's log cannot be read.")))
+        }
+        var survey = EpochSurvey(positions: [own: position], best: position, state: state)
+        while true {
+            let asked = survey.state.members.filter { node in
+                !gone.contains(node.number) && survey.positions[node.number] == nil
+                    && node.membership != .joining
+            }
+            guard !asked.isEmpty else { return .success(survey) }
+            let answers = await ask(.survey(forming: id), of: asked.map(\.number))
+            var silent: [NodeRecord] = []
+            for node in asked {
+                switch answers[node.number] {
+                case .position(let position):
+                    if let reason = reason(against: position, of: node) {
+                        return .failure(Refusal(outcome: .refused(reason)))
+                    }
+                    survey.positions[node.number] = position
+                case .refused(let reason):
+                    let name = "\(node.host):\(node.ports.admin)"
+                    return .failure(Refusal(outcome: .busy("\(name) refused: \(reason)")))
+                default: if node.membership == .active { silent.append(node) }
+                }
+            }
+            guard silent.isEmpty else {
+                return .failure(Refusal(outcome: .refused(Self.sentence(silent))))
+            }
+            let best = survey.positions.max { EpochPosition.isBehind($0.value, $1.value) }
+            guard let best, EpochPosition.isBehind(survey.best, best.value) else {
+                return .success(survey)
+            }
+            guard case .state(let bytes) = await ask(.state(forming: id), of: [best.key])[best.key],
+                case .state(let state) = ClusterState.decode(bytes), state.uuid == self.state.uuid
+            else {
+                let reason = "The node with the newest log did not give it: ask again."
+                return .failure(Refusal(outcome: .failed(reason)))
+            }
+            survey.best = best.value
+            survey.state = state
+        }
+    }
+
+    private static func sentence(_ silent: [NodeRecord]) -> String {
+        let names = silent.map { "\($0.host):\($0.ports.admin)" }.joined(separator: ", ")
+        return "\(names) \(silent.count == 1 ? "does" : "do") not answer and "
+            + "\(silent.count == 1 ? "was" : "were") not named: a new epoch would begin without "
+            + "\(silent.count == 1 ? "it" : "them"). Name every node that is gone for good, or start "
+            + "the others first."
+    }
+
+    private func reason(against position: EpochPosition, of node: NodeRecord) -> String? {
+        let (own, past) = (member.identity, state.pastGroups)
+        let name = "\(node.host):\(node.ports.admin)"
+        if position.epoch > own.epoch {
+            return "\(name) is in a newer epoch of the cluster already, and takes this node in as "
+                + "soon as they meet, if it is in it: ask there."
+        }
+        guard position.group == own.groupID || past.contains(position.group) else {
+            return "\(name) is in an epoch that began beside this one: they are two clusters now. "
+                + "Name it too, and add it anew after it was reset."
+        }
+        return nil
+    }
+
+    private func ask(
+        _ call: EpochCall,
+        of nodes: [NodeNumber]
+    ) async -> [NodeNumber: EpochAnswer] {
+        await withTaskGroup(of: (NodeNumber, EpochAnswer?).self) { group in
+            for node in nodes {
+                group.addTask { (node, await self.ask(call, of: node)) }  // tidy:allow a child
+            }
+            var answers: [NodeNumber: EpochAnswer] = [:]
+            for await (node, answer) in group { answers[node] = answer }
+            return answers
+        }
+    }
+
+    private func ask(_ call: EpochCall, of node: NodeNumber) async -> EpochAnswer? {
+        let result = await withUnsafeContinuation { waiter in
+            lane.post {
+                self.calls.callAcrossEpochs(
+                    node,
+                    PeerKind.epoch,
+                    call.bytes,
+                    timeoutNanoseconds: Self.surveyPatience
+                ) { waiter.resume(returning: $0) }
+            }
+        }
+        guard case .success(let bytes) = result else { return nil }
+        return EpochAnswer(bytes: bytes)
+    }
+
+    // MARK: Handing it on
+
+    /// A node refused this one, or was refused: it may be of the epoch before.
+    func mayBeBehind(_ node: NodeNumber) {
+        guard !state.pastGroups.isEmpty, state.members.contains(where: { $0.number == node }),
+            core.withLock({ $0.bringing.insert(node).inserted })
+        else { return }
+        executor.spawn {
+            await self.bringOver(node)
+            self.core.withLock { _ = $0.bringing.remove(node) }
+        }
+    }
+
+    /// Takes a member of an epoch before into this one; whoever is in it, or in another, is left.
+    private func bringOver(_ node: NodeNumber) async {
+        guard case .position(let position) = await ask(.position, of: node),
+            position.epoch < state.revEpoch, state.pastGroups.contains(position.group),
+            let handover = await onControl({ self.member.handover })
+        else { return }
+        if case .refused(let reason) = await ask(.adopt(handover), of: node) {
+            tell(.warning, .node, "Node \(node) did not come over into the new epoch: \(reason)")
+        }
+    }
+}

@@ -1,0 +1,209 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// How nodes come in, asked of any node of the cluster, or by the newcomer itself.
+extension AdministrationService {
+    /// How long a node may take to receive the metadata.
+    private static let joinPatience: UInt64 = 30_000_000_000
+
+    /// Takes in the node at `address`, which waits for a rebalance afterwards.
+    ///
+    /// - Parameters:
+    ///   - address: Of its admin port: `[http://]host[:port]`.
+    ///   - login: Whoever administers it; a new node takes any.
+    ///   - services: All that it shall do.
+    ///   - group: The server group it goes to; nil for the first.
+    /// - Returns: The node's name, or why it cannot be added.
+    package func addNode(
+        _ address: String,
+        login: (user: String, password: String),
+        services: [String],
+        group: String? = nil
+    ) async -> MembershipOutcome {
+        guard state.isProvisioned else { return .refused("This node is not part of a cluster.") }
+        guard services.allSatisfy({ $0 == "kv" || $0.isEmpty }) else {
+            return .refused("The only service that nodes can have is kv.")
+        }
+        guard let (host, port) = Self.parse(address) else {
+            return .refused("\"\(address)\" is not a host name with an optional port.")
+        }
+        if state.rebalance != nil { return .busy("Cannot add a node during rebalance.") }
+        let description: NodeDescription
+        do {
+            description = try await NodeDescription.ask(host, port, login: login, by: probe)
+        } catch {
+            return .refused(error.sentence(host, port))
+        }
+        if let known = state.nodes.first(where: { $0.uuid == description.uuid }) {
+            return .refused(
+                "Prepare join failed. The node \(host):\(port) is part of this cluster already, as "
+                    + "\(known.host):\(known.ports.admin)."
+            )
+        }
+        if let refusal = await takeReachableName(description, for: host) { return refusal }
+        return await invite(description, host: host, group: group)
+    }
+
+    /// `[http://]host[:port]`; IPv6 addresses in brackets.
+    static func parse(_ address: String) -> (host: String, port: UInt16)? {
+        var rest = address[...]
+        for scheme in ["http://", "https://"] where rest.hasPrefix(scheme) {
+            rest = rest.dropFirst(scheme.count)
+        }
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        guard !rest.isEmpty else { return nil }
+        if rest.hasPrefix("["), let end = rest.firstIndex(of: "]") {
+            let host = String(rest[rest.index(after: rest.startIndex)..<end])
+            let tail = rest[rest.index(after: end)...]
+            if tail.isEmpty { return (host, 8_091) }
+            guard tail.hasPrefix(":"), let port = UInt16(tail.dropFirst()) else { return nil }
+            return (host, port)
+        }
+        let parts = rest.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let host = parts.first, !host.isEmpty else { return nil }
+        guard parts.count == 2 else { return (String(host), 8_091) }
+        return UInt16(parts[1]).map { (String(host), $0) }
+    }
+
+    /// A node that others know by a loopback address cannot be reached by one that is elsewhere.
+    private func takeReachableName(
+        _ other: NodeDescription,
+        for host: String
+    ) async -> MembershipOutcome? {
+        guard let own = state.node(number: thisNode), own.isLoopback,
+            !SocketAddress(host: host, port: 0).isLoopback, host != "localhost"
+        else { return nil }
+        guard state.nodes.count == 1 else {
+            return .refused(
+                "Prepare join failed. The nodes of this cluster know each other by loopback "
+                    + "addresses, so \(host) could not reach them. Rename them first "
+                    + "(POST /node/controller/rename)."
+            )
+        }
+        guard !other.ownAddress.isEmpty,
+            !SocketAddress(host: other.ownAddress, port: 0).isLoopback
+        else { return nil }
+        let address = NodeAddress(number: own.number, host: other.ownAddress, ports: own.ports)
+        return await carryMembership(.setNode(address))
+    }
+
+    /// Writes the node down, has it adopt this cluster, waits until it has the metadata.
+    private func invite(
+        _ other: NodeDescription,
+        host: String,
+        group: String?
+    ) async -> MembershipOutcome {
+        let new = NewNode(
+            uuid: other.uuid,
+            host: host,
+            ports: NodePorts(admin: other.adminPort, data: other.dataPort, peer: other.peerPort),
+            group: group ?? state.groups.first?.name ?? ServerGroup.first.name
+        )
+        let outcome: ClusterOutcome
+        do throws(ClusterError) {
+            outcome = try await member.propose(.addNode(new))
+        } catch {
+            return .failed("The cluster did not agree on adding the node: \(error)")
+        }
+        var number: NodeNumber?
+        for case .nodeAdded(let added) in outcome.effects { number = added }
+        // It was done by an entry that came here within a snapshot.
+        if outcome == .repeated { number = state.nodes.first { $0.uuid == other.uuid }?.number }
+        guard let number else {
+            return .refused("Prepare join failed. \(host) is part of this cluster already.")
+        }
+        if let reason = await engage(number, host: host, port: other.peerPort) {
+            _ = await carryMembership(.removeNode(number))
+            return .refused("Join completion failed. \(reason)")
+        }
+        _ = await whenChanged(within: Self.joinPatience) {
+            $0.node(number: number)?.membership != .joining
+        }
+        guard let node = state.node(number: number), node.membership != .joining else {
+            return .failed(
+                "The node \(host) was invited and did not take up the cluster's metadata."
+            )
+        }
+        tell(.info, .node, "Node \(host):\(other.adminPort) joined the cluster.")
+        return .done(node.otpNode)
+    }
+
+    /// Sends a stranger all that it needs; returns why it did not take it.
+    private func engage(_ number: NodeNumber, host: String, port: UInt16) async -> String? {
+        let message = EngageMessage(
+            clusterUUID: state.uuid ?? "",
+            groupID: state.groupID,
+            revEpoch: state.revEpoch,
+            secret: member.identity.secret,
+            number: number,
+            host: host,
+            members: state.nodes.filter { $0.number != number }.map {
+                PeerPlace($0.number, host: $0.host, port: $0.ports.peer)
+            }
+        )
+        let result = await member.callStranger(
+            PeerAddress(host: host, port: port),
+            PeerKind.engage,
+            message.bytes,
+            timeoutNanoseconds: Self.engagePatience
+        )
+        switch result {
+        case .success(let bytes):
+            guard let answer = EngageAnswer(bytes: bytes) else { return "It answered nonsense." }
+            return answer.refusal.isEmpty ? nil : answer.refusal
+        case .failure:
+            return "Its port for other nodes, \(host):\(port), could not be reached."
+        }
+    }
+
+    /// This node asks a cluster to take it in.
+    package func joinCluster(
+        at address: String,
+        login: (user: String, password: String)
+    ) async -> MembershipOutcome {
+        guard !state.isProvisioned else {
+            return .refused(
+                "Node is already provisioned. To join use controller/addNode api of the cluster"
+            )
+        }
+        guard let (host, port) = Self.parse(address) else {
+            return .refused("\"\(address)\" is not a host name with an optional port.")
+        }
+        guard let own = state.node(number: thisNode) else {
+            return .refused("This node is not ready yet.")
+        }
+        var name = own.host
+        if own.isLoopback, !SocketAddress(host: host, port: 0).isLoopback, host != "localhost" {
+            let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)
+            guard case .answered(_, _, let local) = await probe.ask(pools) else {
+                return .refused(
+                    NodeDescription.Refusal.unreachable("no answer").sentence(host, port)
+                )
+            }
+            name = local
+        }
+        let place = name.contains(":") ? "[\(name)]" : name
+        let request = ProbeRequest(
+            host: host,
+            port: port,
+            path: "/controller/addNode",
+            login: login,
+            form: [
+                ("hostname", "\(place):\(own.ports.admin)"), ("user", ""), ("password", ""),
+                ("services", "kv"),
+            ]
+        )
+        switch await probe.ask(request) {
+        case .answered(200, _, _): return .done(own.otpNode)
+        case .answered(401, _, _):
+            return .refused("The cluster at \(host):\(port) refused user and password.")
+        case .answered(_, let body, _):
+            return .refused(String(decoding: body, as: UTF8.self))
+        case .unreachable(let reason):
+            return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
+        }
+    }
+}

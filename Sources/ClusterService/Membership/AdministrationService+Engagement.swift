@@ -1,0 +1,121 @@
+internal import Bytes
+internal import Credentials
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Being taken in by a cluster, and being left out by one; on the control lane.
+extension AdministrationService {
+    /// A cluster invites this node: it forgets its own group, and waits for that one's metadata.
+    func engaged(_ bytes: [UInt8], _ answer: @escaping PeerCalls.Answer) {
+        guard let message = EngageMessage(bytes: bytes) else {
+            return answer(EngageAnswer(refusal: "The invitation makes no sense.").bytes)
+        }
+        guard !state.isProvisioned, !core.withLock({ $0.isStopped }) else {
+            return answer(EngageAnswer(refusal: "The node is provisioned already.").bytes)
+        }
+        let old = member
+        old.stop()
+        do throws(ClusterError) {
+            let new = try ClusterMember.join(message, as: old.identity, old.store, surroundings)
+            try replace(by: new)
+            tell(.info, .node, "This node was invited by a cluster, as number \(message.number).")
+            answer(EngageAnswer().bytes)
+        } catch {
+            tell(.error, .node, "This node could not join: \(error)")
+            answer(EngageAnswer(refusal: error.description).bytes)
+        }
+    }
+
+    /// Another member takes the place of the one that was stopped.
+    func replace(by new: ClusterMember) throws(ClusterError) {
+        let (orchestrator, opened) = core.withLock { core in
+            (core.orchestrator, core.isFollowing ? nil : core.opened?.index)
+        }
+        new.actsAsOf(opened)
+        if let orchestrator { executor.spawn { await orchestrator.stop() } }
+        try new.start()
+        new.log.follower = self
+        core.withLock { core in
+            core.member = new
+            core.state = new.state
+        }
+        connect()
+        publishAll()
+        tellWatchers()
+        // Who waited for what was agreed on meanwhile waited for the one before.
+        if !core.withLock({ $0.isFollowing }) { executor.spawn { await self.followWhenCurrent() } }
+    }
+
+    /// What connections say of the others: a proof that this node was left out ends its membership.
+    func peerEvent(_ event: PeerEvent) {
+        switch event {
+        case .failed(let node, .refused(let refusal)):
+            switch refusal {
+            case .removed: leave()
+            case .notExpected: mayBeBehind(node)
+            default: break
+            }
+        case .disconnected(let node), .dropped(let node):
+            member.driver.unreachable(node)
+        case .connected(let node): tellStatistics(to: node)
+        default: break
+        }
+    }
+
+    /// This node is no member any more: what it holds is nobody's, and it may be added anew.
+    func leave() {
+        let old = member
+        guard state.isProvisioned || isInvited, !core.withLock({ $0.isStopped }) else { return }
+        tell(
+            .warning,
+            .node,
+            isInvited
+                ? "The cluster that invited this node has given it up: it is a new node again."
+                : "This node was taken out of its cluster: its documents are removed."
+        )
+        // Not in the middle of applying the entry that says so.
+        lane.post { [weak self] in
+            guard let self, member === old else { return }
+            let isElsewhere = state.nodes.contains { $0.number != self.thisNode }
+            for bucket in state.buckets {
+                if isElsewhere {
+                    dataPlane.giveUp(bucket: bucket.settings.name)
+                } else {
+                    dataPlane.delete(bucket: bucket.settings.name)
+                }
+                sampler.forget(bucket: bucket.settings.name)
+            }
+            if let administrator = state.administrator {
+                dataPlane.setCredentials(user: administrator.name, stored: nil)
+            }
+            old.stop()
+            do throws(ClusterError) {
+                try replace(by: ClusterMember.reset(old.store, surroundings))
+                executor.spawn {
+                    do throws(ClusterError) {
+                        try await self.announceAddress()
+                    } catch {
+                        self.tell(.error, .node, "The node could not begin anew: \(error)")
+                    }
+                }
+            } catch {
+                tell(.error, .node, "The node could not begin anew: \(error)")
+            }
+        }
+    }
+
+    /// Makes a node of no cluster out of this one, whatever it is now.
+    package func resetNode() async -> MembershipOutcome {
+        guard state.isProvisioned else { return .done("") }
+        guard state.nodes.count <= 1 else {
+            return .refused(
+                "This node is part of a cluster with others: rebalance it out, or have another "
+                    + "node fail it over and eject it."
+            )
+        }
+        await onControl { self.leave() }
+        let isReset = await whenChanged(within: 10_000_000_000) { !$0.isProvisioned }
+        return isReset ? .done("") : .failed("The node could not be reset: see its log.")
+    }
+}

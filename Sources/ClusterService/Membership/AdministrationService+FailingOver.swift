@@ -1,0 +1,74 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Failover by hand, at once or with everything moved away first.
+extension AdministrationService {
+    /// Has the others take over what these nodes serve, at once.
+    ///
+    /// - Parameters:
+    ///   - names: Of the nodes.
+    ///   - isUnsafe: Where no majority is left to agree on it, those that are left begin a new epoch.
+    /// - Returns: What may be lost, or why it cannot be.
+    package func failOver(_ names: [String], isUnsafe: Bool = false) async -> MembershipOutcome {
+        let hasQuorum = await hasQuorum
+        if isUnsafe, !hasQuorum { return await formEpoch(without: names) }
+        var nodes: [NodeNumber] = []
+        for name in names {
+            guard let node = node(named: name) else { return .refused("Unknown server given.") }
+            guard node.membership == .active else { return .refused("Inactive server given.") }
+            nodes.append(node.number)
+        }
+        guard !nodes.isEmpty else { return .refused("Unknown server given.") }
+        guard state.activeNodes.contains(where: { !nodes.contains($0.number) }) else {
+            return .refused("Last active node cannot be failed over.")
+        }
+        // Nothing is sealed for what cannot be agreed on.
+        guard hasQuorum else { return .failed(await noQuorumSentence(without: nodes)) }
+        switch await askLeader(.failOver(nodes), timeoutNanoseconds: 15_000_000_000) {
+        case .done(let text): return .done(text)
+        case .refused(let text): return .refused(text)
+        case .report, .reasons: return .failed("The leader answered nonsense.")
+        case nil:
+            return .failed(
+                "Cannot fail over: the node that leads the cluster did not answer in time. Ask again."
+            )
+        }
+    }
+
+    package func startGracefulFailover(_ names: [String]) async -> MembershipOutcome {
+        var leaving: [NodeRecord] = []
+        for name in names {
+            guard let node = node(named: name) else { return .refused("Unknown server given.") }
+            guard node.membership == .active else { return .refused("Inactive server given.") }
+            leaving.append(node)
+        }
+        let kept = state.activeNodes.filter { node in
+            !leaving.contains { $0.number == node.number }
+        }
+        guard !leaving.isEmpty else { return .refused("Unknown server given.") }
+        guard !kept.isEmpty else { return .refused("Last active node cannot be failed over.") }
+        if state.rebalance != nil { return .busy("Cannot fail over during rebalance.") }
+        guard state.canFailOverGracefully(leaving.map(\.number)) else {
+            return .refused("Failover cannot be done gracefully (would lose vbuckets).")
+        }
+        switch await start(.gracefulFailover, kept: kept, ejected: leaving) {
+        case .running(let id): return .done(id)
+        case .failed(let text): return .failed(text)
+        default: return .failed("The cluster changed meanwhile: look again.")
+        }
+    }
+
+    /// Why nodes that are down are not failed over.
+    package func failoverReasons() async -> [String] {
+        guard state.nodes.count > 1,
+            case .reasons(let reasons) = await askLeader(
+                .failoverReasons,
+                timeoutNanoseconds: 1_000_000_000
+            )
+        else { return [] }
+        return reasons
+    }
+}

@@ -1,0 +1,73 @@
+internal import Bytes
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Server groups, and this node's own name.
+extension AdministrationService {
+    package func addGroup(named name: String) async -> MembershipOutcome {
+        let state = state
+        let group = ServerGroup(name: name, uuid: environment.entropy.hex(16))
+        return await set(GroupLayout(groups: state.groups + [group], members: []))
+    }
+
+    package func renameGroup(_ uuid: String, to name: String) async -> MembershipOutcome {
+        let groups = state.groups.map {
+            $0.uuid == uuid ? ServerGroup(name: name, uuid: uuid) : $0
+        }
+        return await set(GroupLayout(groups: groups, members: []))
+    }
+
+    package func removeGroup(_ uuid: String) async -> MembershipOutcome {
+        await set(GroupLayout(groups: state.groups.filter { $0.uuid != uuid }, members: []))
+    }
+
+    /// Puts nodes into groups; those that are not named stay.
+    package func deal(_ members: [GroupLayout.Member]) async -> MembershipOutcome {
+        await set(GroupLayout(groups: state.groups, members: members))
+    }
+
+    private func set(_ layout: GroupLayout) async -> MembershipOutcome {
+        guard let outcome = await carryMembership(.setGroups(layout)) else {
+            tell(.info, .node, "The server groups were changed.")
+            return .done("")
+        }
+        return outcome
+    }
+
+    /// Tells clients from outside where they reach this node; nil takes it back.
+    package func setAlternate(_ address: AlternateAddress?) async -> MembershipOutcome {
+        let change = AlternateChange(number: thisNode, address: address)
+        guard let outcome = await carryMembership(.setAlternate(change)) else {
+            let host = address.map { "are sent to \($0.host)" } ?? "have no address of their own"
+            tell(.info, .node, "Clients from outside \(host) for this node.")
+            return .done("")
+        }
+        return outcome
+    }
+
+    /// Has the others know this node by another name: only while there are no others.
+    package func rename(to name: String) async -> MembershipOutcome {
+        let state = state
+        guard let own = state.node(number: thisNode) else {
+            return .failed("This node is not ready yet.")
+        }
+        if own.host == name { return .done(own.otpNode) }
+        guard state.nodes.count == 1 else {
+            return .refused(
+                "The node is part of a cluster with others, which know it by its name: it cannot "
+                    + "take another one."
+            )
+        }
+        let question = ProbeRequest(host: name, port: own.ports.admin, path: "/pools")
+        if case .unreachable(let reason) = await probe.ask(question) {
+            return .refused("This node cannot be reached by the name \(name): \(reason)")
+        }
+        let address = NodeAddress(number: own.number, host: name, ports: own.ports)
+        guard let outcome = await carryMembership(.setNode(address)) else {
+            tell(.info, .node, "This node is known by the name \(name) now.")
+            return .done(name)
+        }
+        return outcome
+    }
+}

@@ -1,0 +1,59 @@
+internal import Bytes
+internal import Consensus
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// How nodes that hold nothing go, and those that were failed over come back.
+extension AdministrationService {
+    /// Takes a node out that holds nothing that counts: one that was added and not yet rebalanced
+    /// in, or was failed over.
+    package func eject(_ name: String) async -> MembershipOutcome {
+        guard let node = node(named: name) else { return .refused("Unknown server given.") }
+        guard node.membership != .active else {
+            return .refused(
+                "Only nodes that are not active can be ejected: \(name) serves documents. "
+                    + "Rebalance it out, or fail it over first."
+            )
+        }
+        if state.rebalance != nil { return .busy("Cannot eject a node during rebalance.") }
+        let isSelf = node.number == thisNode
+        var outcome = await carryMembership(.removeNode(node.number))
+        // Whoever leaves may hear from the others that it is gone before it hears the answer; it can
+        // be added anew once it knows itself again.
+        switch outcome {
+        case nil, .failed:
+            let isGone = { (state: ClusterState) in !state.isProvisioned && !state.nodes.isEmpty }
+            if isSelf, await whenChanged(within: Self.engagePatience, until: isGone) {
+                outcome = nil
+            }
+        default: break
+        }
+        guard let outcome else {
+            tell(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
+            return .done(name)
+        }
+        return outcome
+    }
+
+    /// A node that was failed over comes back with the next rebalance.
+    package func setRecovery(_ name: String, _ recovery: RecoveryType) async -> MembershipOutcome {
+        guard let node = node(named: name) else { return .refused("Unknown server given.") }
+        guard node.membership == .inactiveFailed || node.recovery != .none else {
+            return .refused(
+                "Only a node that was failed over can come back or be kept from it, and \(name) "
+                    + "was not."
+            )
+        }
+        let change = NodeStateChange(
+            number: node.number,
+            membership: recovery == .none ? .inactiveFailed : .inactiveAdded,
+            recovery: recovery
+        )
+        guard let outcome = await carryMembership(.setNodeState(change)) else {
+            tell(.info, .node, "Node \(name) will come back (\(recovery.name) recovery).")
+            return .done(name)
+        }
+        return outcome
+    }
+}

@@ -1,0 +1,99 @@
+internal import Bytes
+internal import Consensus
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What came of asking for a rebalance.
+package enum RebalanceRequestOutcome: Hashable, Sendable {
+    case running(id: String)
+    case noNodes
+    /// The nodes named are not those that there are.
+    case mismatch
+    case noNodesLeft
+    case deltaImpossible
+    case failed(String)
+}
+
+/// Rebalance: asked for, watched, stopped.
+extension AdministrationService {
+    /// Begins to deal the vBuckets out over `known` without `ejected`.
+    package func rebalance(
+        known: [String],
+        ejected: [String],
+        delta: Bool
+    ) async -> RebalanceRequestOutcome {
+        guard !known.isEmpty else { return .noNodes }
+        let members = state.nodes.filter { $0.membership != .joining }
+        guard Set(known) == Set(members.map(\.otpNode)), known.count == members.count,
+            Set(ejected).isSubset(of: known)
+        else { return .mismatch }
+        if let running = state.rebalance { return .running(id: running.id) }
+        let leaving = members.filter {
+            ejected.contains($0.otpNode) || $0.membership == .inactiveFailed
+        }
+        let kept = members.filter { node in !leaving.contains { $0.number == node.number } }
+        guard !kept.isEmpty else { return .noNodesLeft }
+        return await start(.rebalance, kept: kept, ejected: leaving)
+    }
+
+    func start(
+        _ kind: RebalanceRecord.Kind,
+        kept: [NodeRecord],
+        ejected: [NodeRecord]
+    ) async -> RebalanceRequestOutcome {
+        let record = RebalanceRecord(
+            id: environment.entropy.hex(16),
+            kind: kind,
+            kept: kept.map(\.number),
+            ejected: ejected.map(\.number),
+            startedMilliseconds: wallMilliseconds
+        )
+        do throws(ClusterError) {
+            switch try await member.propose(.startRebalance(record)) {
+            case .applied, .repeated:
+                tell(
+                    .info,
+                    .rebalance,
+                    "A \(kind == .rebalance ? "rebalance" : "graceful failover") began."
+                )
+                return .running(id: record.id)
+            case .refused(.rebalanceRunning): return .running(id: state.rebalance?.id ?? record.id)
+            case .refused(.nodesMismatch): return .mismatch
+            case .refused(let refusal): return .failed("The cluster refused it: \(refusal)")
+            }
+        } catch {
+            return .failed("The cluster did not agree on it: \(error)")
+        }
+    }
+
+    package func stopRebalance() async -> MembershipOutcome {
+        guard state.rebalance != nil else { return .done("") }
+        switch await askLeader(.stopRebalance, timeoutNanoseconds: 5_000_000_000) {
+        case .done(let text): return .done(text)
+        default: return .failed("The node that leads the rebalance does not answer.")
+        }
+    }
+
+    /// Gives up the attempt that is to be made; false where there is none of that id.
+    package func cancelRetry(_ id: String) async -> Bool {
+        guard await carryMembership(.dropRetry(id: id)) == nil else { return false }
+        tell(.info, .rebalance, "The rebalance that failed will not be begun again.")
+        return true
+    }
+
+    /// How the one that runs goes: as its leader says, or, while nobody leads, as far as is known
+    /// here.
+    package func report(of rebalance: RebalanceRecord) async -> RebalanceReport {
+        var told: RebalanceReport?
+        let answer = await askLeader(.rebalanceReport, timeoutNanoseconds: 1_000_000_000)
+        // Without nodes: the leader knows that it is over.
+        if case .report(let report) = answer, !report.nodes.isEmpty { told = report }
+        return core.withLock { core in
+            let shown = core.shown.flatMap { $0.rebalance == rebalance.id ? $0.report : nil }
+            let report = RebalanceReport(told, after: shown, of: rebalance)
+            core.shown = (rebalance.id, report)
+            return report
+        }
+    }
+}

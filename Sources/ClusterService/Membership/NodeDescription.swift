@@ -1,0 +1,97 @@
+internal import Bytes
+internal import JSON
+internal import Vocabulary
+
+/// What a node that may be added says of itself, at its admin port.
+struct NodeDescription: Sendable {
+    /// Why a node cannot be added, before anything was changed.
+    enum Refusal: Error {
+        case unreachable(String)
+        case wrongPassword
+        case provisioned
+        case notDivan
+        case otherVersion(String)
+        /// It serves nobody but itself: it was not told where others would reach it.
+        case noPeerPort
+    }
+
+    var uuid: String
+    var adminPort: UInt16
+    var dataPort: UInt16
+    var peerPort: UInt16
+    /// By which address this machine reached it, as seen from it.
+    var ownAddress: String
+
+    /// Asks the node at `host` and `port`.
+    static func ask(
+        _ host: String,
+        _ port: UInt16,
+        login: (user: String, password: String),
+        by probe: any NodeProbe
+    ) async throws(Refusal) -> NodeDescription {
+        let pools = try await get("/pools", host, port, login, probe).value
+        guard let version = pools["divanVersion"]?.string else { throw .notDivan }
+        guard version == Release.version else { throw .otherVersion(version) }
+        guard pools["pools"]?.array?.isEmpty == true else { throw .provisioned }
+        let (own, address) = try await get("/nodes/self", host, port, login, probe)
+        guard let uuid = own["nodeUUID"]?.string,
+            let data = own["ports"]?["direct"]?.int.flatMap(UInt16.init(exactly:)),
+            let hostname = own["configuredHostname"]?.string,
+            let admin = hostname.split(separator: ":").last.flatMap({ UInt16($0) })
+        else { throw .notDivan }
+        guard let peer = own["ports"]?["distTCP"]?.int.flatMap(UInt16.init(exactly:)) else {
+            throw .noPeerPort
+        }
+        return NodeDescription(
+            uuid: uuid,
+            adminPort: admin,
+            dataPort: data,
+            peerPort: peer,
+            ownAddress: address
+        )
+    }
+
+    private static func get(
+        _ path: String,
+        _ host: String,
+        _ port: UInt16,
+        _ login: (user: String, password: String),
+        _ probe: any NodeProbe
+    ) async throws(Refusal) -> (value: JSONValue, address: String) {
+        let request = ProbeRequest(host: host, port: port, path: path, login: login)
+        switch await probe.ask(request) {
+        case .unreachable(let reason): throw .unreachable(reason)
+        case .answered(401, _, _): throw .wrongPassword
+        case .answered(200, let body, let address):
+            let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+            guard let value else { throw .notDivan }
+            return (value, address)
+        case .answered: throw .notDivan
+        }
+    }
+}
+
+extension NodeDescription.Refusal {
+    /// In words for whoever wanted to add `host`.
+    func sentence(_ host: String, _ port: UInt16) -> String {
+        let place = "\(host):\(port)"
+        switch self {
+        case .unreachable(let reason):
+            return "Prepare join failed. The node \(place) could not be reached: \(reason). "
+                + "Check that it runs, and that its admin port is open to this node."
+        case .wrongPassword:
+            return "Prepare join failed. The node \(place) refused user and password: a node that "
+                + "was set up before wants the administrator it was set up with."
+        case .provisioned:
+            return "Prepare join failed. The node \(place) is provisioned already: it is a cluster "
+                + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
+                + "it holds."
+        case .notDivan: return "Prepare join failed. What answers at \(place) is no Divan node."
+        case .otherVersion(let version):
+            return "Prepare join failed. The node \(place) runs Divan \(version), this one "
+                + "\(Release.version): all nodes of a cluster run the same version."
+        case .noPeerPort:
+            return "Prepare join failed. The node \(place) does not listen for other nodes."
+        }
+    }
+}

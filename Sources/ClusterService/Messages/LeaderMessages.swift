@@ -1,0 +1,87 @@
+internal import Bytes
+internal import Vocabulary
+
+/// What a node that was asked by an administrator passes on to the leader.
+enum LeaderRequest: PeerPayload, Hashable {
+    case failOver([NodeNumber])
+    case stopRebalance
+    case rebalanceReport
+    /// Why nodes that are down are not failed over.
+    case failoverReasons
+    /// What the epoch that began last came to.
+    case epochReport
+
+    init?(_ reader: inout ByteReader) {
+        switch reader.bigEndian(UInt8.self) {
+        case 0:
+            guard let nodes = reader.nodes() else { return nil }
+            self = .failOver(nodes)
+        case 1: self = .stopRebalance
+        case 2: self = .rebalanceReport
+        case 3: self = .failoverReasons
+        case 4: self = .epochReport
+        default: return nil
+        }
+    }
+
+    func append(to writer: ByteWriter) {
+        switch self {
+        case .failOver(let nodes):
+            writer.append(UInt8(0))
+            writer.append(nodes: nodes)
+        case .stopRebalance: writer.append(UInt8(1))
+        case .rebalanceReport: writer.append(UInt8(2))
+        case .failoverReasons: writer.append(UInt8(3))
+        case .epochReport: writer.append(UInt8(4))
+        }
+    }
+}
+
+/// The leader's answer, in words for a person where there is something to say.
+enum LeaderAnswer: PeerPayload, Hashable {
+    case done(String)
+    case refused(String)
+    case report(RebalanceReport)
+    case reasons([String])
+
+    init?(_ reader: inout ByteReader) {
+        switch reader.bigEndian(UInt8.self) {
+        case 0:
+            guard let text = reader.text() else { return nil }
+            self = .done(text)
+        case 1:
+            guard let text = reader.text() else { return nil }
+            self = .refused(text)
+        case 2:
+            guard let report = RebalanceReport(&reader) else { return nil }
+            self = .report(report)
+        case 3:
+            guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
+            var reasons: [String] = []
+            for _ in 0..<count {
+                guard let reason = reader.text() else { return nil }
+                reasons.append(reason)
+            }
+            self = .reasons(reasons)
+        default: return nil
+        }
+    }
+
+    func append(to writer: ByteWriter) {
+        switch self {
+        case .done(let text):
+            writer.append(UInt8(0))
+            writer.append(counted: text)
+        case .refused(let text):
+            writer.append(UInt8(1))
+            writer.append(counted: text)
+        case .report(let report):
+            writer.append(UInt8(2))
+            report.append(to: writer)
+        case .reasons(let reasons):
+            writer.append(UInt8(3))
+            writer.append(leb: reasons.count)
+            for reason in reasons { writer.append(counted: reason) }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+internal import Bytes
+internal import Vocabulary
+
+/// Where a node is reached by the others.
+struct PeerPlace: PeerPayload, Hashable {
+    var node: NodeNumber
+    var host: String
+    var port: UInt16
+
+    init(_ node: NodeNumber, host: String, port: UInt16) {
+        self.node = node
+        self.host = host
+        self.port = port
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let node = reader.node(), let host = reader.text(),
+            let port = reader.bigEndian(UInt16.self)
+        else { return nil }
+        self.init(node, host: host, port: port)
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(node)
+        writer.append(counted: host)
+        writer.append(bigEndian: port)
+    }
+}
+
+/// A cluster takes a stranger in: all that it has to keep from before.
+///
+/// Holds the cluster's secret: it travels inside the sealed records of a `join` connection only, and
+/// is never traced.
+struct EngageMessage: PeerPayload, Hashable {
+    var clusterUUID: String
+    var groupID: UInt64
+    var revEpoch: UInt64
+    var secret: [UInt8]
+    /// The number of whoever is taken in, and the name under which the others reach it.
+    var number: NodeNumber
+    var host: String
+    var members: [PeerPlace]
+
+    init(
+        clusterUUID: String,
+        groupID: UInt64,
+        revEpoch: UInt64,
+        secret: [UInt8],
+        number: NodeNumber,
+        host: String,
+        members: [PeerPlace]
+    ) {
+        self.clusterUUID = clusterUUID
+        self.groupID = groupID
+        self.revEpoch = revEpoch
+        self.secret = secret
+        self.number = number
+        self.host = host
+        self.members = members
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let clusterUUID = reader.text(), let groupID = reader.bigEndian(UInt64.self),
+            let revEpoch = reader.leb128(), let secret = reader.counted(),
+            let number = reader.node(), let host = reader.text(),
+            let members = reader.all(PeerPlace.self)
+        else { return nil }
+        self.init(
+            clusterUUID: clusterUUID,
+            groupID: groupID,
+            revEpoch: revEpoch,
+            secret: secret,
+            number: number,
+            host: host,
+            members: members
+        )
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(counted: clusterUUID)
+        writer.append(bigEndian: groupID)
+        writer.append(leb: revEpoch)
+        writer.append(counted: secret)
+        writer.append(number)
+        writer.append(counted: host)
+        writer.append(all: members)
+    }
+}
+
+/// The answer to `EngageMessage`: empty where it was accepted, else why not.
+struct EngageAnswer: PeerPayload, Hashable {
+    var refusal: String
+
+    init(refusal: String = "") {
+        self.refusal = refusal
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let refusal = reader.text() else { return nil }
+        self.refusal = refusal
+    }
+
+    func append(to writer: ByteWriter) { writer.append(counted: refusal) }
+}

@@ -1,0 +1,123 @@
+internal import Bytes
+internal import Vocabulary
+
+/// What a frame between nodes is about: its number on the wire.
+///
+/// Numbers are never used for anything else again. An unknown kind is ignored, and a call of an
+/// unknown kind is refused.
+enum PeerKind {
+    static let raft: UInt16 = 1
+    static let beat: UInt16 = 2
+    static let beatReply: UInt16 = 3
+    static let forward: UInt16 = 4
+    static let engage: UInt16 = 5
+    static let leave: UInt16 = 6
+    static let reports: UInt16 = 7
+    static let seal: UInt16 = 8
+    static let activate: UInt16 = 9
+    static let handOver: UInt16 = 10
+    static let statistics: UInt16 = 11
+    static let document: UInt16 = 12
+    static let listing: UInt16 = 13
+    static let leader: UInt16 = 14
+    static let history: UInt16 = 15
+    static let events: UInt16 = 16
+    static let epoch: UInt16 = 20
+}
+
+/// What one frame carries, in bytes and back.
+///
+/// Whatever a peer sends becomes a value or nil: never a crash, and never more memory than the bytes
+/// that came.
+protocol PeerPayload: Sendable {
+    init?(_ reader: inout ByteReader)
+    func append(to writer: ByteWriter)
+}
+
+extension PeerPayload {
+    /// All of `bytes`, nothing left over.
+    init?(bytes: [UInt8]) {
+        let value = bytes.withUnsafeBytes { buffer -> Self? in
+            var reader = ByteReader(ByteView(buffer))
+            guard let value = Self(&reader), reader.isAtEnd else { return nil }
+            return value
+        }
+        guard let value else { return nil }
+        self = value
+    }
+
+    var bytes: [UInt8] {
+        let writer = ByteWriter()
+        append(to: writer)
+        return writer.bytes
+    }
+}
+
+// MARK: Pieces
+
+extension ByteWriter {
+    func append(leb number: some BinaryInteger) {
+        LEB128.append(UInt64(number), to: self)
+    }
+
+    func append(_ node: NodeNumber) { append(leb: node.value) }
+
+    func append(_ flag: Bool) { append(UInt8(flag ? 1 : 0)) }
+
+    func append(counted bytes: [UInt8]) {
+        append(leb: bytes.count)
+        append(bytes)
+    }
+
+    func append(counted text: String) { append(counted: Array(text.utf8)) }
+
+    func append(all payloads: [some PeerPayload]) {
+        append(leb: payloads.count)
+        for payload in payloads { payload.append(to: self) }
+    }
+
+    func append(nodes: [NodeNumber]) {
+        append(leb: nodes.count)
+        for node in nodes { append(node) }
+    }
+}
+
+extension ByteReader {
+    mutating func leb<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
+        leb128().flatMap { Integer(exactly: $0) }
+    }
+
+    mutating func node() -> NodeNumber? { leb(UInt16.self).map { NodeNumber($0) } }
+
+    mutating func flag() -> Bool? {
+        guard let byte = bigEndian(UInt8.self), byte <= 1 else { return nil }
+        return byte == 1
+    }
+
+    mutating func counted() -> [UInt8]? {
+        guard let count = leb(Int.self) else { return nil }
+        return bytes(count)?.bytes
+    }
+
+    mutating func text() -> String? { counted().map { String(decoding: $0, as: UTF8.self) } }
+
+    mutating func all<Payload: PeerPayload>(_ type: Payload.Type) -> [Payload]? {
+        guard let count = leb(Int.self), count <= rest.count else { return nil }
+        var payloads: [Payload] = []
+        for _ in 0..<count {
+            guard let payload = Payload(&self) else { return nil }
+            payloads.append(payload)
+        }
+        return payloads
+    }
+
+    mutating func nodes() -> [NodeNumber]? {
+        guard let count = leb(Int.self), count <= rest.count else { return nil }
+        var nodes: [NodeNumber] = []
+        for _ in 0..<count {
+            guard let node = node() else { return nil }
+            nodes.append(node)
+        }
+        return nodes
+    }
+}

@@ -1,0 +1,142 @@
+internal import Bytes
+package import Orchestration
+package import Vocabulary
+
+/// How a rebalance goes, as the node that leads it tells the others.
+package struct RebalanceReport: Hashable, Sendable {
+    package struct Node: Hashable, Sendable {
+        package var node: NodeNumber
+        /// From 0 to 1.
+        package var fraction: Double
+        package var detail: RebalanceProgress.NodeDetail
+    }
+
+    /// From 0 to 1.
+    package var fraction = 0.0
+    /// The bucket that is being moved, its place among them from 1, and how many there are.
+    package var bucket: String?
+    package var bucketNumber = 0
+    package var bucketsCount = 0
+    package var nodes: [Node] = []
+    /// What it waits for, for a person.
+    package var obstacle: String?
+
+    package init() {}
+
+    /// What is agreed on: where nobody leads, or whoever does has not begun yet.
+    init(_ record: RebalanceRecord) {
+        fraction = record.reached.fraction
+        nodes = (record.kept + record.ejected).sorted().map { node in
+            Node(
+                node: node,
+                fraction: record.reached.fraction(of: node),
+                detail: RebalanceProgress.NodeDetail()
+            )
+        }
+    }
+
+    /// What the leader counts, as far as it may be shown.
+    package init(_ progress: RebalanceProgress, of record: RebalanceRecord, obstacle: String?) {
+        fraction = min(progress.fraction, record.reached.limit)
+        bucket = progress.bucket
+        bucketNumber = progress.bucketNumber
+        bucketsCount = progress.bucketsCount
+        self.obstacle = obstacle
+        nodes = (record.kept + record.ejected).sorted().map { node in
+            Node(
+                node: node,
+                fraction: min(progress.fraction(of: node), record.reached.limit(of: node)),
+                detail: progress.detail(of: node)
+            )
+        }
+    }
+
+    /// What to show: never less than was shown or agreed on before.
+    package init(
+        _ told: RebalanceReport?,
+        after shown: RebalanceReport?,
+        of record: RebalanceRecord
+    ) {
+        self = told ?? shown ?? RebalanceReport(record)
+        if told == nil { obstacle = nil }
+        if let shown { raise(to: shown) }
+        raise(to: RebalanceReport(record))
+    }
+
+    private mutating func raise(to other: RebalanceReport) {
+        fraction = max(fraction, other.fraction)
+        for place in nodes.indices {
+            let known = other.nodes.first { $0.node == nodes[place].node }
+            nodes[place].fraction = max(nodes[place].fraction, known?.fraction ?? 0)
+        }
+    }
+}
+
+extension RebalanceReport: PeerPayload {
+    /// Fractions travel in millionths.
+    private static let unit = 1_000_000.0
+
+    init?(_ reader: inout ByteReader) {
+        self.init()
+        guard let fraction = reader.leb128(), let bucket = reader.text(),
+            let number = reader.leb(Int.self), let count = reader.leb(Int.self),
+            let nodes = reader.all(Node.self), let obstacle = reader.text()
+        else { return nil }
+        self.fraction = Double(fraction) / Self.unit
+        self.bucket = bucket.isEmpty ? nil : bucket
+        bucketNumber = number
+        bucketsCount = count
+        self.nodes = nodes
+        self.obstacle = obstacle.isEmpty ? nil : obstacle
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(leb: UInt64(fraction * Self.unit))
+        writer.append(counted: bucket ?? "")
+        writer.append(leb: bucketNumber)
+        writer.append(leb: bucketsCount)
+        writer.append(all: nodes)
+        writer.append(counted: obstacle ?? "")
+    }
+}
+
+extension RebalanceReport.Node: PeerPayload {
+    init?(_ reader: inout ByteReader) {
+        guard let node = reader.node(), let fraction = reader.leb128(),
+            let ingoing = RebalanceProgress.Direction(&reader),
+            let outgoing = RebalanceProgress.Direction(&reader)
+        else { return nil }
+        self.node = node
+        self.fraction = Double(fraction) / 1_000_000
+        detail = RebalanceProgress.NodeDetail()
+        detail.ingoing = ingoing
+        detail.outgoing = outgoing
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(node)
+        writer.append(leb: UInt64(fraction * 1_000_000))
+        detail.ingoing.append(to: writer)
+        detail.outgoing.append(to: writer)
+    }
+}
+
+extension RebalanceProgress.Direction: PeerPayload {
+    init?(_ reader: inout ByteReader) {
+        guard let total = reader.leb128(), let sent = reader.leb128(),
+            let active = reader.leb(Int.self), let replica = reader.leb(Int.self)
+        else { return nil }
+        self.init()
+        documentsTotal = total
+        documentsTransferred = sent
+        activeVBucketsLeft = active
+        replicaVBucketsLeft = replica
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(leb: documentsTotal)
+        writer.append(leb: documentsTransferred)
+        writer.append(leb: activeVBucketsLeft)
+        writer.append(leb: replicaVBucketsLeft)
+    }
+}

@@ -1,0 +1,114 @@
+internal import Bytes
+internal import Orchestration
+internal import Vocabulary
+
+/// The leader's questions to nodes about the copies of one bucket, many vBuckets at a time.
+///
+/// A node that does not answer, or refuses, is missing from what is returned: whoever asks decides
+/// without it.
+struct CopyCalls: Sendable {
+    typealias Reports = [NodeNumber: [VBucketID: CopyReport]]
+
+    /// A node answers in milliseconds, or is behind for a moment, or is gone.
+    static let patience: UInt64 = 2_000_000_000
+    /// Handing over waits for durable writes, and for the last changes to arrive.
+    static let handOverPatience: UInt64 = 5_000_000_000
+
+    let calls: PeerCalls
+    let term: UInt64
+    let index: UInt64
+    let bucketUUID: String
+
+    func reports(from nodes: [NodeNumber]) async -> Reports {
+        let call = VBucketsCall(term: term, index: index, bucketUUID: bucketUUID).bytes
+        return await reports(PeerKind.reports, nodes.map { ($0, call) })
+    }
+
+    /// The same of what each node is asked for.
+    func reports(_ asked: [NodeNumber: [FencedVBucket]]) async -> Reports {
+        await reports(PeerKind.reports, questions(asked))
+    }
+
+    /// Has each node take nothing more from the active copies of these fences, for good.
+    func seal(_ asked: [NodeNumber: [FencedVBucket]]) async -> Reports {
+        await reports(PeerKind.seal, questions(asked))
+    }
+
+    /// Has each node take up what the map names it for; returns the vBuckets that are ready.
+    func activate(_ asked: [NodeNumber: [Activation]]) async -> [NodeNumber: Set<VBucketID>] {
+        let questions = asked.sorted { $0.key < $1.key }.map { node, activations in
+            let call = ActivateCall(
+                term: term,
+                index: index,
+                bucketUUID: bucketUUID,
+                subjects: activations
+            )
+            return (node, call.bytes)
+        }
+        return await all(PeerKind.activate, questions, Self.patience) { bytes in
+            DoneAnswer(bytes: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
+        }
+    }
+
+    /// Has active copies stop for good; returns where those ended that did.
+    func handOver(_ asked: [NodeNumber: [FencedVBucket]]) async -> [VBucketID: Seqno] {
+        let answers = await all(
+            PeerKind.handOver,
+            questions(asked),
+            Self.handOverPatience
+        ) { bytes in DoneAnswer(bytes: bytes)?.done }
+        var ended: [VBucketID: Seqno] = [:]
+        for done in answers.values.joined() { ended[done.vBucket] = done.seqno }
+        return ended
+    }
+
+    private func questions(_ asked: [NodeNumber: [FencedVBucket]]) -> [(NodeNumber, [UInt8])] {
+        asked.sorted { $0.key < $1.key }.map { node, vBuckets in
+            let call = VBucketsCall(
+                term: term,
+                index: index,
+                bucketUUID: bucketUUID,
+                subjects: vBuckets
+            )
+            return (node, call.bytes)
+        }
+    }
+
+    private func reports(_ kind: UInt16, _ questions: [(NodeNumber, [UInt8])]) async -> Reports {
+        await all(kind, questions, Self.patience) { bytes in
+            guard let answer = ReportsAnswer(bytes: bytes), answer.refusal.isEmpty else {
+                return nil
+            }
+            return Dictionary(
+                answer.reports.map { ($0.vBucket, $0) },
+                uniquingKeysWith: { first, _ in first }
+            )
+        }
+    }
+
+    /// Asks all at once.
+    private func all<Answer: Sendable>(
+        _ kind: UInt16,
+        _ questions: [(NodeNumber, [UInt8])],
+        _ patience: UInt64,
+        _ read: @escaping @Sendable ([UInt8]) -> Answer?
+    ) async -> [NodeNumber: Answer] {
+        await withTaskGroup(of: (NodeNumber, Answer?).self) { group in
+            for (node, call) in questions {
+                group.addTask { [calls] in  // tidy:allow a child of a task that is on the lane
+                    let result = await calls.call(
+                        kind,
+                        call,
+                        to: node,
+                        timeoutNanoseconds: patience
+                    )
+                    guard case .success(let bytes) = result else { return (node, nil) }
+                    return (node, read(bytes))
+                }
+            }
+            var answers: [NodeNumber: Answer] = [:]
+            for await (node, answer) in group { answers[node] = answer }
+            return answers
+        }
+    }
+}

@@ -1,0 +1,144 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What the crew asks of copies: how far they are, and to hand over.
+extension MoveCrew {
+    /// Asks the copies of the moves that wait for them, with one question a node, and no node while
+    /// it has one.
+    func ask(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
+        let now = orchestrator.now
+        guard now >= nextQuestion else { return }
+        var questions: [NodeNumber: [FencedVBucket]] = [:]
+        for (vBucket, move) in moves where move.wantsReports {
+            for node in move.move.nodes where !lost.contains(node) && !asked.contains(node) {
+                questions[node, default: []].append(FencedVBucket(vBucket, fence: move.fence))
+            }
+        }
+        guard !questions.isEmpty else { return }
+        // Twice as long each time that nothing came of it.
+        askedAt = now
+        nextQuestion = now + questionPause
+        questionPause = min(questionPause * 2, Self.questionPauseMax)
+        let calls = orchestrator.copies(of: bucket)
+        for (node, vBuckets) in questions.sorted(by: { $0.key < $1.key }) {
+            asked.insert(node)
+            orchestrator.executor.spawn {
+                let reports = await calls.reports([node: vBuckets])
+                await self.orchestrator.isolated { orchestrator in
+                    self.asked.remove(node)
+                    if let reports = reports[node] {
+                        self.silent.remove(node)
+                        self.take(reports, of: node, calls.index, orchestrator)
+                    } else {
+                        self.silent.insert(node)
+                    }
+                    self.alarm.ring()
+                }
+            }
+        }
+    }
+
+    private func take(
+        _ reports: [VBucketID: CopyReport],
+        of node: NodeNumber,
+        _ index: UInt64,
+        _ orchestrator: isolated Orchestrator
+    ) {
+        guard let bucket = orchestrator.state.bucket(named: bucket) else { return }
+        for (vBucket, report) in reports.sorted(by: { $0.key < $1.key }) {
+            let placement = bucket[vBucket]
+            // Whoever answers has applied what was applied here when it was asked.
+            let knowsJoint = placement.isJoint && jointSince[vBucket].map { $0 <= index } == true
+            let isSource = node == placement.chain.first
+            events.append(
+                (
+                    vBucket,
+                    .report(
+                        node,
+                        report,
+                        jointHigh: knowsJoint && isSource ? report.high : nil,
+                        isReady: true
+                    )
+                )
+            )
+        }
+        orchestrator.showProgress { progress in
+            for (vBucket, report) in reports
+            where moves[vBucket]?.move.builders.contains(node) == true {
+                progress?.sent(report.high.value, of: vBucket)
+            }
+        }
+    }
+
+    // MARK: Handing over
+
+    /// Beside everything else: it may take seconds where durable writes are open.
+    ///
+    /// Small groups, because the writes of a group's vBuckets wait for the slowest; who did not
+    /// make it in time goes alone from then on.
+    func handOver(
+        _ fenced: [FencedVBucket],
+        of node: NodeNumber,
+        _ orchestrator: isolated Orchestrator
+    ) {
+        guard let bucket = orchestrator.state.bucket(named: bucket) else { return }
+        var groups: [[FencedVBucket]] = []
+        var group: [FencedVBucket] = []
+        for one in fenced.sorted(by: { $0.vBucket < $1.vBucket }) {
+            if moves[one.vBucket]?.wasPutOff == true {
+                groups.append([one])
+            } else {
+                group.append(one)
+                if group.count == Limits.takeOversPerCallMax {
+                    groups.append(group)
+                    group = []
+                }
+            }
+        }
+        if !group.isEmpty { groups.append(group) }
+        let calls = orchestrator.copies(of: bucket)
+        for group in groups {
+            orchestrator.executor.spawn {
+                let ended = await calls.handOver([node: group])
+                await self.orchestrator.isolated { _ in self.take(ended, of: group) }
+            }
+        }
+    }
+
+    private func take(_ ended: [VBucketID: Seqno], of group: [FencedVBucket]) {
+        for fenced in group {
+            let event: MoveEvent =
+                ended[fenced.vBucket].map {
+                    .drained(
+                        CopyPosition(branchFence: fenced.fence, covered: $0),
+                        fence: fenced.fence
+                    )
+                } ?? .servesAgain(fence: fenced.fence)
+            events.append((fenced.vBucket, event))
+        }
+        alarm.ring()
+    }
+
+    /// Whoever took over has all there is, or says that it cannot serve.
+    func takeUp(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) async {
+        guard let record = orchestrator.state.bucket(named: bucket) else { return }
+        var asked: [NodeNumber: [Activation]] = [:]
+        for step in steps {
+            let placement = record[step.vBucket]
+            guard placement.cause == .takenOver, let node = placement.chain.first else { continue }
+            asked[node, default: []].append(
+                Activation(step.vBucket, fence: placement.fence, expected: nil)
+            )
+        }
+        let ready = await orchestrator.copies(of: record).activate(asked)
+        for (node, activations) in asked.sorted(by: { $0.key < $1.key }) {
+            // A node that does not answer is asked again by whoever looks after copies that wait.
+            guard let ready = ready[node] else { continue }
+            for one in activations where !ready.contains(one.vBucket) {
+                events.append((one.vBucket, .cannotServe(fence: one.fence)))
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What automatic failover is about to do, or why it does nothing.
+struct AutoFailoverProgress: Sendable {
+    var decision = AutoFailoverPolicy.Decision.nothing
+    /// The reasons as an operator reads them, while something is down and nothing is done.
+    var reasons: [String] = []
+    var coolingUntil: UInt64 = 0
+    /// The newest reports of each bucket's copies, for the estimate.
+    var reports: [String: CopyCalls.Reports] = [:]
+    var reportsAt: UInt64 = 0
+    var isActing = false
+}
+
+/// What came of a failover.
+package enum FailoverResult: Hashable, Sendable {
+    /// `possiblyLost`: changes that the failed nodes had and nobody else has, at least.
+    case done(possiblyLost: UInt64, sentence: String)
+    /// Nothing was changed: what would be lost, or why it is impossible.
+    case refused(String)
+}
+
+/// Hard failover, by hand or by policy.
+extension Orchestrator {
+    /// Has the others take over what these nodes serve, at once.
+    ///
+    /// - Parameters:
+    ///   - nodes: Active members that do not answer, or are not to.
+    ///   - isAutomatic: Nobody asked for it: then it happens only where no durable write is lost.
+    /// - Returns: What may be lost, or why nothing was done.
+    func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
+        guard isLeading else { return .refused("This node does not lead the cluster any more.") }
+        let names = nodes.map { name($0) }.joined(separator: ", ")
+        var rounds: [Round] = []
+        for bucket in state.buckets {
+            let vBuckets = bucket.placements.indices.map { VBucketID(UInt16($0)) }
+                .filter { vBucket in
+                    let placement = bucket[vBucket]
+                    return placement.chain.first.map { nodes.contains($0) } ?? false
+                }
+            guard !vBuckets.isEmpty else { continue }
+            rounds.append(await sealAndChoose(vBuckets, of: bucket, without: nodes))
+        }
+        let obstacles = rounds.flatMap(\.decided.obstacles)
+        if isAutomatic, !obstacles.isEmpty {
+            for round in rounds {
+                guard let bucket = state.bucket(named: round.decided.bucket) else { continue }
+                await resume(round.decided.promotions.map(\.vBucket), of: bucket)
+            }
+            return .refused(sentences(obstacles).joined(separator: " "))
+        }
+        let disagreement = "The cluster did not agree on failing over \(names)."
+        // Whoever leads by now has another picture of who is silent, and of what only they have.
+        for round in rounds {
+            guard await promote(round, deposing: nodes) else { return .refused(disagreement) }
+        }
+        switch await propose(.failOver(FailoverStep(nodes: nodes, isAutomatic: isAutomatic))) {
+        case .applied, .repeated: break
+        case .refused, nil: return .refused(disagreement)
+        }
+        for node in nodes { member.beats.forget(node) }
+        await reconcileMembers()
+        let lost = rounds.reduce(0) { $0 + $1.decided.changesLost }
+        var sentence = "Node \(names) was failed over"
+        sentence += lost > 0 ? "; at least \(lost) changes may be lost." : "."
+        let unsafe = sentences(obstacles)
+        if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
+        member.tell(.warning, .node, sentence)
+        return .done(possiblyLost: lost, sentence: sentence)
+    }
+
+    func sentences(_ reasons: [WhyNot]) -> [String] {
+        let now = now
+        return reasons.map { $0.sentence(now: now, naming: { self.name($0) }) }
+    }
+
+    // MARK: By itself
+
+    /// Asks the policy; acts, or remembers why not.
+    func watchForFailures() async {
+        let now = now
+        let active = state.activeNodes
+        guard active.count > 1, let leadsSince, !autoFailover.isActing else { return }
+        var situation = FailoverSituation(
+            members: active.map {
+                .init(
+                    $0.number,
+                    group: $0.group,
+                    isVoter: member.driver.status.configuration.voters.contains($0.number)
+                )
+            },
+            leaderSinceNanoseconds: leadsSince
+        )
+        situation.count = Int(state.autoFailoverCount)
+        situation.coolingUntilNanoseconds = autoFailover.coolingUntil
+        situation.isMembershipChanging = member.driver.status.configuration.isJoint
+        situation.rebalance = state.rebalance == nil ? .none : .running
+        situation.groupsHit = Set(
+            state.nodes.filter { $0.membership == .inactiveFailed }.map(\.group)
+        )
+        let suspects = deadNodes()
+        if !suspects.isEmpty { await estimate(without: suspects) }
+        situation.buckets = state.buckets.map { stake($0) }
+        let decision = AutoFailoverPolicy.decide(
+            rules(state.settings.autoFailover),
+            situation,
+            member.beats.table,
+            now: now
+        )
+        await obey(decision)
+    }
+
+    private func obey(_ decision: AutoFailoverPolicy.Decision) async {
+        let before = autoFailover.decision
+        autoFailover.decision = decision
+        switch decision {
+        case .nothing, .wait: autoFailover.reasons = []
+        case .blocked(let nodes, let reasons):
+            autoFailover.reasons = sentences(reasons)
+            if before != decision {
+                let names = nodes.map { name($0) }.joined(separator: ", ")
+                member.tell(
+                    .warning,
+                    .node,
+                    "Node \(names) does not answer and is not failed over: "
+                        + autoFailover.reasons.joined(separator: " ")
+                )
+            }
+        case .failOver(let nodes, _):
+            autoFailover.isActing = true
+            let result = await failOver(nodes, isAutomatic: true)
+            autoFailover.isActing = false
+            if case .refused(let reason) = result {
+                autoFailover.reasons = [reason]
+                autoFailover.coolingUntil = now + Self.coolingNanoseconds
+                member.tell(.warning, .node, "Automatic failover was given up: \(reason)")
+            }
+        }
+    }
+
+    /// After a failover that came to nothing its reasons are looked at again.
+    private static var coolingNanoseconds: UInt64 { 5_000_000_000 }
+
+    private func rules(_ settings: AutoFailoverSettings) -> AutoFailoverRules {
+        var rules = AutoFailoverRules()
+        rules.isEnabled = settings.isEnabled
+        rules.timeoutSeconds = Int(settings.timeoutSeconds)
+        rules.maxCount = Int(settings.countMax)
+        rules.diskSeconds = settings.isForDiskIssues ? Int(settings.diskIssueSeconds) : nil
+        return rules
+    }
+
+    /// What the copies that can be asked say, so that the policy can tell what would be lost.
+    private func estimate(without dead: [NodeNumber]) async {
+        guard now >= autoFailover.reportsAt + 200_000_000 else { return }
+        for bucket in state.buckets {
+            let holders = bucket.holders.filter { !dead.contains($0) }
+            autoFailover.reports[bucket.settings.name] =
+                await copies(of: bucket).reports(from: holders)
+        }
+        autoFailover.reportsAt = now
+    }
+
+    private func stake(_ bucket: BucketRecord) -> BucketAtStake {
+        let name = bucket.settings.name
+        let reports = autoFailover.reports[name] ?? [:]
+        let failedOver = failedOver
+        let assignments = state.assignment(ofBucket: name)?.vBuckets ?? []
+        let rows = zip(bucket.placements, assignments).enumerated().map { number, row in
+            let vBucket = VBucketID(UInt16(number))
+            return BucketAtStake.Row(
+                question: Promotion.Question(
+                    vBucket: vBucket,
+                    basis: row.0.confirmedChain.nodes,
+                    of: row.1,
+                    lost: failedOver
+                ),
+                reports: reports.compactMapValues { $0[vBucket] }
+            )
+        }
+        return BucketAtStake(
+            name: name,
+            isEphemeral: bucket.settings.type == .ephemeral,
+            rows: rows
+        )
+    }
+}

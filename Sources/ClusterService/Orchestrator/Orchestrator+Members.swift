@@ -1,0 +1,116 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Who votes, who has joined, whose buckets are gone.
+extension Orchestrator {
+    /// A node that does not arrive within this is left out again.
+    private static let joinPatience: UInt64 = 60_000_000_000
+    /// Longer than whoever asked for it waits: what ends by time alone is not told as done.
+    private static let deletionPatience: UInt64 = 35_000_000_000
+
+    /// Has the Raft group be the nodes of the state: active ones vote, the others listen.
+    func reconcileMembers() async {
+        let status = member.driver.status
+        let configuration = status.configuration
+        guard !configuration.isJoint else { return }
+        let leaving = leavingVoters
+        let plan = VoterPlan(
+            state.members.map { node in
+                VoterPlan.Member(
+                    node.number,
+                    group: node.group,
+                    isActive: node.membership == .active && !leaving.contains(node.number)
+                )
+            },
+            present: configuration.voters
+        )
+        guard !plan.voters.isEmpty,
+            plan.voters != configuration.voters || plan.learners != configuration.learners
+        else { return }
+        // Who goes must not lead meanwhile.
+        if !plan.voters.contains(member.node) {
+            if let heir = plan.voters.first(where: { configuration.voters.contains($0) }) {
+                member.driver.transfer(to: heir)
+            }
+            return
+        }
+        var steps: [ConfigurationChange.Step] = []
+        for node in plan.voters where !configuration.voters.contains(node) {
+            steps.append(.addVoter(node))
+        }
+        for node in plan.learners where !configuration.learners.contains(node) {
+            steps.append(.addLearner(node))
+        }
+        let wanted = plan.voters + plan.learners
+        for node in configuration.members where !wanted.contains(node) {
+            steps.append(.remove(node))
+        }
+        do throws(ClusterError) {
+            _ = try await member.driver.change(ConfigurationChange(steps))
+        } catch {
+            member.tell(.warning, .node, "The cluster's voters could not be changed: \(error)")
+        }
+    }
+
+    /// Nodes that were invited: those that have the metadata are in, those that never come are not.
+    func finishJoins() async {
+        let joining = state.nodes.filter { $0.membership == .joining }.map(\.number)
+        joins = joins.filter { joining.contains($0.key) }
+        for node in joining {
+            let since = joins[node] ?? now
+            joins[node] = since
+            let matched = member.driver.status.progress.first { $0.node == node }?.progress.matched
+            if let matched, matched >= state.index {
+                await propose(
+                    .setNodeState(NodeStateChange(number: node, membership: .inactiveAdded))
+                )
+            } else if now - since > Self.joinPatience {
+                member.tell(.warning, .node, "Node \(name(node)) did not join in time.")
+                await propose(.removeNode(node))
+            }
+        }
+    }
+
+    /// Buckets that are gone from the map are forgotten once no node serves them, and with them that
+    /// their names are taken; each node removes its own files.
+    ///
+    /// Where a node says nothing its lease ends by itself, long before the patience does.
+    func finishDeletions() async {
+        let gone = state.deletedBuckets
+        deletions = deletions.filter { gone.contains($0.key) }
+        for bucket in gone {
+            let seen = deletions[bucket] ?? (index: state.index, at: now)
+            deletions[bucket] = seen
+            let isOver = state.activeNodes.allSatisfy { node in
+                node.number == member.node
+                    || member.beats.actsAsOf(node.number) >= seen.index
+            }
+            guard isOver || now - seen.at > Self.deletionPatience else { continue }
+            await propose(
+                .deleteBucket(BucketStep(name: bucket.name, uuid: bucket.uuid, phase: .end))
+            )
+        }
+        for bucket in state.buckets {
+            if let flush = bucket.flush { await finish(flush, of: bucket) }
+        }
+    }
+
+    /// A flush ends when every active copy is empty under the flush's fence.
+    private func finish(_ flush: UInt64, of bucket: BucketRecord) async {
+        let active = Set(bucket.placements.compactMap(\.chain.first)).sorted()
+        let reports = await copies(of: bucket).reports(from: active)
+        let isDone = bucket.placements.enumerated().allSatisfy { number, placement in
+            guard let node = placement.chain.first else { return true }
+            let report = reports[node]?[VBucketID(UInt16(number))]
+            return report.map { $0.fence >= placement.fence && $0.state == .active } ?? false
+        }
+        guard isDone else { return }
+        let (name, uuid) = (bucket.settings.name, bucket.settings.uuid)
+        await propose(
+            .flushBucket(BucketStep(name: name, uuid: uuid, phase: .end, flush: flush))
+        )
+    }
+}

@@ -1,0 +1,283 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Seal, promote, confirm: how a vBucket gets another active copy than by handing it over.
+extension Orchestrator {
+    /// What came of sealing and choosing for one bucket.
+    struct Round {
+        let bucket: BucketRecord
+        let decided: PromotionRound
+        /// Nodes that were asked and did not answer.
+        var silent: [NodeNumber] = []
+    }
+
+    /// Seals all surviving copies of these vBuckets and chooses among them.
+    ///
+    /// - Parameters:
+    ///   - vBuckets: By number.
+    ///   - bucket: As of now.
+    ///   - absent: Nodes that are not asked.
+    ///   - givenUp: Of those, the ones that an operator gave up for good.
+    /// - Returns: The choice for each.
+    func sealAndChoose(
+        _ vBuckets: [VBucketID],
+        of bucket: BucketRecord,
+        without absent: [NodeNumber],
+        givenUp: [NodeNumber] = []
+    ) async -> Round {
+        let name = bucket.settings.name
+        let failedOver = failedOver
+        let questions = vBuckets.compactMap { vBucket in
+            state.assignment(ofBucket: name, vBucket).map { assignment in
+                Promotion.Question(
+                    vBucket: vBucket,
+                    basis: bucket[vBucket].confirmedChain.nodes,
+                    of: assignment,
+                    lost: failedOver
+                )
+            }
+        }
+        var asked: [NodeNumber: [FencedVBucket]] = [:]
+        for question in questions {
+            for node in question.asked where !absent.contains(node) {
+                asked[node, default: []].append(
+                    FencedVBucket(question.vBucket, fence: question.fence)
+                )
+            }
+        }
+        let sealed = await copies(of: bucket).seal(asked)
+        var round = PromotionRound(
+            bucket: bucket.settings.name,
+            activeCounts: activeCounts(without: absent),
+            givenUp: givenUp
+        )
+        for question in questions {
+            round.decide(question, sealed: sealed.compactMapValues { $0[question.vBucket] })
+        }
+        let silent = asked.keys.filter { sealed[$0] == nil }
+        return Round(bucket: bucket, decided: round, silent: silent.sorted())
+    }
+
+    /// Their copies are given up, whatever they still have.
+    var failedOver: Set<NodeNumber> {
+        Set(state.nodes.filter { $0.membership != .active }.map(\.number))
+    }
+
+    private func activeCounts(without absent: [NodeNumber]) -> [NodeNumber: Int] {
+        var counts: [NodeNumber: Int] = [:]
+        for bucket in state.buckets {
+            for placement in bucket.placements {
+                guard let node = placement.chain.first, !absent.contains(node) else { continue }
+                counts[node, default: 0] += 1
+            }
+        }
+        return counts
+    }
+
+    /// Puts the choice into the map; the chosen ones serve once they are confirmed.
+    ///
+    /// - Returns: Whether it was agreed on, as far as is known here.
+    @discardableResult
+    func promote(_ round: Round, deposing nodes: [NodeNumber]) async -> Bool {
+        await promote(round.decided.promotions, of: round.bucket, deposing: nodes)
+    }
+
+    @discardableResult
+    private func promote(
+        _ choices: [Promotion],
+        of bucket: BucketRecord,
+        deposing nodes: [NodeNumber]
+    ) async -> Bool {
+        let name = bucket.settings.name
+        let steps = choices.map { choice in
+            VBucketSteps.Step(
+                vBucket: choice.vBucket,
+                fence: choice.fence,
+                stage: choice.stage,
+                row: NodeChain(choice.row) ?? NodeChain(),
+                position: choice.expected
+            )
+        }
+        guard !steps.isEmpty else { return true }
+        let promotion = VBucketSteps(bucket: name, steps: steps, deposes: nodes)
+        guard await propose(.promote(promotion)) != nil else { return false }
+        await finishPromotions(ofBucket: name)
+        return true
+    }
+
+    /// Gives vBuckets that were sealed for nothing back to who served them.
+    func resume(_ vBuckets: [VBucketID], of bucket: BucketRecord) async {
+        let steps = vBuckets.map { VBucketSteps.Step($0, from: bucket[$0]) }
+        guard !steps.isEmpty else { return }
+        await propose(.resume(VBucketSteps(bucket: bucket.settings.name, steps: steps)))
+    }
+
+    // MARK: Confirming
+
+    func finishPromotions() async {
+        for bucket in state.buckets where bucket.placements.contains(where: { !$0.isConfirmed }) {
+            await finishPromotions(ofBucket: bucket.settings.name)
+        }
+    }
+
+    /// Asks those chosen whether they are ready; confirms those that are, chooses anew for others.
+    private func finishPromotions(ofBucket name: String) async {
+        guard let bucket = state.bucket(named: name) else { return }
+        var asked: [NodeNumber: [Activation]] = [:]
+        for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
+            guard let node = placement.chain.first else { continue }
+            asked[node, default: []].append(
+                Activation(
+                    VBucketID(UInt16(number)),
+                    fence: placement.fence,
+                    expected: placement.expected
+                )
+            )
+        }
+        guard !asked.isEmpty else { return }
+        let ready = await copies(of: bucket).activate(asked)
+        var confirmed: [VBucketSteps.Step] = []
+        var refused: [VBucketID] = []
+        for (node, activations) in asked.sorted(by: { $0.key < $1.key }) {
+            for activation in activations {
+                if ready[node]?.contains(activation.vBucket) == true {
+                    confirmed.append(.init(activation.vBucket, from: bucket[activation.vBucket]))
+                } else {
+                    refused.append(activation.vBucket)
+                }
+            }
+        }
+        if !confirmed.isEmpty {
+            confirmed.sort { $0.vBucket < $1.vBucket }
+            await propose(.confirm(VBucketSteps(bucket: name, steps: confirmed)))
+        }
+        guard let bucket = state.bucket(named: name) else { return }
+        let dead = deadNodes()
+        let due = chooseAnew(refused, of: bucket, without: dead)
+        guard !due.isEmpty else { return }
+        // The chosen crashed meanwhile, or is cut off: the chain before is asked again.
+        let round = await sealAndChoose(due, of: bucket, without: dead)
+        // Each by itself: one that has to wait for a node keeps no other one waiting.
+        let safe = round.decided.promotions.filter { $0.safety == .safe }
+        let deposed = Set(safe.compactMap { bucket[$0.vBucket].chain.first }).sorted()
+        await promote(safe, of: bucket, deposing: deposed)
+    }
+
+    /// Those of the refused whose chosen copy is gone, or has not become ready for a while: one that
+    /// is being read back from disk only needs time, and every choice is an entry in the log.
+    private func chooseAnew(
+        _ refused: [VBucketID],
+        of bucket: BucketRecord,
+        without dead: [NodeNumber]
+    ) -> [VBucketID] {
+        let (now, gone) = (now, failedOver.union(dead))
+        var since: [VBucketID: UInt64] = [:]
+        var due: [VBucketID] = []
+        for vBucket in refused.sorted() {
+            let first = refusedSince[bucket.settings.name]?[vBucket] ?? now
+            let isGone = bucket[vBucket].chain.first.map { gone.contains($0) } ?? true
+            if isGone || now - first >= Self.readyPatience {
+                due.append(vBucket)
+            } else {
+                since[vBucket] = first
+            }
+        }
+        refusedSince[bucket.settings.name] = since.isEmpty ? nil : since
+        return due
+    }
+
+    /// How long a chosen copy may take to become ready before the others are asked again.
+    private static var readyPatience: UInt64 { 2_000_000_000 }
+
+    /// Nodes that nobody has heard of for a while.
+    func deadNodes() -> [NodeNumber] {
+        let now = now
+        return state.nodes.map(\.number).filter { member.beats.table.isSuspect($0, now: now) }
+    }
+
+    // MARK: Copies that wait
+
+    /// An active copy that lost its memory serves nobody: the others are asked first.
+    ///
+    /// Nodes say with their beats that something is not ready; only then they are asked what.
+    func restoreHeldCopies() async {
+        let now = now
+        let unready = state.nodes.map(\.number).filter { member.isUnready($0) }
+        let isStranded = state.buckets.contains { !stranded(in: $0).isEmpty }
+        guard !unready.isEmpty || isStranded else {
+            sealedSince = [:]
+            return
+        }
+        guard now >= askedAboutHeld + 500_000_000 else { return }
+        askedAboutHeld = now
+        for bucket in state.buckets {
+            let reports = await copies(of: bucket).reports(from: unready)
+            guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
+            await resume(sealedForNothing(in: bucket, reports), of: bucket)
+            let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
+            guard !held.isEmpty else { continue }
+            let dead = deadNodes()
+            let round = await sealAndChoose(held, of: bucket, without: dead)
+            // Where an answer is missing that may hold a committed write, it waits for it: who is
+            // not taken for dead may still be too busy to say anything in time.
+            let choices = round.decided.promotions.filter { $0.safety == .safe }
+            let deposed = Set(choices.compactMap { bucket[$0.vBucket].chain.first }).sorted()
+            await promote(choices, of: bucket, deposing: deposed)
+        }
+    }
+
+    private func held(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
+        bucket.placements.enumerated().compactMap { number, placement in
+            let vBucket = VBucketID(UInt16(number))
+            guard placement.isConfirmed, let node = placement.chain.first,
+                let report = reports[node]?[vBucket], report.fence == placement.fence,
+                report.state != .active,
+                rebalancing.bucket != bucket.settings.name
+                    || !rebalancing.handedOver.contains(vBucket)
+            else { return nil }
+            return vBucket
+        }
+    }
+
+    /// vBuckets that are with a node which was failed over.
+    ///
+    /// When that was done nobody else who has them could be asked; whoever has takes them over as
+    /// soon as he can be.
+    private func stranded(in bucket: BucketRecord) -> [VBucketID] {
+        let failedOver = failedOver
+        return bucket.placements.enumerated().compactMap { number, placement in
+            let isStranded = placement.chain.first.map { failedOver.contains($0) } ?? false
+            return placement.isConfirmed && isStranded ? VBucketID(UInt16(number)) : nil
+        }
+    }
+
+    /// vBuckets that are served while others of their copies are sealed.
+    ///
+    /// Who sealed them died, or came too late, or they remember it from before a restart: another
+    /// fence sets them free.
+    private func sealedForNothing(
+        in bucket: BucketRecord,
+        _ reports: CopyCalls.Reports
+    ) -> [VBucketID] {
+        let (now, name) = (now, bucket.settings.name)
+        let before = sealedSince[name] ?? [:]
+        var since: [VBucketID: UInt64] = [:]
+        for (number, placement) in bucket.placements.enumerated() where placement.isConfirmed {
+            let vBucket = VBucketID(UInt16(number))
+            let isSealed = reports.values.contains { reports in
+                guard let report = reports[vBucket], report.fence == placement.fence else {
+                    return false
+                }
+                return report.isSealed && report.state == .replica
+            }
+            if isSealed { since[vBucket] = before[vBucket] ?? now }
+        }
+        sealedSince[name] = since
+        return since.filter { now - $0.value >= Self.sealPatience }.map(\.key).sorted()
+    }
+
+    /// How long after a seal its promotion may come: a leader waits for the slowest answer.
+    private static var sealPatience: UInt64 { CopyCalls.patience + 1_000_000_000 }
+}

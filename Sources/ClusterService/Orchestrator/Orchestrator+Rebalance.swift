@@ -1,0 +1,347 @@
+internal import Bytes
+internal import Consensus
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// How the rebalance that this node leads goes, for whoever asks any time.
+struct RebalanceProgressBoard: Sendable {
+    /// The one that is being carried out here.
+    var id: String?
+    var progress: RebalanceProgress?
+    /// A mark of it is being agreed on.
+    var isMarking = false
+    /// What the slowest move waits for.
+    var obstacle: String?
+    var standstill: Standstill
+    var mustStop = false
+    /// Everything is moved: whoever is to go votes no more, and leads no more, before it goes.
+    var isRetiring = false
+    /// The one whose copies are being moved.
+    var bucket: String?
+    /// When the last vBucket was given to another owner, here or by who led before.
+    var handedOverAt: UInt64?
+    /// Its vBuckets that are between two owners, as planned.
+    var handedOver: Set<VBucketID> = []
+
+    init(id: String? = nil, now: UInt64 = 0) {
+        self.id = id
+        standstill = Standstill(now: now)
+    }
+}
+
+/// What came of the moves of one bucket.
+private enum BucketResult {
+    case done
+    case stopped
+    case failed(String)
+    /// Somebody else leads now, and goes on.
+    case left
+}
+
+/// Rebalance and graceful failover: bucket by bucket, vBucket by vBucket.
+extension Orchestrator {
+    /// From the last move on until whoever goes may be taken out of the map: an answer that is on
+    /// its way to a busy client arrives within it.
+    private static let followPause: UInt64 = 1_000_000_000
+
+    /// Begins to carry out what the state says is to be done, where nobody does.
+    func advanceRebalance() {
+        guard let record = state.rebalance else { return }
+        guard rebalancing.id != record.id else { return sayIfNothingMoves() }
+        rebalancing = RebalanceProgressBoard(id: record.id, now: now)
+        executor.spawn { await self.carryOut(record) }
+    }
+
+    /// Whoever reads the log later finds there what `tasks` says now.
+    private func sayIfNothingMoves() {
+        guard let seconds = rebalancing.standstill.secondsToTell(now: now) else { return }
+        let why = rebalancing.obstacle ?? "No node is known to hold it up."
+        member.tell(
+            .warning,
+            .rebalance,
+            "The rebalance has not moved for \(seconds) s. \(why)"
+        )
+    }
+
+    /// Begins a rebalance again that failed, when its time has come.
+    func retryRebalance() async {
+        guard state.rebalance == nil, let retry = state.retry,
+            member.wallMilliseconds >= retry.dueMilliseconds
+        else { return }
+        switch await propose(.startRebalance(retry.record)) {
+        case .applied:
+            let attempts = "attempt \(retry.attempt) of \(state.settings.retry.attemptsMax)"
+            member.tell(.info, .rebalance, "The rebalance that failed began again: \(attempts).")
+        case .refused:
+            await propose(.dropRetry(id: retry.id))
+            member.tell(
+                .warning,
+                .rebalance,
+                "The rebalance that failed is not begun again: the cluster's nodes are others now."
+            )
+        case .repeated, nil: break
+        }
+    }
+
+    /// What is under way ends; what was moved stays.
+    func stopRebalance() {
+        rebalancing.mustStop = true
+        notice()
+    }
+
+    private func carryOut(_ record: RebalanceRecord) async {
+        let names = state.buckets.map(\.settings.name)
+        if record.bucket != nil { rebalancing.handedOverAt = now }
+        rebalancing.progress = RebalanceProgress(
+            nodes: record.kept + record.ejected,
+            bucketsCount: names.count,
+            after: record.reached
+        )
+        for (place, name) in names.enumerated() {
+            switch await move(bucket: name, number: place + 1, record) {
+            case .done: continue
+            case .stopped: return await end(record, .stopped, "The rebalance was stopped.")
+            case .failed(let sentence): return await end(record, .failed, sentence)
+            case .left:
+                rebalancing = RebalanceProgressBoard()
+                return
+            }
+        }
+        switch await letClientsFollow(record) {
+        case .stopped: return await end(record, .stopped, "The rebalance was stopped.")
+        case .left:
+            rebalancing = RebalanceProgressBoard()
+            return
+        case .done, .failed: break
+        }
+        if record.kind == .gracefulFailover {
+            let step = FailoverStep(nodes: record.ejected, isAutomatic: false, mayLose: false)
+            if case .refused(.nodeInUse) = await propose(.failOver(step)) {
+                return await end(record, .failed, "The node serves something again.")
+            }
+        }
+        switch await retire(record) {
+        case .done: await end(record, .completed, continuedWithout(record))
+        case .stopped: await end(record, .stopped, "The rebalance was stopped.")
+        case .left: rebalancing = RebalanceProgressBoard()
+        case .failed(let sentence): await end(record, .failed, sentence)
+        }
+    }
+
+    /// Nodes whose vBuckets are all elsewhere, and that are removed as soon as nobody counts on
+    /// their vote.
+    var leavingVoters: [NodeNumber] {
+        guard rebalancing.isRetiring, let record = state.rebalance, record.id == rebalancing.id
+        else { return [] }
+        return record.ejected
+    }
+
+    /// Waits until clients that were told of the last moves have what they had asked before.
+    ///
+    /// Whoever goes answers them meanwhile, and stays in the map until then.
+    private func letClientsFollow(_ record: RebalanceRecord) async -> BucketResult {
+        guard let last = rebalancing.handedOverAt, !record.ejected.isEmpty else { return .done }
+        while now < last + Self.followPause {
+            guard isLeading, state.rebalance?.id == record.id else { return .left }
+            if rebalancing.mustStop { return .stopped }
+            show(obstacle: "Clients have a moment to follow to the nodes that stay.")
+            await executor.sleep(nanoseconds: min(last + Self.followPause - now, 50_000_000))
+        }
+        return .done
+    }
+
+    /// Waits until the log's voters are without those who go.
+    ///
+    /// A node that hears of its own removal ends; were it one of two voters still, nobody could
+    /// lead without it. Where it is this one, another leads first and goes on with the rest.
+    private func retire(_ record: RebalanceRecord) async -> BucketResult {
+        guard record.kind == .rebalance, !record.ejected.isEmpty else { return .done }
+        rebalancing.isRetiring = true
+        while isLeading, state.rebalance?.id == record.id {
+            let configuration = member.driver.status.configuration
+            if !configuration.isJoint,
+                !configuration.voters.contains(where: { record.ejected.contains($0) })
+            {
+                return .done
+            }
+            if rebalancing.mustStop { return .stopped }
+            show(obstacle: logObstacle ?? "The nodes that go still vote on what is decided.")
+            notice()
+            await executor.sleep(nanoseconds: 50_000_000)
+        }
+        return .left
+    }
+
+    private func end(
+        _ record: RebalanceRecord,
+        _ verdict: RebalanceOutcome.Verdict,
+        _ sentence: String
+    ) async {
+        let outcome = RebalanceOutcome(
+            id: record.id,
+            verdict: verdict,
+            sentence: sentence,
+            endedMilliseconds: member.wallMilliseconds
+        )
+        await propose(.endRebalance(outcome))
+        let what = record.kind == .rebalance ? "The rebalance" : "The graceful failover"
+        switch verdict {
+        case .completed:
+            let more = sentence.isEmpty ? "" : " \(sentence)"
+            member.tell(.info, .rebalance, "\(what) is complete.\(more)")
+        case .stopped: member.tell(.info, .rebalance, "\(what) was stopped.")
+        case .failed: member.tell(.error, .rebalance, "\(what) failed: \(sentence)")
+        }
+        rebalancing = RebalanceProgressBoard()
+        notice()
+    }
+
+    /// A sentence about who was to hold data and was failed over meanwhile.
+    private func continuedWithout(_ record: RebalanceRecord) -> String {
+        guard let left = state.rebalance, record.kind == .rebalance else { return "" }
+        let gone = (record.kept + record.ejected).filter { node in
+            !left.kept.contains(node) && !left.ejected.contains(node)
+        }
+        guard !gone.isEmpty else { return "" }
+        let names = gone.map { name($0) }.joined(separator: ", ")
+        return "It continued without \(names), which was failed over meanwhile."
+    }
+
+    // MARK: One bucket
+
+    /// Plans and moves, and again while something came between.
+    private func move(
+        bucket name: String,
+        number: Int,
+        _ first: RebalanceRecord
+    ) async -> BucketResult {
+        var pause: UInt64 = 100_000_000
+        var isFirst = true
+        var passes = 5
+        while true {
+            guard isLeading else { return .left }
+            guard let bucket = state.bucket(named: name), let record = state.rebalance,
+                record.id == first.id
+            else { return .done }
+            if rebalancing.mustStop { return .stopped }
+            let items = await items(of: bucket)
+            // Those that were to stay may have been failed over since.
+            guard record.kept.contains(where: { state.node(number: $0) != nil }) else {
+                return .failed("None of the nodes that were to stay is left.")
+            }
+            let moves = moves(of: bucket, record, items)
+            // Whose choice of a new active copy is not confirmed yet cannot be moved.
+            let isWaiting = bucket.placements.contains { !$0.isConfirmed }
+            if moves.isEmpty, !isWaiting { return .done }
+            if isFirst {
+                noteStep()
+                rebalancing.progress?.begin(bucket: name, number: number, moves: moves)
+            } else {
+                rebalancing.progress?.replan(moves: moves)
+            }
+            isFirst = false
+            let crew = MoveCrew(self, bucket: name, record: record, moves: moves)
+            switch await crew.run() {
+            // Somebody else may have moved others meanwhile: a plan that finds nothing says no.
+            case .done where passes > 0 && !isWaiting:
+                passes -= 1
+                continue
+            case .done where !isWaiting: return .done
+            case .done, .again: break
+            case .stopped: return .stopped
+            case .failed(let sentence): return .failed(sentence)
+            case .left: return .left
+            }
+            if isWaiting {
+                show(obstacle: "A vBucket of the bucket “\(name)” has no active copy that serves.")
+            }
+            await executor.sleep(nanoseconds: pause)
+            pause = min(pause * 2, 5_000_000_000)
+        }
+    }
+
+    private func moves(
+        of bucket: BucketRecord,
+        _ record: RebalanceRecord,
+        _ items: [VBucketID: UInt64]
+    ) -> [PlannedMove] {
+        let targets = plan(bucket, record)
+        var moves: [PlannedMove] = []
+        for (number, planned) in targets.enumerated() {
+            let vBucket = VBucketID(UInt16(number))
+            let placement = bucket[vBucket]
+            guard placement.isConfirmed else { continue }
+            // What a leader before began is brought to its end, wherever it leads.
+            let target =
+                placement.isJoint
+                ? placement.next : placement.former != nil ? placement.chain : planned
+            guard !target.isEmpty, placement.chain != target || placement.former != nil else {
+                continue
+            }
+            moves.append(
+                PlannedMove(
+                    vBucket,
+                    from: placement.chain.nodes,
+                    to: target.nodes,
+                    items: items[vBucket] ?? 0
+                )
+            )
+        }
+        return moves
+    }
+
+    private func plan(_ bucket: BucketRecord, _ record: RebalanceRecord) -> [NodeChain] {
+        let kept = record.kept.compactMap { state.node(number: $0) }
+        let plan = RebalancePlan(
+            rows: bucket.chains,
+            nodes: kept.map { PlacementNode($0.number, group: $0.group) },
+            copies: bucket.settings.replicas + 1,
+            formers: bucket.placements.map { placement in
+                placement.rowBefore.filter { record.delta.contains($0) }
+            }
+        )
+        return plan.targets.map { NodeChain($0) ?? NodeChain() }
+    }
+
+    /// Documents of each vBucket, as the seqnos of its active copy tell: a guess is enough.
+    private func items(of bucket: BucketRecord) async -> [VBucketID: UInt64] {
+        let reports = await copies(of: bucket).reports(from: bucket.holders)
+        var items: [VBucketID: UInt64] = [:]
+        for (number, placement) in bucket.placements.enumerated() {
+            let vBucket = VBucketID(UInt16(number))
+            guard let node = placement.chain.first else { continue }
+            items[vBucket] = reports[node]?[vBucket]?.high.value
+        }
+        return items
+    }
+
+    // MARK: For the crew
+
+    /// In place: a rebalance's progress has a record for each vBucket.
+    func showProgress(_ change: (inout RebalanceProgress?) -> Void) {
+        change(&rebalancing.progress)
+    }
+
+    /// Has it agreed on that more was reached, where more is to be shown than may be.
+    func markProgress() {
+        guard !rebalancing.isMarking, let record = state.rebalance,
+            record.id == rebalancing.id, let mark = rebalancing.progress?.mark,
+            !record.reached.covers(mark)
+        else { return }
+        rebalancing.isMarking = true
+        executor.spawn {
+            await self.propose(.markRebalance(ProgressStep(rebalance: record.id, reached: mark)))
+            await self.endMarking()
+        }
+    }
+
+    private func endMarking() { rebalancing.isMarking = false }
+
+    /// A move went on.
+    func noteStep() { rebalancing.standstill.moved(now: now) }
+
+    func show(obstacle: String?) { rebalancing.obstacle = obstacle }
+
+    var mustStop: Bool { rebalancing.mustStop }
+}

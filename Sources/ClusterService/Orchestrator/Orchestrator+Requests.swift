@@ -1,0 +1,33 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// What other nodes pass on to the leader, for whoever administers.
+extension Orchestrator {
+    func answer(_ request: LeaderRequest) async -> LeaderAnswer {
+        guard isLeading else { return .refused("This node does not lead the cluster.") }
+        switch request {
+        case .failOver(let nodes):
+            switch await failOver(nodes, isAutomatic: false) {
+            case .done(_, let sentence): return .done(sentence)
+            case .refused(let reason): return .refused(reason)
+            }
+        case .stopRebalance:
+            stopRebalance()
+            return .done("")
+        case .rebalanceReport:
+            guard let record = state.rebalance else { return .report(RebalanceReport()) }
+            guard rebalancing.id == record.id, let progress = rebalancing.progress else {
+                var report = RebalanceReport(record)
+                report.obstacle = logObstacle.map { "It has not begun: \($0)" }
+                return .report(report)
+            }
+            return .report(
+                RebalanceReport(progress, of: record, obstacle: rebalancing.obstacle)
+            )
+        case .failoverReasons: return .reasons(autoFailover.reasons)
+        case .epochReport: return .done(epoch.sentence)
+        }
+    }
+}

@@ -1,0 +1,206 @@
+internal import Bytes
+internal import Orchestration
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// This node's side of what the leader asks about copies: tell of them, seal them, take them up, hand
+/// them over.
+///
+/// - Belongs to the control lane.
+/// - Nothing is answered on a map older than the asker's: the node first applies what it applied.
+/// - A seal is on disk before it is answered, and so is that the only copy was handed over; the data
+///   service stops acknowledging before that.
+/// - A leader of an earlier term than one that was heard is refused.
+final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to the control lane
+    /// A follower is a few entries behind at most, or cut off: then the asker goes on without it.
+    private static let patience: UInt64 = 1_000_000_000
+
+    private let calls: PeerCalls
+    private let dataPlane: any DataPlane
+    private let sources: Sources
+    private let lane: any Lane
+    private var newestTerm: UInt64 = 0
+    private var waiting: [(index: UInt64, work: (Bool) -> Void)] = []
+    private var isStopped = false
+
+    struct Sources {
+        var applied: () -> UInt64
+        /// The bucket with this UUID, as of what is applied.
+        var bucket: (String) -> BucketRecord?
+        /// Keeps seals on disk.
+        var keep:
+            ([ControlChange], @escaping @Sendable (Result<Void, ClusterError>) -> Void) -> Void
+    }
+
+    init(calls: PeerCalls, dataPlane: any DataPlane, lane: any Lane, sources: Sources) {
+        self.calls = calls
+        self.dataPlane = dataPlane
+        self.lane = lane
+        self.sources = sources
+    }
+
+    func start() {
+        handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) { service, call, name in
+            let vBuckets = call.subjects.isEmpty ? nil : call.subjects.map(\.vBucket)
+            let reports = service.dataPlane.reports(bucket: name, of: vBuckets)
+            return ReportsAnswer(reports: reports).bytes
+        }
+        handle(PeerKind.activate, ActivateCall.self, DoneAnswer.refused) { service, call, name in
+            let bucket = service.sources.bucket(call.bucketUUID)
+            let asked = call.subjects.compactMap { one -> CopyActivation? in
+                if let expected = one.expected {
+                    return CopyActivation(one.vBucket, one.fence, .promotion(expected: expected))
+                }
+                guard let final = bucket?[one.vBucket].expected else { return nil }
+                return CopyActivation(one.vBucket, one.fence, .takeover(final: final.covered))
+            }
+            let ready = service.dataPlane.activate(bucket: name, asked)
+            return DoneAnswer(ready.map { DoneAnswer.Done($0, .zero) }).bytes
+        }
+        calls.handleCalls(PeerKind.seal) { [weak self] _, bytes, answer in
+            self?.admit(bytes, VBucketsCall.self, ReportsAnswer.refused, answer) {
+                service,
+                call,
+                name in
+                service.seal(call, name, answer)
+            }
+        }
+        calls.handleCalls(PeerKind.handOver) { [weak self] _, bytes, answer in
+            self?.admit(bytes, VBucketsCall.self, DoneAnswer.refused, answer) {
+                service,
+                call,
+                name in
+                service.handOver(call, name, answer)
+            }
+        }
+    }
+
+    func stop() {
+        isStopped = true
+        for wait in waiting { wait.work(false) }
+        waiting = []
+    }
+
+    /// Entries were applied: who waited for them goes on.
+    func applied(through index: UInt64) {
+        guard waiting.contains(where: { $0.index <= index }) else { return }
+        let due = waiting.filter { $0.index <= index }
+        waiting.removeAll { $0.index <= index }
+        for wait in due { wait.work(true) }
+    }
+
+    private func seal(
+        _ call: VBucketsCall,
+        _ name: String,
+        _ answer: @escaping PeerCalls.Answer
+    ) {
+        let reports = dataPlane.seal(bucket: name, call.subjects)
+        keepSeals(of: Set(reports.map(\.vBucket)), call) { error in
+            // Stopped, and not to be counted on: the next seal, or a new fence, finds it so.
+            if let error { return answer(ReportsAnswer.refused(error.description)) }
+            answer(ReportsAnswer(reports: reports).bytes)
+        }
+    }
+
+    /// What is drained serves no more under this fence, in no life of the node: whoever takes over has
+    /// no more than what was there then, and its entry may be applied here long after a restart.
+    ///
+    /// A copy without others serves at once when its node starts, also after a crash, so that one is
+    /// sealed on disk. Where there are others it is dead then, or its own record says that it ended.
+    private func handOver(
+        _ call: VBucketsCall,
+        _ name: String,
+        _ answer: @escaping PeerCalls.Answer
+    ) {
+        dataPlane.handOver(bucket: name, call.subjects) { [lane] drained in
+            lane.post { [weak self] in
+                guard let self else { return }
+                let bucket = sources.bucket(call.bucketUUID)
+                let alone = drained.map(\.vBucket).filter { bucket?[$0].chain.count == 1 }
+                keepSeals(of: Set(alone), call) { error in
+                    if let error { return answer(DoneAnswer.refused(error.description)) }
+                    answer(DoneAnswer(drained.map { DoneAnswer.Done($0.vBucket, $0.seqno) }).bytes)
+                }
+            }
+        }
+    }
+
+    /// Calls back once it is on disk that these copies act no more under the fences asked about.
+    private func keepSeals(
+        of vBuckets: Set<VBucketID>,
+        _ call: VBucketsCall,
+        _ done: @escaping @Sendable (ClusterError?) -> Void
+    ) {
+        let seals = call.subjects.filter { vBuckets.contains($0.vBucket) }
+            .map { ControlSeal(vBucket: $0.vBucket, fence: $0.fence, term: call.term) }
+        guard !seals.isEmpty else { return done(nil) }
+        sources.keep([.seals(bucketUUID: call.bucketUUID, seals)]) { result in
+            switch result {
+            case .success: done(nil)
+            case .failure(let error): done(error)
+            }
+        }
+    }
+
+    // MARK: Calls
+
+    private func handle<Subject>(
+        _ kind: UInt16,
+        _ type: LeaderCall<Subject>.Type,
+        _ refused: @escaping @Sendable (String) -> [UInt8],
+        _ work: @escaping @Sendable (OwnershipService, LeaderCall<Subject>, String) -> [UInt8]
+    ) {
+        calls.handleCalls(kind) { [weak self] _, bytes, answer in
+            self?.admit(bytes, type, refused, answer) { service, call, name in
+                answer(work(service, call, name))
+            }
+        }
+    }
+
+    /// Refuses what makes no sense, waits for the asker's map, then goes on.
+    private func admit<Subject>(
+        _ bytes: [UInt8],
+        _ type: LeaderCall<Subject>.Type,
+        _ refused: @escaping @Sendable (String) -> [UInt8],
+        _ answer: @escaping PeerCalls.Answer,
+        _ work: @escaping (OwnershipService, LeaderCall<Subject>, String) -> Void
+    ) {
+        guard let call = type.init(bytes: bytes) else { return answer(refused("nonsense")) }
+        guard call.term >= newestTerm, !isStopped else {
+            return answer(refused("a leader of term \(newestTerm) was heard"))
+        }
+        newestTerm = call.term
+        whenApplied(call.index) { [weak self] isApplied in
+            guard isApplied, let self, !isStopped else {
+                return answer(refused("the node is behind"))
+            }
+            guard let bucket = sources.bucket(call.bucketUUID) else {
+                return answer(refused("there is no such bucket"))
+            }
+            work(self, call, bucket.settings.name)
+        }
+    }
+
+    private func whenApplied(_ index: UInt64, _ work: @escaping (Bool) -> Void) {
+        if sources.applied() >= index { return work(true) }
+        waiting.append((index, work))
+        lane.post(after: Self.patience) { [weak self] in
+            guard let self else { return }
+            // Whatever waited so long waits for nothing: entries come in milliseconds, or not.
+            let behind = waiting.filter { $0.index == index }
+            waiting.removeAll { $0.index == index }
+            for wait in behind { wait.work(false) }
+        }
+    }
+}
+
+extension ReportsAnswer {
+    static func refused(_ reason: String) -> [UInt8] {
+        ReportsAnswer(reports: [], refusal: reason).bytes
+    }
+}
+
+extension DoneAnswer {
+    static func refused(_ reason: String) -> [UInt8] { DoneAnswer([], refusal: reason).bytes }
+}

@@ -1,0 +1,326 @@
+package import Credentials
+package import Seams
+package import Vocabulary
+internal import Wire
+
+/// Why a call has no answer.
+package enum PeerCallError: Error, Hashable, Sendable {
+    /// There was no connection, or it ended: the call may have been carried out, or not.
+    case unreachable
+    /// As `unreachable`.
+    case timedOut
+    /// The queue to the node is full: the call was not sent.
+    case overloaded
+    /// The node knows no such call.
+    case notHandled
+}
+
+/// What happens to the connections we keep.
+package enum PeerEvent: Sendable {
+    case connected(NodeNumber)
+    case disconnected(NodeNumber)
+    /// An attempt failed; a refusal of the reason `removed` is proved.
+    case failed(NodeNumber, PeerFailure)
+    /// A one-way frame was dropped: no connection, or too much waits.
+    case dropped(NodeNumber)
+}
+
+/// Frames and calls between the cluster services of all nodes.
+///
+/// Keeps one connection to each node of the directory and accepts one from each: requests go out on
+/// the first and answers come back on it.
+///
+/// - Everything is called on the control lane, and calls back there; `answer` may be called
+///   anywhere.
+/// - Frames to one node keep their order within the urgent and within the patient ones.
+/// - A frame to this node itself is delivered like any other.
+package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to the control lane
+    package typealias Done = @Sendable (Result<[UInt8], PeerCallError>) -> Void
+    package typealias Answer = @Sendable ([UInt8]) -> Void
+    package typealias MessageHandler = @Sendable (NodeNumber, [UInt8]) -> Void
+    package typealias CallHandler = @Sendable (NodeNumber, [UInt8], @escaping Answer) -> Void
+    package typealias StrangerHandler =
+        @Sendable (SocketAddress, [UInt8], @escaping Answer) -> Void
+
+    package let transport: PeerTransport
+    let environment: Environment
+    let lane: any Lane
+    var limits: PeerLimits { transport.limits }
+
+    private var directory = PeerDirectory()
+    private var links: [NodeNumber: PeerLink] = [:]
+    private var accepted: [NodeNumber: PeerChannel] = [:]
+    private var messageHandlers: [UInt16: MessageHandler] = [:]
+    private var callHandlers: [UInt16: CallHandler] = [:]
+    private var strangerHandlers: [UInt16: StrangerHandler] = [:]
+    private var epochHandlers: [UInt16: CallHandler] = [:]
+    private var numbers: UInt64 = 0
+    private var observer: @Sendable (PeerEvent) -> Void = { _ in }
+
+    /// Takes over the services `control`, `join` and `epoch` of `transport`.
+    package init(over transport: PeerTransport, lane: any Lane) {
+        self.transport = transport
+        self.lane = lane
+        environment = transport.environment
+        transport.register(.control) { [weak self] port in self?.accept(port) ?? Turned(away: port)
+        }
+        for service in [PeerService.join, .epoch] {
+            transport.register(service) { [weak self] port in
+                self?.accept(port) ?? Turned(away: port)
+            }
+        }
+    }
+
+    // MARK: Setting up
+
+    /// Who hears what happens to connections.
+    package func observe(_ observer: @escaping @Sendable (PeerEvent) -> Void) {
+        self.observer = observer
+    }
+
+    /// Handles one-way frames of a kind (1 to 0x7ffe).
+    package func handleMessages(_ kind: UInt16, by handler: @escaping MessageHandler) {
+        PeerCalls.check(kind)
+        messageHandlers[kind] = handler
+    }
+
+    /// Handles calls of a kind (1 to 0x7ffe); each is to be answered once.
+    package func handleCalls(_ kind: UInt16, by handler: @escaping CallHandler) {
+        PeerCalls.check(kind)
+        callHandlers[kind] = handler
+    }
+
+    /// Handles calls of strangers, of whom nothing is proved but where they come from.
+    package func handleStrangers(_ kind: UInt16, by handler: @escaping StrangerHandler) {
+        PeerCalls.check(kind)
+        strangerHandlers[kind] = handler
+    }
+
+    /// Handles calls of members that may be of another epoch.
+    package func handleEpochCalls(_ kind: UInt16, by handler: @escaping CallHandler) {
+        PeerCalls.check(kind)
+        epochHandlers[kind] = handler
+    }
+
+    private static func check(_ kind: UInt16) {
+        precondition((1..<PeerChannel.notHandledKind).contains(kind), "such a kind is reserved")
+    }
+
+    /// Who we are; connections under another identity end, and are made anew.
+    package func setIdentity(_ me: PeerSelf) {
+        transport.setIdentity(me)
+        setDirectory(directory)
+    }
+
+    /// Where the nodes are: links to new ones are opened, those to nodes that left are closed.
+    package func setDirectory(_ directory: PeerDirectory) {
+        self.directory = directory
+        transport.setDirectory(directory)
+        let own = transport.identity?.node
+        let wanted = Set(directory.nodes.keys).subtracting(own.map { [$0] } ?? [])
+        for node in links.keys.filter({ !wanted.contains($0) }).sorted() {
+            links.removeValue(forKey: node)?.end()
+        }
+        guard own != nil else { return }
+        for node in wanted.subtracting(links.keys).sorted() {
+            let link = PeerLink(to: node, of: self)
+            links[node] = link
+            link.connect()
+        }
+    }
+
+    /// Ends all links and fails all calls; the transport is stopped by whoever made it.
+    package func stop() {
+        let ending = links.sorted { $0.key < $1.key }
+        links = [:]
+        directory = PeerDirectory()
+        for (_, link) in ending { link.end() }
+        for (_, channel) in accepted.sorted(by: { $0.key < $1.key }) { channel.close() }
+        accepted = [:]
+    }
+
+    package func isConnected(to node: NodeNumber) -> Bool { links[node]?.isOpen ?? false }
+
+    // MARK: Sending
+
+    /// Sends a one-way frame; dropped, with an event, where there is no connection.
+    ///
+    /// - Parameters:
+    ///   - kind: 1 to 0x7ffe.
+    ///   - payload: At most `PeerFrame.payloadBytesMax`.
+    ///   - node: Whom to; this node too.
+    ///   - isBulk: Whether it goes behind all that is urgent; nil by its size.
+    package func send(
+        _ kind: UInt16,
+        _ payload: [UInt8],
+        to node: NodeNumber,
+        isBulk: Bool? = nil
+    ) {
+        let frame = PeerCalls.frame(kind, 0, payload)
+        if node == transport.identity?.node {
+            lane.post { self.messageHandlers[kind]?(node, payload) }
+        } else if links[node]?.send(frame, isBulk: isBulk) != true {
+            observer(.dropped(node))
+        }
+    }
+
+    /// Calls a node; `done` gets its answer once.
+    ///
+    /// A call made while there is no connection waits for the attempt that is next.
+    package func call(
+        _ kind: UInt16,
+        _ payload: [UInt8],
+        to node: NodeNumber,
+        timeoutNanoseconds: UInt64,
+        isBulk: Bool? = nil,
+        done: @escaping Done
+    ) {
+        if node == transport.identity?.node {
+            return callSelf(kind, payload, node, timeoutNanoseconds, done)
+        }
+        guard let link = links[node] else { return done(.failure(.unreachable)) }
+        numbers += 1
+        let number = numbers
+        let timer = lane.post(after: timeoutNanoseconds) { link.timeOut(number) }
+        link.call(
+            PeerCalls.frame(kind, number, payload),
+            isBulk: isBulk,
+            PeerPending(done: done, timer: timer)
+        )
+    }
+
+    /// Calls a node and waits for its answer.
+    package func call(
+        _ kind: UInt16,
+        _ payload: [UInt8],
+        to node: NodeNumber,
+        timeoutNanoseconds: UInt64,
+        isBulk: Bool? = nil
+    ) async -> Result<[UInt8], PeerCallError> {
+        await withUnsafeContinuation { continuation in
+            lane.post {
+                self.call(
+                    kind,
+                    payload,
+                    to: node,
+                    timeoutNanoseconds: timeoutNanoseconds,
+                    isBulk: isBulk
+                ) { continuation.resume(returning: $0) }
+            }
+        }
+    }
+
+    private func callSelf(
+        _ kind: UInt16,
+        _ payload: [UInt8],
+        _ node: NodeNumber,
+        _ timeoutNanoseconds: UInt64,
+        _ done: @escaping Done
+    ) {
+        guard let handler = callHandlers[kind] else {
+            return lane.post { done(.failure(.notHandled)) }
+        }
+        let once = PeerOnce(done)
+        once.timer = lane.post(after: timeoutNanoseconds) { once.finish(.failure(.timedOut)) }
+        lane.post {
+            handler(node, payload) { answer in
+                self.lane.post { once.finish(.success(answer)) }
+            }
+        }
+    }
+
+    static func frame(_ kind: UInt16, _ call: UInt64, _ payload: [UInt8]) -> PeerArrival {
+        check(kind)
+        precondition(payload.count <= PeerFrame.payloadBytesMax, "a payload is bounded")
+        return PeerArrival(kind: kind, call: call, payload: payload)
+    }
+
+    // MARK: For links
+
+    func tell(_ event: PeerEvent) { observer(event) }
+
+    func ping(_ channel: PeerChannel) {
+        numbers += 1
+        let ping = PeerArrival(kind: PeerChannel.pingKind, call: numbers, payload: [])
+        // Where the queue is full there is no need to make the other side speak: it owes enough.
+        _ = channel.enqueue(ping)
+    }
+}
+
+// MARK: Being called
+
+extension PeerCalls {
+    private func accept(_ port: any PeerPort) -> any ConnectionHandler {
+        let box = PeerChannelBox()
+        let channel = PeerChannel(
+            over: port,
+            lane: lane,
+            time: environment.time,
+            limits: limits,
+            arrived: { frames in
+                if let channel = box.channel { self.take(frames, from: channel) }
+            },
+            ended: {
+                if let channel = box.channel { self.lost(channel) }
+                box.channel = nil
+            }
+        )
+        lane.post {
+            box.channel = channel
+            self.accepted(channel)
+        }
+        return channel
+    }
+
+    /// One connection from each node: an older one is half of something that broke.
+    private func accepted(_ channel: PeerChannel) {
+        let identity = channel.port.identity
+        guard identity.service == .control else { return }
+        accepted.updateValue(channel, forKey: identity.node)?.close()
+    }
+
+    private func lost(_ channel: PeerChannel) {
+        let node = channel.port.identity.node
+        if accepted[node] === channel { accepted[node] = nil }
+    }
+
+    private func take(_ frames: [PeerArrival], from channel: PeerChannel) {
+        for frame in frames {
+            guard frame.kind & PeerFrame.answerBit == 0 else { return channel.close() }
+            take(frame, from: channel)
+        }
+    }
+
+    private func take(_ frame: PeerArrival, from channel: PeerChannel) {
+        let identity = channel.port.identity
+        let (kind, call) = (frame.kind, frame.call)
+        if call == 0 {
+            if identity.service == .control { messageHandlers[kind]?(identity.node, frame.payload) }
+            return
+        }
+        let answer: Answer = { payload in
+            PeerCalls.answer(channel, kind | PeerFrame.answerBit, call, payload)
+        }
+        let handlers = identity.service == .epoch ? epochHandlers : callHandlers
+        if identity.isProved, let handler = handlers[kind] {
+            handler(identity.node, frame.payload, answer)
+        } else if !identity.isProved, let handler = strangerHandlers[kind] {
+            handler(channel.port.peer, frame.payload, answer)
+        } else {
+            let refused = PeerChannel.notHandledKind | PeerFrame.answerBit
+            PeerCalls.answer(channel, refused, call, [])
+        }
+    }
+
+    /// An answer that finds no room would leave its caller waiting: the connection ends instead.
+    private static func answer(
+        _ channel: PeerChannel,
+        _ kind: UInt16,
+        _ call: UInt64,
+        _ payload: [UInt8]
+    ) {
+        precondition(payload.count <= PeerFrame.payloadBytesMax, "an answer is bounded")
+        let frame = PeerArrival(kind: kind, call: call, payload: payload)
+        if !channel.enqueue(frame) { channel.close() }
+    }
+}

@@ -1,0 +1,127 @@
+internal import Bytes
+internal import Credentials
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// One attempt to reach a node, which ends once, in one of two ways.
+///
+/// The name is looked up, the addresses are tried in turn, the first that answers is greeted.
+final class PeerDial: Sendable {
+    struct Call: Sendable {
+        let service: PeerService
+        /// 0 for a stranger.
+        let node: NodeNumber
+        let uuid: String?
+        let me: PeerSelf
+    }
+
+    private struct State {
+        var isOver = false
+        var addresses: [String] = []
+        var timer: LaneTimer?
+    }
+
+    private let call: Call
+    private let address: PeerAddress
+    private let transport: PeerTransport
+    private let connected: PeerTransport.Accept
+    private let failed: PeerTransport.Failed
+    private let state = Guarded(State())
+
+    init(
+        _ call: Call,
+        to address: PeerAddress,
+        by transport: PeerTransport,
+        connected: @escaping PeerTransport.Accept,
+        failed: @escaping PeerTransport.Failed
+    ) {
+        self.call = call
+        self.address = address
+        self.transport = transport
+        self.connected = connected
+        self.failed = failed
+    }
+
+    private var network: any Network { transport.environment.network }
+
+    func begin() {
+        let timer = network.lane(ofReactor: 0)
+            .post(after: transport.limits.openNanoseconds) { self.fail(.timedOut) }
+        state.withLock { $0.timer = timer }
+        network.resolve(address.host) { result in
+            switch result {
+            case .failure(let error): self.fail(.unreachable(error))
+            case .success(let addresses):
+                self.state.withLock { $0.addresses = addresses }
+                self.tryNext(after: nil)
+            }
+        }
+    }
+
+    private func tryNext(after error: NetworkError?) {
+        let (host, isOver) = state.withLock { state in
+            let host = state.addresses.first
+            if host != nil { state.addresses.removeFirst() }
+            return (host, state.isOver)
+        }
+        if isOver { return }
+        guard let host else {
+            let none = NetworkError(code: .unknownHost, description: "no address of it is known")
+            return fail(.unreachable(error ?? none))
+        }
+        network.connect(
+            to: SocketAddress(host: host, port: address.port),
+            connected: { self.greet($0) },
+            failed: { self.tryNext(after: $0) }
+        )
+    }
+
+    private func greet(_ port: any ConnectionPort) -> any ConnectionHandler {
+        let isOver = state.withLock { $0.isOver }
+        guard !isOver, let (number, me) = transport.enter(port, isAccepted: false) else {
+            fail(.closed)
+            return Turned(away: port)
+        }
+        guard me?.claim == call.me.claim else {
+            transport.forget(number)
+            fail(.closed)
+            return Turned(away: port)
+        }
+        let connection = PeerConnection(
+            over: port,
+            entry: number,
+            handshake: .initiator(
+                call.me,
+                service: call.service,
+                expected: call.node,
+                dice: transport.dice()
+            ),
+            isInitiator: true,
+            transport: transport,
+            judge: { _, _ in .nonsense },
+            established: { peer in
+                if let uuid = self.call.uuid, uuid != peer.identity.nodeUUID { return nil }
+                return self.end() ? self.connected(peer) : nil
+            },
+            failed: { self.fail($0) }
+        )
+        connection.begin()
+        return connection
+    }
+
+    private func fail(_ failure: PeerFailure) { if end() { failed(failure) } }
+
+    /// Whether this was the first end.
+    private func end() -> Bool {
+        let (isFirst, timer) = state.withLock { state in
+            let isFirst = !state.isOver
+            state.isOver = true
+            let timer = state.timer
+            state.timer = nil
+            return (isFirst, timer)
+        }
+        timer?.cancel()
+        return isFirst
+    }
+}

@@ -1,0 +1,238 @@
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// A call that waits for its answer.
+struct PeerPending: Sendable {
+    let done: PeerCalls.Done
+    let timer: LaneTimer
+}
+
+/// The connection we keep to one node: opened, watched, and opened again.
+///
+/// - Belongs to the control lane.
+/// - Never more than one attempt at a time; the pauses between attempts grow.
+/// - Calls made while there is no connection wait for the attempt under way or the next one, and fail
+///   with it; one-way frames are dropped.
+final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to the control lane
+    private enum Phase {
+        /// Until the timer of the next attempt.
+        case resting(LaneTimer?)
+        /// The number of the attempt: late words of an older one are not heard.
+        case connecting
+        case open(PeerChannel, since: UInt64)
+        case ended
+    }
+
+    let node: NodeNumber
+    private let calls: PeerCalls
+    private var phase = Phase.resting(nil)
+    private var attempt: UInt64 = 0
+    private var backoff: UInt64
+    private var waiting: [(frame: PeerArrival, isBulk: Bool?)] = []
+    private var waitingBytes = 0
+    private var pending: [UInt64: PeerPending] = [:]
+    private var watch: LaneTimer?
+    /// When we first said something after which nothing was heard.
+    private var unansweredSince: UInt64?
+
+    init(to node: NodeNumber, of calls: PeerCalls) {
+        self.node = node
+        self.calls = calls
+        backoff = calls.limits.backoffNanosecondsMin
+    }
+
+    var isOpen: Bool { if case .open = phase { true } else { false } }
+
+    private var now: UInt64 { calls.environment.time.monotonicNanoseconds() }
+
+    // MARK: Frames
+
+    /// Sends a one-way frame; false where it was dropped.
+    func send(_ frame: PeerArrival, isBulk: Bool?) -> Bool {
+        guard case .open(let channel, _) = phase, channel.enqueue(frame, isBulk: isBulk) else {
+            return false
+        }
+        watchOut()
+        return true
+    }
+
+    func call(_ frame: PeerArrival, isBulk: Bool?, _ call: PeerPending) {
+        switch phase {
+        case .open(let channel, _):
+            guard channel.enqueue(frame, isBulk: isBulk) else {
+                return finish(call, .failure(.overloaded))
+            }
+            pending[frame.call] = call
+            watchOut()
+        case .resting, .connecting:
+            let count = frame.payload.count + PeerFrame.headerCount
+            guard waitingBytes + count <= calls.limits.queueBytesMax else {
+                return finish(call, .failure(.overloaded))
+            }
+            waitingBytes += count
+            waiting.append((frame, isBulk))
+            pending[frame.call] = call
+        case .ended: finish(call, .failure(.unreachable))
+        }
+    }
+
+    func timeOut(_ call: UInt64) {
+        guard let found = pending.removeValue(forKey: call) else { return }
+        if let place = waiting.firstIndex(where: { $0.frame.call == call }) {
+            waitingBytes -= waiting[place].frame.payload.count + PeerFrame.headerCount
+            waiting.remove(at: place)
+        }
+        finish(found, .failure(.timedOut))
+    }
+
+    private func take(_ frames: [PeerArrival], from channel: PeerChannel) {
+        guard case .open(let current, _) = phase, current === channel else { return }
+        for frame in frames {
+            guard frame.kind & PeerFrame.answerBit != 0 else { return channel.close() }
+            // A late answer, of a call that timed out, is nobody's.
+            guard let call = pending.removeValue(forKey: frame.call) else { continue }
+            let isHandled = frame.kind & ~PeerFrame.answerBit != PeerChannel.notHandledKind
+            finish(call, isHandled ? .success(frame.payload) : .failure(.notHandled))
+        }
+    }
+
+    private func finish(_ call: PeerPending, _ result: Result<[UInt8], PeerCallError>) {
+        call.timer.cancel()
+        call.done(result)
+    }
+
+    // MARK: Connecting
+
+    func connect() {
+        guard case .resting = phase else { return }
+        phase = .connecting
+        attempt += 1
+        let (number, calls) = (attempt, calls)
+        calls.transport.open(
+            .control,
+            to: node,
+            connected: { port in
+                let box = PeerChannelBox()
+                let channel = PeerChannel(
+                    over: port,
+                    lane: calls.lane,
+                    time: calls.environment.time,
+                    limits: calls.limits,
+                    arrived: { frames in
+                        if let channel = box.channel { self.take(frames, from: channel) }
+                    },
+                    ended: {
+                        if let channel = box.channel { self.lost(channel) }
+                        box.channel = nil
+                    }
+                )
+                calls.lane.post {
+                    box.channel = channel
+                    self.opened(channel, number)
+                }
+                return channel
+            },
+            failed: { failure in calls.lane.post { self.failed(failure, number) } }
+        )
+    }
+
+    private func opened(_ channel: PeerChannel, _ number: UInt64) {
+        guard case .connecting = phase, number == attempt else { return channel.close() }
+        phase = .open(channel, since: now)
+        let sending = waiting
+        waiting = []
+        waitingBytes = 0
+        for (frame, isBulk) in sending where !channel.enqueue(frame, isBulk: isBulk) {
+            if let call = pending.removeValue(forKey: frame.call) {
+                finish(call, .failure(.overloaded))
+            }
+        }
+        if !sending.isEmpty { watchOut() }
+        calls.tell(.connected(node))
+    }
+
+    private func failed(_ failure: PeerFailure, _ number: UInt64) {
+        guard case .connecting = phase, number == attempt else { return }
+        failAll()
+        rest()
+        calls.tell(.failed(node, failure))
+    }
+
+    private func lost(_ channel: PeerChannel) {
+        guard case .open(let current, let since) = phase, current === channel else { return }
+        watch?.cancel()
+        watch = nil
+        unansweredSince = nil
+        // One that held is not the first of a row of failures.
+        if now - since >= calls.limits.backoffNanosecondsMax {
+            backoff = calls.limits.backoffNanosecondsMin
+        }
+        failAll()
+        rest()
+        calls.tell(.disconnected(node))
+    }
+
+    private func rest() {
+        // Between half and all of it, so that nodes that lost each other do not come back in step.
+        let pause = backoff / 2 + calls.environment.entropy.next() % (backoff / 2 + 1)
+        backoff = min(2 * backoff, calls.limits.backoffNanosecondsMax)
+        phase = .resting(calls.lane.post(after: pause) { self.connect() })
+    }
+
+    /// What was sent may have been carried out, or not.
+    private func failAll() {
+        let failing = pending.sorted { $0.key < $1.key }
+        pending = [:]
+        waiting = []
+        waitingBytes = 0
+        for (_, call) in failing { finish(call, .failure(.unreachable)) }
+    }
+
+    func end() {
+        if case .resting(let timer) = phase { timer?.cancel() }
+        if case .open(let channel, _) = phase { channel.close() }
+        phase = .ended
+        watch?.cancel()
+        watch = nil
+        failAll()
+    }
+
+    // MARK: Silence
+
+    /// Sees to it that somebody looks whether the node still answers.
+    private func watchOut() {
+        if unansweredSince == nil { unansweredSince = now }
+        guard watch == nil else { return }
+        watch = calls.lane.post(after: calls.limits.pingNanoseconds) { self.look() }
+    }
+
+    private func look() {
+        watch = nil
+        guard case .open(let channel, _) = phase else { return }
+        if let since = unansweredSince, channel.heardAt > since {
+            unansweredSince = nil
+            // Quiet and nothing owed: no more looking until we say something.
+            if pending.isEmpty && channel.queuedBytes == 0 { return }
+        }
+        // What is asked from here on counts from the ping below.
+        let since = unansweredSince ?? now
+        unansweredSince = since
+        let silent = now - since
+        guard silent < calls.limits.silenceNanoseconds else {
+            calls.environment.trace.info(
+                "peers",
+                "\(node) is silent for \(silent / 1_000_000) ms: closed the connection"
+            )
+            return channel.close()
+        }
+        calls.ping(channel)
+        let pause = min(calls.limits.pingNanoseconds, calls.limits.silenceNanoseconds - silent)
+        watch = calls.lane.post(after: pause) { self.look() }
+    }
+}
+
+/// A channel that its own callbacks know; reached on the control lane only.
+final class PeerChannelBox: @unchecked Sendable {  // tidy:allow belongs to the control lane
+    var channel: PeerChannel?
+}

@@ -1,0 +1,323 @@
+internal import Bytes
+package import Credentials
+package import Seams
+package import Vocabulary
+package import Wire
+
+/// Connections between nodes: who we are, where the others are, and who serves what.
+///
+/// Wraps any `ConnectionHandler` in a proved and sealed connection, by service. All calls may come
+/// from any thread; handlers are made and called on reactors.
+///
+/// - A connection lives as long as the identity it was made under, and the other node's place in the
+///   directory; those of `join` have neither and live until one side closes.
+/// - Strangers are bounded in number and time.
+package final class PeerTransport: Sendable {
+    package typealias Accept = @Sendable (any PeerPort) -> any ConnectionHandler
+    package typealias Failed = @Sendable (PeerFailure) -> Void
+
+    private struct Entry {
+        let port: any ConnectionPort
+        let generation: UInt64
+        let isAccepted: Bool
+        /// Nil until the handshake is done.
+        var identity: PeerIdentity?
+    }
+
+    private struct State {
+        var me: PeerSelf?
+        /// Counts identities.
+        var generation: UInt64 = 0
+        var directory = PeerDirectory()
+        var services: [PeerService: Accept] = [:]
+        var entries: [UInt64: Entry] = [:]
+        var numbers: UInt64 = 0
+        var listener: (any Listener)?
+        var isStopped = false
+    }
+
+    let environment: Environment
+    let limits: PeerLimits
+    private let state = Guarded(State())
+
+    package init(environment: Environment, limits: PeerLimits = PeerLimits()) {
+        self.environment = environment
+        self.limits = limits
+    }
+
+    // MARK: Who and where
+
+    /// Who we are; where that changes, all connections but those of `join` and `epoch` close.
+    ///
+    /// On the latter the answer still has to leave that says so.
+    package func setIdentity(_ me: PeerSelf) {
+        precondition(me.secret != nil, "a member of a cluster knows its secret")
+        let ending = state.withLock { state in
+            if let old = state.me, old.isSame(as: me) { return [any ConnectionPort]() }
+            state.me = me
+            state.generation += 1
+            return PeerTransport.take(&state) { entry in
+                entry.identity?.service != .join && entry.identity?.service != .epoch
+            }
+        }
+        for port in ending { port.close() }
+    }
+
+    package var identity: PeerClaim? { state.withLock { $0.me?.claim } }
+
+    /// Where the other nodes are; connections to nodes that left close.
+    package func setDirectory(_ directory: PeerDirectory) {
+        let ending = state.withLock { state in
+            state.directory = directory
+            return PeerTransport.take(&state) { entry in
+                guard let identity = entry.identity, identity.isProved,
+                    identity.service != .epoch
+                else { return false }
+                return directory.nodes[identity.node] == nil
+            }
+        }
+        for port in ending { port.close() }
+    }
+
+    /// Serves `service` to other nodes; to strangers, where it is `join`.
+    package func register(_ service: PeerService, accept: @escaping Accept) {
+        state.withLock { $0.services[service] = accept }
+    }
+
+    // MARK: Being called
+
+    /// Claims the peer port; once.
+    package func listen(on address: SocketAddress) throws(NetworkError) -> SocketAddress {
+        let listener = try environment.network.listen(on: address) { port in
+            self.accept(port)
+        }
+        let isTaken = state.withLock { state in
+            if state.isStopped || state.listener != nil { return false }
+            state.listener = listener
+            return true
+        }
+        precondition(isTaken, "a node has one peer port")
+        return listener.address
+    }
+
+    private func accept(_ port: any ConnectionPort) -> any ConnectionHandler {
+        guard let (number, me) = enter(port, isAccepted: true) else { return Turned(away: port) }
+        // Who does not know itself yet has nothing to prove; only strangers can be answered.
+        let nobody = PeerClaim(
+            node: NodeNumber(0),
+            nodeUUID: "",
+            clusterUUID: "",
+            group: 0,
+            epoch: 0
+        )
+        let own = me ?? PeerSelf(claim: nobody, secret: nil)
+        let connection = PeerConnection(
+            over: port,
+            entry: number,
+            handshake: .responder(own, dice: dice()),
+            isInitiator: false,
+            transport: self,
+            judge: { claim, service in self.judge(claim, service, own.claim) },
+            established: { peer in
+                let accept = self.state.withLock { $0.services[peer.identity.service] }
+                return accept?(peer)
+            },
+            failed: { _ in }
+        )
+        connection.begin()
+        return connection
+    }
+
+    /// Whether a node that knows the secret, or a stranger, is welcome.
+    private func judge(
+        _ claim: PeerClaim,
+        _ service: PeerService,
+        _ own: PeerClaim
+    ) -> PeerRefusal? {
+        let (directory, isServed) = state.withLock { state in
+            (state.directory, state.services[service] != nil)
+        }
+        guard isServed else { return .notExpected }
+        if service == .join { return nil }
+        guard let known = directory.nodes[claim.node] else {
+            // A number that was given and is gone has left for ever. One that we do not know yet may
+            // belong to a node whose entry has not reached us; and if its epoch is later than ours,
+            // it is we who are behind.
+            let isOurs = claim.group == own.group || directory.pastGroups.contains(claim.group)
+            let isGone =
+                claim.node <= directory.highestGiven && claim.epoch <= own.epoch && isOurs
+            // It may have been formed without us, by somebody who came after us.
+            if service == .epoch && !isGone { return nil }
+            return isGone ? .removed(epoch: own.epoch) : .notExpected
+        }
+        let isKnown = known.uuid == nil || known.uuid == claim.nodeUUID
+        // A member of another epoch will hear of ours, or we of its.
+        let isCurrent = claim.group == own.group && claim.epoch == own.epoch
+        return isKnown && (isCurrent || service == .epoch) ? nil : .notExpected
+    }
+
+    // MARK: Calling
+
+    /// Opens a connection to a node of the directory.
+    ///
+    /// - Parameters:
+    ///   - service: What it is for.
+    ///   - node: Whom to call.
+    ///   - connected: Called on a reactor when the node has proved itself.
+    ///   - failed: Called instead, on any thread, perhaps before this returns.
+    package func open(
+        _ service: PeerService,
+        to node: NodeNumber,
+        connected: @escaping Accept,
+        failed: @escaping Failed
+    ) {
+        precondition(service != .join, "strangers have no number")
+        let (me, address) = state.withLock { ($0.me, $0.directory.nodes[node]) }
+        guard let me else { return failed(.noIdentity) }
+        guard let address else { return failed(.unknownNode(node)) }
+        let call = PeerDial.Call(service: service, node: node, uuid: address.uuid, me: me)
+        PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
+    }
+
+    /// Opens a connection to a stranger, for `join`: sealed, but nobody proves anything.
+    package func openStranger(
+        to address: PeerAddress,
+        connected: @escaping Accept,
+        failed: @escaping Failed
+    ) {
+        guard let claim = identity else { return failed(.noIdentity) }
+        let call = PeerDial.Call(
+            service: .join,
+            node: NodeNumber(0),
+            uuid: nil,
+            me: PeerSelf(claim: claim, secret: nil)
+        )
+        PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
+    }
+
+    /// Closes the port and all connections; nothing can be opened any more.
+    package func stop() {
+        let (listener, ending) = state.withLock { state in
+            state.isStopped = true
+            let listener = state.listener
+            state.listener = nil
+            return (listener, PeerTransport.take(&state) { _ in true })
+        }
+        for port in ending { port.close() }
+        listener?.close()
+    }
+
+    /// How many connections there are, and how many of them have not proved anything yet.
+    package var counts: (all: Int, halfOpen: Int) {
+        state.withLock { state in
+            (state.entries.count, state.entries.values.count { $0.identity == nil })
+        }
+    }
+}
+
+// MARK: Book-keeping, for connections
+
+extension PeerTransport {
+    func dice() -> [UInt8] { environment.entropy.bytes(PeerHandshake.diceCount) }
+
+    /// Writes a new connection down; nil after the end.
+    ///
+    /// Too many strangers push out the oldest.
+    func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (number: UInt64, me: PeerSelf?)? {
+        let (entered, ending) = state.withLock { state in
+            guard !state.isStopped else {
+                return ((number: UInt64, me: PeerSelf?)?.none, (any ConnectionPort)?.none)
+            }
+            state.numbers += 1
+            var ending: (any ConnectionPort)?
+            if isAccepted {
+                ending = PeerTransport.pushOut(&state, limits.halfOpenMax) { $0 == nil }
+            }
+            state.entries[state.numbers] = Entry(
+                port: port,
+                generation: state.generation,
+                isAccepted: isAccepted,
+                identity: nil
+            )
+            return ((state.numbers, state.me), ending)
+        }
+        ending?.close()
+        return entered
+    }
+
+    /// Whether a connection whose handshake is done may go on: nothing changed meanwhile.
+    func establish(_ number: UInt64, _ identity: PeerIdentity) -> Bool {
+        let (isWelcome, ending) = state.withLock { state in
+            guard let entry = state.entries[number] else {
+                return (false, (any ConnectionPort)?.none)
+            }
+            if identity.isProved {
+                let isKnown = state.directory.nodes[identity.node] != nil
+                guard entry.generation == state.generation, isKnown || identity.service == .epoch
+                else { return (false, nil) }
+            }
+            var ending: (any ConnectionPort)?
+            if !identity.isProved && entry.isAccepted {
+                ending = PeerTransport.pushOut(&state, limits.strangersMax) {
+                    $0?.isProved == false
+                }
+            }
+            state.entries[number]?.identity = identity
+            return (true, ending)
+        }
+        ending?.close()
+        return isWelcome
+    }
+
+    func forget(_ number: UInt64) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
+
+    func refused(_ refusal: PeerRefusal, by peer: SocketAddress, isInitiator: Bool) {
+        let whom = isInitiator ? "refused by" : "refused"
+        environment.trace.info("peers", "\(whom) \(peer): \(refusal)")
+    }
+
+    func complain(_ message: String) { environment.trace.warning("peers", message) }
+
+    /// Makes room for one more accepted connection of a kind: takes the oldest out.
+    private static func pushOut(
+        _ state: inout State,
+        _ most: Int,
+        where isOfKind: (PeerIdentity?) -> Bool
+    ) -> (any ConnectionPort)? {
+        let kind = state.entries.filter { $1.isAccepted && isOfKind($1.identity) }
+        guard kind.count >= most, let oldest = kind.keys.min() else { return nil }
+        return state.entries.removeValue(forKey: oldest)?.port
+    }
+
+    /// Takes the entries out that are to end, in the order in which they came.
+    private static func take(
+        _ state: inout State,
+        where isEnding: (Entry) -> Bool
+    ) -> [any ConnectionPort] {
+        let ending = state.entries.filter { isEnding($1) }.sorted { $0.key < $1.key }
+        for (number, _) in ending { state.entries[number] = nil }
+        return ending.map(\.value.port)
+    }
+}
+
+extension PeerSelf {
+    fileprivate func isSame(as other: PeerSelf) -> Bool {
+        guard let secret, let otherSecret = other.secret else { return false }
+        return claim == other.claim && secret.isEqual(to: otherSecret)
+    }
+}
+
+/// What serves a connection that came too late.
+final class Turned: ConnectionHandler {
+    init(away port: any ConnectionPort) { port.close() }
+
+    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        ReceiveProgress(consumed: input.count, next: .close)
+    }
+
+    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        ReceiveProgress(consumed: input.count, next: .close)
+    }
+
+    func closed() {}
+}

@@ -1,0 +1,260 @@
+internal import Bytes
+internal import Consensus
+package import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// What waits for the disk, in order.
+struct DiskQueue {
+    struct Item: Sendable {
+        /// Runs on the disk's lane: turning a state into bytes takes time.
+        var changes: @Sendable () -> [ControlChange]
+        /// Wants the newest snapshot back, as it is behind these changes.
+        var readsSnapshot = false
+        /// On the control lane, when it is on disk or cannot be.
+        var done: @Sendable (Result<ControlSnapshot?, StorageError>) -> Void
+    }
+
+    /// One transaction takes so many at most, so that the first need not wait for the last.
+    static let groupMax = 256
+    /// After so long somebody looks whether a failed disk works again.
+    static let retryNanoseconds: UInt64 = 1_000_000_000
+    /// A disk that takes so long holds up all decisions, and is worth a line in the log.
+    static let slowNanoseconds: UInt64 = 2_000_000_000
+
+    var items: [Item] = []
+    /// Since when it works on what it was given; nil while it has nothing to do.
+    var busySince: UInt64?
+    var isBusy: Bool { busySince != nil }
+    /// The disk's work is done at once where it is asked for: while a node starts.
+    var isInline = false
+    /// Counts lives: what an earlier one asked for is nobody's business any more.
+    var life: UInt64 = 0
+
+    mutating func takeGroup() -> [Item] {
+        var count = 0
+        for item in items.prefix(Self.groupMax) {
+            count += 1
+            if item.readsSnapshot { break }
+        }
+        defer { items.removeFirst(count) }
+        return Array(items.prefix(count))
+    }
+}
+
+extension RaftDriver {
+    /// Keeps what others have to keep, behind everything that was asked for before.
+    package func keep(
+        _ changes: [ControlChange],
+        done: @escaping @Sendable (Result<Void, ClusterError>) -> Void
+    ) {
+        if case .running = life {
+            disk.items.append(
+                DiskQueue.Item(changes: { changes }) { result in
+                    let result = result.map { _ in () }.mapError { ClusterError($0) }
+                    self.callbacks.append { done(result) }
+                }
+            )
+            return run()
+        }
+        let text = failureText ?? "the node is stopping"
+        done(.failure(ClusterError(code: .disk, description: text)))
+    }
+
+    /// What is known to be committed goes to disk with the next entry, which may be long: a node
+    /// that starts meanwhile would not know its newest bucket until it hears from the others.
+    func keepCommit() {
+        guard case .running = life, raft.commit > commitKept, disk.items.isEmpty, !disk.isBusy
+        else { return }
+        let state = ControlHardState(
+            term: raft.term,
+            vote: raft.vote?.value ?? 0,
+            commit: raft.commit
+        )
+        commitKept = raft.commit
+        // Where this fails the next write does too, and that one is looked after.
+        disk.items.append(DiskQueue.Item(changes: { [.hardState(state)] }) { _ in })
+    }
+
+    func keep(_ write: StorageWrite) {
+        if let commit = write.hardState?.commit { commitKept = max(commitKept, commit) }
+        noticePromises(write)
+        let number = write.number
+        let snapshot = write.snapshot
+        if snapshot != nil { snapshots.isInstalling = true }
+        disk.items.append(
+            DiskQueue.Item(
+                changes: { RaftStorage.changes(write) },
+                readsSnapshot: snapshot != nil
+            ) { result in
+                guard case .success(let stored) = result else { return }
+                if let stored { self.install(stored) }
+                self.enqueue(.stored(number))
+            }
+        )
+    }
+
+    /// Gives the disk what waits, where it has nothing to do.
+    func pumpDisk() {
+        guard !disk.isBusy, !disk.items.isEmpty else { return }
+        let group = disk.takeGroup()
+        disk.busySince = now
+        let (store, life) = (store, disk.life)
+        if disk.isInline { return finish(group, Self.carryOut(group, store), life) }
+        diskLane.post {
+            let result = Self.carryOut(group, store)
+            self.lane.post {
+                self.finish(group, result, life)
+                self.run()
+            }
+        }
+    }
+
+    private static func carryOut(
+        _ group: [DiskQueue.Item],
+        _ store: ControlStore
+    ) -> Result<ControlSnapshot?, StorageError> {
+        do throws(StorageError) {
+            let changes = group.flatMap { $0.changes() }
+            if !changes.isEmpty { try store.commit(changes) }
+            return .success(group.last?.readsSnapshot == true ? try store.snapshot() : nil)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func finish(
+        _ group: [DiskQueue.Item],
+        _ result: Result<ControlSnapshot?, StorageError>,
+        _ life: UInt64
+    ) {
+        guard life == disk.life else {
+            // Another life asked; whoever waits must still hear that it may not be there.
+            let late = StorageError(.failed, "the node began again from its disk meanwhile")
+            for item in group { item.done(.failure(late)) }
+            return
+        }
+        tellIfSlow()
+        disk.busySince = nil
+        for (place, item) in group.enumerated() {
+            switch result {
+            case .success(let snapshot):
+                item.done(.success(place == group.count - 1 ? snapshot : nil))
+            case .failure(let error): item.done(.failure(error))
+            }
+        }
+        if case .failure(let error) = result { fail(error.description) }
+        if case .running = self.life, lastFailure != nil {
+            lastFailure = nil
+            environment.trace.info("cluster", "This node takes part in decisions again.")
+        }
+    }
+
+    private func tellIfSlow() {
+        guard let since = disk.busySince else { return }
+        let took = now - min(now, since)
+        guard took >= DiskQueue.slowNanoseconds else { return }
+        let text =
+            "The disk took \(took / 1_000_000) ms to keep what the cluster decided: nothing is decided "
+            + "without it."
+        environment.trace.warning("cluster", text)
+    }
+
+    func dropDisk(_ error: ClusterError) {
+        let items = disk.items
+        disk.items = []
+        disk.life += 1
+        disk.busySince = nil
+        let failure = StorageError(.failed, error.description)
+        for item in items { item.done(.failure(failure)) }
+    }
+
+    // MARK: A disk that fails
+
+    var failureText: String? {
+        guard case .failing(let text) = life else { return nil }
+        return text
+    }
+
+    /// Falls silent, as a crash would; what was not kept never happened here.
+    func fail(_ reason: String) {
+        if case .stopped = life { return }
+        let text =
+            "This node takes no part in the cluster's decisions, because it cannot keep them: "
+            + "\(reason). It tries again every second."
+        life = .failing(text)
+        if lastFailure != text { environment.trace.error("cluster", text) }
+        lastFailure = text
+        forgetSteps()
+        let error = ClusterError(code: .disk, description: reason)
+        dropDisk(error)
+        transferNothing()
+        let voters = raft.configuration.electorate
+        // Nobody else can have what this disk did not take.
+        if voters == [settings.node] { failEverybody(error) } else { failChanges(error) }
+        proposals.sendAgain()
+        reads.askAgain()
+        scheduleRecovery()
+    }
+
+    private func scheduleRecovery() {
+        guard timers.recovery == nil else { return }
+        timers.recovery = lane.post(after: DiskQueue.retryNanoseconds) {
+            self.timers.recovery = nil
+            self.recover()
+            self.run()
+        }
+    }
+
+    /// Reads the disk again and has it take something; then this node begins anew.
+    func recover() {
+        guard case .failing = life, !disk.isBusy else { return }
+        disk.busySince = now
+        let (store, life) = (store, disk.life)
+        let probe: @Sendable () -> Result<(RestoredState, [UInt8]), ClusterError> = {
+            do throws(ClusterError) {
+                let read = try Self.read(store)
+                let state = read.raft.hardState
+                let same = ControlHardState(
+                    term: state.term,
+                    vote: state.vote,
+                    commit: state.commit
+                )
+                do throws(StorageError) {
+                    try store.commit([.dropStaged, .hardState(same)])
+                } catch {
+                    throw ClusterError(error)
+                }
+                return .success((read.raft, read.state))
+            } catch {
+                return .failure(error)
+            }
+        }
+        diskLane.post {
+            let result = probe()
+            self.lane.post {
+                guard life == self.disk.life else { return }
+                self.disk.busySince = nil
+                switch result {
+                case .failure(let error): self.fail(error.description)
+                case .success(let (raft, state)): self.beginAgain(raft, state)
+                }
+                self.run()
+            }
+        }
+    }
+
+    private func beginAgain(_ restored: RestoredState, _ bytes: [UInt8]) {
+        if restored.snapshot.index > applied {
+            do {
+                try restore(bytes, at: restored.snapshot.index)
+            } catch {
+                return fail(error.description)
+            }
+        }
+        raft = Raft(settings.raft, restoring: restored)
+        life = .running
+        noticeLog()
+        if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
+    }
+}

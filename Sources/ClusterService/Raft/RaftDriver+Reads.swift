@@ -1,0 +1,94 @@
+package import Consensus
+internal import Seams
+
+/// Who wants to read what is current.
+struct ReadLine {
+    struct Read {
+        var contexts: [UInt64] = []
+        var deadline: UInt64
+        var askedAt: UInt64
+        /// Current once this is applied.
+        var index: LogIndex?
+        var done: (Result<LogIndex, ClusterError>) -> Void
+    }
+
+    var reads: [Read] = []
+    var nextContext: UInt64 = 1
+
+    init(firstContext: UInt64 = 1) { nextContext = firstContext }
+
+    var isEmpty: Bool { reads.isEmpty }
+
+    /// Whoever was asked may not lead any more.
+    mutating func askAgain() {
+        for place in reads.indices where reads[place].index == nil { reads[place].askedAt = 0 }
+    }
+
+    mutating func removeAll() -> [Read] {
+        defer { reads = [] }
+        return reads
+    }
+
+    mutating func remove(where isDue: (Read) -> Bool) -> [Read] {
+        let due = reads.filter(isDue)
+        if !due.isEmpty { reads.removeAll(where: isDue) }
+        return due
+    }
+}
+
+/// Reads of what is current: the leader names an index, this node waits until it has applied it.
+extension RaftDriver {
+    /// A question or its answer may be lost: after so long it is asked again.
+    private static var patience: UInt64 { 200_000_000 }
+
+    /// `done` comes with the index up to which the state here is current since this was called.
+    package func readIndex(
+        timeout: UInt64 = 500_000_000,
+        done: @escaping (Result<LogIndex, ClusterError>) -> Void
+    ) {
+        if case .stopped = life {
+            return done(.failure(.stopping))
+        }
+        reads.reads.append(.init(deadline: now + timeout, askedAt: 0, done: done))
+        run()
+    }
+
+    package func readIndex(timeout: UInt64 = 500_000_000) async throws(ClusterError) -> LogIndex {
+        let result: Result<LogIndex, ClusterError> = await withUnsafeContinuation { waiter in
+            lane.post { self.readIndex(timeout: timeout) { waiter.resume(returning: $0) } }
+        }
+        return try result.get()
+    }
+
+    func take(_ answer: ReadAnswer) {
+        let place = reads.reads.firstIndex { $0.contexts.contains(answer.context) }
+        guard let place, case .index(let index) = answer.result else { return }
+        // Every question was put after the reader came, so any answer will do.
+        reads.reads[place].index = min(index, reads.reads[place].index ?? .max)
+    }
+
+    func finishReads() {
+        for place in reads.reads.indices where reads.reads[place].askedAt == 0 {
+            guard raft.leader != nil else { break }
+            let context = reads.nextContext
+            reads.nextContext += 1
+            reads.reads[place].contexts.append(context)
+            reads.reads[place].askedAt = max(now, 1)
+            enqueue(.read(context: context))
+        }
+        for read in reads.remove(where: { $0.index.map { $0 <= applied } ?? false }) {
+            let index = applied
+            callbacks.append { read.done(.success(index)) }
+        }
+    }
+
+    func expireReads(_ now: UInt64) {
+        for place in reads.reads.indices where reads.reads[place].index == nil {
+            if now >= reads.reads[place].askedAt + Self.patience { reads.reads[place].askedAt = 0 }
+        }
+        for read in reads.remove(where: { $0.deadline <= now }) {
+            let error = noQuorum
+            callbacks.append { read.done(.failure(error)) }
+        }
+    }
+}

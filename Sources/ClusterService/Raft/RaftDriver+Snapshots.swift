@@ -1,0 +1,285 @@
+internal import Bytes
+internal import Consensus
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Snapshots: when the next one is due, which are on their way out, which one comes in.
+struct SnapshotProgress {
+    struct Outgoing {
+        var transfer: UInt64
+        var head: RaftFrame.SnapshotHead
+        var parts: [[UInt8]]
+        /// On the other one's disk.
+        var taken: UInt64 = 0
+        var sent: UInt64 = 0
+        var progressAt: UInt64
+        var sentAt: UInt64
+    }
+
+    struct Incoming {
+        var head: RaftFrame.SnapshotHead
+        var accepted: UInt64 = 0
+        var stored: UInt64 = 0
+        var checksum: UInt32 = 0
+    }
+
+    /// Parts on their way at once: what a slow disk at the other end has to swallow.
+    static let window: UInt64 = 4
+    /// A part or its answer was lost: after so long it is sent again.
+    static let patience: UInt64 = 300_000_000
+    /// Nothing moved for so long: Raft is told, and tries anew when it hears of that node.
+    static let patienceMax: UInt64 = 3_000_000_000
+
+    private(set) var entriesSince: UInt64 = 0
+    private(set) var bytesSince = 0
+    var isTaking = false
+    /// The state is being replaced by a leader's.
+    var isInstalling = false
+    var loading: Set<NodeNumber> = []
+    var outgoing: [NodeNumber: Outgoing] = [:]
+    var incoming: Incoming?
+    /// The last one that was whole, for a sender that did not hear so.
+    var finished: (from: NodeNumber, transfer: UInt64, parts: UInt64)?
+
+    mutating func applied(_ entry: LogEntry) {
+        entriesSince += 1
+        bytesSince += entry.bytes
+    }
+
+    mutating func beginCounting() { (entriesSince, bytesSince) = (0, 0) }
+}
+
+extension RaftDriver {
+    // MARK: This node's own
+
+    func takeSnapshotIfDue() {
+        let isDue =
+            snapshots.entriesSince >= settings.snapshotEntries
+            || snapshots.bytesSince >= settings.snapshotBytes
+        // A configuration that is not applied is not the snapshot's: then a little later.
+        guard isDue, !snapshots.isTaking, !snapshots.isInstalling,
+            raft.log.configurationIndex <= applied, applied > raft.log.snapshot.index,
+            let term = raft.log.term(at: applied)
+        else { return }
+        snapshots.isTaking = true
+        snapshots.beginCounting()
+        let description = SnapshotDescription(
+            position: LogPosition(term: term, index: applied),
+            configuration: raft.configuration
+        )
+        let encode = state.snapshot()
+        let changes: @Sendable () -> [ControlChange] = {
+            [.snapshot(ControlSnapshot(mark: RaftStorage.mark(description), state: encode()))]
+        }
+        disk.items.append(
+            DiskQueue.Item(changes: changes) { result in
+                self.snapshots.isTaking = false
+                guard case .success = result else { return }
+                self.snapshotTaken(description)
+            }
+        )
+    }
+
+    private func snapshotTaken(_ description: SnapshotDescription) {
+        enqueue(.snapshotTaken(description))
+        // Behind that step the log knows where it begins.
+        lane.post {
+            guard case .running = self.life, !self.snapshots.isInstalling else { return }
+            let base = RaftStorage.position(self.raft.log.base)
+            self.disk.items.append(DiskQueue.Item(changes: { [.prune(base)] }) { _ in })
+            self.run()
+        }
+    }
+
+    // MARK: Out
+
+    /// The machine wants a member to have the snapshot: it gets the newest there is.
+    func beginSnapshot(_ message: Message) {
+        let node = message.to
+        guard snapshots.outgoing[node] == nil, snapshots.loading.insert(node).inserted else {
+            return
+        }
+        disk.items.append(
+            DiskQueue.Item(changes: { [] }, readsSnapshot: true) { result in
+                self.snapshots.loading.remove(node)
+                guard case .success(let snapshot?) = result, self.raft.isLeader,
+                    let description = RaftStorage.description(snapshot.mark)
+                else { return }
+                var message = message
+                message.term = self.raft.term
+                message.body = .snapshot(description)
+                self.sendSnapshot(snapshot.state, message)
+            }
+        )
+    }
+
+    private func sendSnapshot(_ state: [UInt8], _ message: Message) {
+        var parts: [[UInt8]] = []
+        var rest = state[...]
+        repeat {
+            parts.append(Array(rest.prefix(RaftFrame.partBytes)))
+            rest = rest.dropFirst(RaftFrame.partBytes)
+        } while !rest.isEmpty
+        let head = RaftFrame.SnapshotHead(
+            transfer: environment.entropy.next() >> 1,
+            message: message,
+            parts: UInt64(parts.count),
+            checksum: state.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+        )
+        snapshots.outgoing[message.to] = .init(
+            transfer: head.transfer,
+            head: head,
+            parts: parts,
+            progressAt: now,
+            sentAt: now
+        )
+        send(.snapshotHead(head), to: message.to)
+    }
+
+    func partsTaken(_ transfer: UInt64, _ parts: UInt64, by node: NodeNumber) {
+        guard var outgoing = snapshots.outgoing[node], outgoing.transfer == transfer,
+            parts >= outgoing.taken, parts <= outgoing.head.parts
+        else { return }
+        outgoing.taken = parts
+        outgoing.sent = max(outgoing.sent, parts)
+        outgoing.progressAt = now
+        if parts == outgoing.head.parts {
+            snapshots.outgoing[node] = nil
+            return enqueue(.snapshotSent(to: node, isDelivered: true))
+        }
+        sendParts(&outgoing, to: node)
+        snapshots.outgoing[node] = outgoing
+    }
+
+    private func sendParts(_ outgoing: inout SnapshotProgress.Outgoing, to node: NodeNumber) {
+        let end = min(outgoing.taken + SnapshotProgress.window, outgoing.head.parts)
+        while outgoing.sent < end {
+            let bytes = outgoing.parts[Int(outgoing.sent)]
+            send(
+                .snapshotPart(transfer: outgoing.transfer, number: outgoing.sent, bytes: bytes),
+                to: node
+            )
+            outgoing.sent += 1
+            outgoing.sentAt = now
+        }
+    }
+
+    func watchSnapshots(_ now: UInt64) {
+        for (node, transfer) in snapshots.outgoing.sorted(by: { $0.key < $1.key }) {
+            var outgoing = transfer
+            if now >= outgoing.progressAt + SnapshotProgress.patienceMax {
+                snapshotFailed(to: node)
+            } else if now >= max(outgoing.progressAt, outgoing.sentAt) + SnapshotProgress.patience {
+                outgoing.sentAt = now
+                outgoing.sent = outgoing.taken
+                // Whoever lost the head cannot use a part; whoever has it says how far it is.
+                send(.snapshotHead(outgoing.head), to: node)
+                snapshots.outgoing[node] = outgoing
+            }
+        }
+    }
+
+    func snapshotRefused(_ transfer: UInt64, by node: NodeNumber) {
+        if snapshots.outgoing[node]?.transfer == transfer { snapshotFailed(to: node) }
+    }
+
+    func snapshotFailed(to node: NodeNumber) {
+        guard snapshots.outgoing.removeValue(forKey: node) != nil else { return }
+        enqueue(.snapshotSent(to: node, isDelivered: false))
+    }
+
+    func stopSendingSnapshots() { snapshots.outgoing = [:] }
+
+    /// Nothing comes in or goes out any more; what lies half received is dropped with the next.
+    func transferNothing() {
+        stopSendingSnapshots()
+        snapshots.loading = []
+        snapshots.incoming = nil
+        snapshots.isTaking = false
+        snapshots.isInstalling = false
+    }
+
+    // MARK: In
+
+    func takeHead(_ head: RaftFrame.SnapshotHead, from node: NodeNumber) {
+        guard head.message.from == node, head.message.to == settings.node, head.parts > 0,
+            case .snapshot(let description) = head.message.body
+        else { return }
+        if let finished = snapshots.finished, finished == (node, head.transfer, head.parts) {
+            return send(.snapshotTaken(transfer: head.transfer, parts: head.parts), to: node)
+        }
+        if let incoming = snapshots.incoming, incoming.head == head {
+            return send(.snapshotTaken(transfer: head.transfer, parts: incoming.stored), to: node)
+        }
+        // A leader of the past, or one whose snapshot came a second time on other ways.
+        guard head.message.term >= raft.term, !snapshots.isInstalling else {
+            return send(.snapshotRefused(transfer: head.transfer), to: node)
+        }
+        snapshots.incoming = .init(head: head)
+        let mark = RaftStorage.mark(description)
+        disk.items.append(
+            DiskQueue.Item(changes: { [.stage(mark)] }) { result in
+                guard case .success = result else { return }
+                self.send(.snapshotTaken(transfer: head.transfer, parts: 0), to: node)
+            }
+        )
+    }
+
+    func takePart(_ transfer: UInt64, _ number: UInt64, _ bytes: [UInt8], from node: NodeNumber) {
+        guard var incoming = snapshots.incoming, incoming.head.transfer == transfer,
+            incoming.head.message.from == node, number == incoming.accepted,
+            number < incoming.head.parts
+        else { return }
+        incoming.accepted += 1
+        incoming.checksum = bytes.withUnsafeBytes {
+            CRC32.checksum(ByteView($0), seed: incoming.checksum)
+        }
+        snapshots.incoming = incoming
+        disk.items.append(
+            DiskQueue.Item(changes: { [.stageChunk(number: number, bytes: bytes)] }) { result in
+                guard case .success = result else { return }
+                self.partStored(transfer, number + 1, from: node)
+            }
+        )
+    }
+
+    private func partStored(_ transfer: UInt64, _ parts: UInt64, from node: NodeNumber) {
+        guard var incoming = snapshots.incoming, incoming.head.transfer == transfer else { return }
+        incoming.stored = parts
+        snapshots.incoming = incoming
+        guard parts == incoming.head.parts else {
+            return send(.snapshotTaken(transfer: transfer, parts: parts), to: node)
+        }
+        snapshots.incoming = nil
+        guard incoming.checksum == incoming.head.checksum else {
+            environment.trace.error("cluster", "a snapshot from \(node) is not what was sent")
+            disk.items.append(DiskQueue.Item(changes: { [.dropStaged] }) { _ in })
+            return send(.snapshotRefused(transfer: transfer), to: node)
+        }
+        snapshots.finished = (node, transfer, parts)
+        send(.snapshotTaken(transfer: transfer, parts: parts), to: node)
+        heard[node] = now
+        enqueue(.received(incoming.head.message))
+    }
+
+    /// It is on disk in place of log and snapshot: now it is the state.
+    func install(_ snapshot: ControlSnapshot) {
+        snapshots.isInstalling = false
+        let index = snapshot.mark.position.index
+        do {
+            try restore(snapshot.state, at: index)
+        } catch {
+            return fail(error.description)
+        }
+        noticeSnapshot()
+        // Whether our own wishes are in it, only the state can tell: they are asked for again.
+        proposals.sendAgain()
+    }
+
+    func restore(_ bytes: [UInt8], at index: LogIndex) throws(ClusterError) {
+        try state.restore(bytes, at: index)
+        applied = index
+        snapshots.beginCounting()
+    }
+}

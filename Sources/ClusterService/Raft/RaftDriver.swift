@@ -1,0 +1,331 @@
+internal import Bytes
+package import Consensus
+internal import Orchestration
+package import Persistence
+package import Seams
+package import Vocabulary
+
+/// Drives this node's member of the Raft group: time, disk, messages, the state, and whoever waits.
+///
+/// Everything happens on the control lane, one event after the other; only the disk works beside
+/// it, on a lane of its own, in order, with everything that gathered meanwhile in one transaction.
+///
+/// - Nothing is answered before it is applied here, and nothing is applied before it is on disk.
+/// - A disk that fails is as a crash: what was not kept is forgotten, the node falls silent, and
+///   begins again from its disk as soon as that takes something.
+/// - Acknowledgements are held back as the promises to lease holders demand, before any can leave.
+/// - Callbacks come when the turn is over, so they may ask for more.
+package final class RaftDriver<State: ReplicatedState>:
+    @unchecked Sendable  // tidy:allow touched on one lane only
+{
+    enum Life {
+        case running
+        /// The disk does not take what must be kept: a sentence for the operator.
+        case failing(String)
+        case stopped
+    }
+
+    /// Something for the machine, and who wants to know what it said to a proposal.
+    struct Step {
+        var event: RaftEvent
+        var answered: ((ProposalAnswer) -> Void)?
+    }
+
+    package let settings: RaftDriverSettings
+    package let store: ControlStore
+    package let state: State
+    let environment: Environment
+    let lane: any Lane
+    let diskLane: any Lane
+    let transport: any RaftTransport
+    /// Called at the end of a turn in which role, leader, members or health became others.
+    package var onChange: (@Sendable (RaftStatus) -> Void)?
+
+    var raft: Raft
+    var life = Life.running
+    /// Told once, however often it comes again.
+    var lastFailure: String?
+    var applied: LogIndex
+    private var steps: [Step] = []
+    private var isRunning = false
+    var callbacks: [() -> Void] = []
+    var disk = DiskQueue()
+    var snapshots = SnapshotProgress()
+    var proposals: ProposalLine<State.Outcome>
+    var reads = ReadLine()
+    var changes: [PendingChange] = []
+    var promises: LeasePromises
+    var hold: LeasePromises.Hold?
+    var timers = DriverTimers()
+    var heard: [NodeNumber: UInt64] = [:]
+    /// The last entry that was in the log when this life began, committed or not.
+    let restoredIndex: UInt64
+    /// The newest commit index that is on disk, or on its way there.
+    var commitKept: UInt64
+    private let published = Guarded(RaftStatus())
+
+    /// Reads back what the store has; a store without a history is begun by `RaftBeginning`.
+    package init(
+        _ settings: RaftDriverSettings,
+        store: ControlStore,
+        state: State,
+        transport: any RaftTransport,
+        environment: Environment,
+        lane: any Lane,
+        diskLane: any Lane
+    ) throws(ClusterError) {
+        self.settings = settings
+        self.store = store
+        self.state = state
+        self.transport = transport
+        self.environment = environment
+        self.lane = lane
+        self.diskLane = diskLane
+        let restored = try Self.read(store)
+        try state.restore(restored.state, at: restored.raft.snapshot.index)
+        applied = restored.raft.snapshot.index
+        restoredIndex = restored.raft.entries.last?.position.index ?? applied
+        commitKept = restored.raft.hardState.commit
+        raft = Raft(settings.raft, restoring: restored.raft)
+        proposals = ProposalLine(firstCall: environment.entropy.next() >> 1)
+        reads = ReadLine(firstContext: environment.entropy.next() >> 1)
+        promises = LeasePromises(
+            settings.leases,
+            now: environment.time.monotonicNanoseconds(),
+            deposedAt: state.deposedAt
+        )
+        publish()
+    }
+
+    static func read(
+        _ store: ControlStore
+    ) throws(ClusterError) -> (raft: RestoredState, state: [UInt8]) {
+        do throws(StorageError) {
+            guard let contents = try store.load(), let snapshot = try store.snapshot() else {
+                preconditionFailure("a driver needs a history, and \(store.path) has none")
+            }
+            guard let restored = RaftStorage.restored(contents) else {
+                throw StorageError(
+                    .damaged,
+                    "\(store.path) has an entry of a kind that this release does not know"
+                )
+            }
+            return (restored, snapshot.state)
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+
+    /// Begins; call it once, before the lanes know of this driver.
+    ///
+    /// A lone voter asks nobody, so it leads, and has applied all it has, when this returns.
+    package func start() throws(ClusterError) {
+        disk.isInline = true
+        noticeLog()
+        // Nothing new, but what is known to be committed is applied with it.
+        enqueue(.stored(0))
+        if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
+        run()
+        disk.isInline = false
+        if case .failing(let text) = life {
+            timers.cancel()
+            throw ClusterError(code: .disk, description: text)
+        }
+        lane.post { self.run() }
+    }
+
+    /// Answers everybody who waits, and closes the store behind the last write.
+    package func stop() {
+        if case .stopped = life { return }
+        life = .stopped
+        steps = []
+        timers.cancel()
+        failEverybody(.stopping)
+        transferNothing()
+        dropDisk(.stopping)
+        let (store, trace) = (store, environment.trace)
+        diskLane.post {
+            do throws(StorageError) {
+                try store.close()
+            } catch {
+                trace.warning("cluster", error.description)
+            }
+        }
+        publish()
+        runCallbacks()
+    }
+
+    /// As of the end of the last turn; from any thread.
+    package var status: RaftStatus { published.withLock { $0 } }
+
+    /// As of now; on the control lane, or where there is one thread only.
+    package var log: RaftLog { raft.log }
+
+    var now: UInt64 { environment.time.monotonicNanoseconds() }
+
+    // MARK: Turns
+
+    func enqueue(_ event: RaftEvent, answered: ((ProposalAnswer) -> Void)? = nil) {
+        steps.append(Step(event: event, answered: answered))
+    }
+
+    /// Steps the machine until nothing is left to do; on the control lane.
+    func run() {
+        guard !isRunning else { return }
+        isRunning = true
+        repeat {
+            while !steps.isEmpty {
+                let next = steps.removeFirst()
+                guard case .running = life else { continue }
+                let ready = raft.step(next.event)
+                if let answer = ready.proposal { next.answered?(answer) }
+                obey(ready)
+            }
+            if case .running = life { settle() }
+            pumpDisk()
+        } while !steps.isEmpty
+        armTick()
+        armHold()
+        publish()
+        isRunning = false
+        runCallbacks()
+    }
+
+    /// What a finished turn makes possible.
+    private func settle() {
+        releasePromises()
+        takeSnapshotIfDue()
+        sendProposals()
+        finishReads()
+        finishChanges()
+    }
+
+    private func obey(_ ready: Ready) {
+        if let write = ready.write { keep(write) }
+        for message in ready.messages { send(message) }
+        for entry in ready.toApply { apply(entry) }
+        for answer in ready.reads { take(answer) }
+        if ready.isStateChanged { roleChanged() }
+    }
+
+    private func roleChanged() {
+        proposals.sendAgain()
+        reads.askAgain()
+        if !raft.isLeader { stopSendingSnapshots() }
+    }
+
+    func forgetSteps() { steps = [] }
+
+    /// Ahead of everything: an acknowledgement that may not leave could be in the next step.
+    func stepNext(_ event: RaftEvent) { steps.insert(Step(event: event), at: 0) }
+
+    private func runCallbacks() {
+        while !callbacks.isEmpty {
+            let due = callbacks
+            callbacks = []
+            for callback in due { callback() }
+        }
+    }
+
+    // MARK: Applying
+
+    private func apply(_ entry: LogEntry) {
+        // After a failing disk the machine begins at its snapshot, and the state need not.
+        guard case .running = life, entry.index > applied else { return }
+        precondition(entry.index == applied + 1, "entries are applied in order, none left out")
+        switch entry.payload {
+        case .command(let bytes):
+            do {
+                resolve(try state.apply(bytes, at: entry.index))
+            } catch {
+                return fail(error.description)
+            }
+        case .configuration, .empty: state.pass(entry.index)
+        }
+        applied = entry.index
+        snapshots.applied(entry)
+    }
+
+    // MARK: Messages
+
+    private func send(_ message: Message) {
+        if case .snapshot = message.body { return beginSnapshot(message) }
+        send(.message(message), to: message.to)
+    }
+
+    func send(_ frame: RaftFrame, to node: NodeNumber) {
+        transport.send(frame.encoded, to: node)
+    }
+
+    /// What another node's driver sent; on the control lane.
+    package func receive(_ bytes: [UInt8], from node: NodeNumber) {
+        guard case .running = life else { return }
+        guard let frame = RaftFrame.decode(bytes) else {
+            environment.trace.warning("cluster", "\(node) sent bytes that are no Raft message")
+            return
+        }
+        heard[node] = now
+        switch frame {
+        case .message(let message):
+            guard message.from == node, message.to == settings.node else { break }
+            // The state comes first, and then this node says so to itself.
+            if case .snapshot = message.body { break }
+            enqueue(.received(message))
+        case .snapshotHead(let head): takeHead(head, from: node)
+        case .snapshotPart(let transfer, let number, let bytes):
+            takePart(transfer, number, bytes, from: node)
+        case .snapshotTaken(let transfer, let parts): partsTaken(transfer, parts, by: node)
+        case .snapshotRefused(let transfer): snapshotRefused(transfer, by: node)
+        case .forward(let call, let commands): takeForwarded(commands, call, from: node)
+        case .forwardAnswer(let call, let answer): take(answer, toCall: call)
+        }
+        run()
+    }
+
+    /// The transport knows that something did not reach that node.
+    package func unreachable(_ node: NodeNumber) {
+        enqueue(.unreachable(node))
+        snapshotFailed(to: node)
+        run()
+    }
+
+    // MARK: Seen from outside
+
+    func publish() {
+        var status = RaftStatus()
+        status.role = raft.role
+        status.leader = raft.leader
+        status.term = raft.term
+        status.commit = raft.commit
+        status.applied = applied
+        status.last = raft.log.lastIndex
+        status.diskBusySince = disk.busySince
+        status.configuration = raft.configuration
+        status.isReadyToLead = raft.isLeader && raft.log.term(at: applied) == raft.term
+        status.progress = raft.progress
+        switch life {
+        case .running: break
+        case .failing(let text):
+            status.failure = text
+            (status.role, status.leader, status.isReadyToLead) = (.follower, nil, false)
+        case .stopped: (status.role, status.leader, status.isReadyToLead) = (.follower, nil, false)
+        }
+        let before = published.withLock { published in
+            defer { published = status }
+            return published
+        }
+        if let onChange, status.differs(from: before) { callbacks.append { onChange(status) } }
+    }
+}
+
+extension ClusterError {
+    init(_ error: StorageError) {
+        let code: Code =
+            switch error.code {
+            case .newer: .newerSchema
+            case .damaged, .foreign: .damaged
+            default: .disk
+            }
+        self.init(code: code, description: error.description)
+    }
+}

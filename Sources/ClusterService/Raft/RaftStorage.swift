@@ -1,0 +1,163 @@
+internal import Bytes
+package import Consensus
+package import Persistence
+package import Vocabulary
+
+/// Between Raft's words and the control store's numbers and bytes.
+enum RaftStorage {
+    private enum Kind: UInt8 {
+        case empty = 0
+        case command
+        case configuration
+    }
+
+    static func changes(_ write: StorageWrite) -> [ControlChange] {
+        var changes: [ControlChange] = []
+        if write.snapshot != nil { changes.append(.installStaged) }
+        if !write.entries.isEmpty { changes.append(.append(write.entries.map(entry))) }
+        if let state = write.hardState {
+            changes.append(
+                .hardState(
+                    ControlHardState(term: state.term, vote: state.vote, commit: state.commit)
+                )
+            )
+        }
+        return changes
+    }
+
+    static func mark(_ description: SnapshotDescription) -> ControlSnapshotMark {
+        ControlSnapshotMark(
+            position: position(description.position),
+            configuration: bytes(description.configuration)
+        )
+    }
+
+    static func position(_ position: LogPosition) -> ControlPosition {
+        ControlPosition(term: position.term, index: position.index)
+    }
+
+    /// What a member begins with; nil where the bytes are none of ours.
+    static func restored(_ contents: ControlContents) -> RestoredState? {
+        guard let snapshot = description(contents.snapshot) else { return nil }
+        var entries: [LogEntry] = []
+        for stored in contents.entries {
+            guard let entry = entry(stored) else { return nil }
+            entries.append(entry)
+        }
+        let state = contents.hardState
+        return RestoredState(
+            hardState: HardState(term: state.term, vote: state.vote, commit: state.commit),
+            snapshot: snapshot,
+            base: LogPosition(term: contents.base.term, index: contents.base.index),
+            entries: entries
+        )
+    }
+
+    static func description(_ mark: ControlSnapshotMark) -> SnapshotDescription? {
+        guard let configuration = configuration(mark.configuration) else { return nil }
+        return SnapshotDescription(
+            position: LogPosition(term: mark.position.term, index: mark.position.index),
+            configuration: configuration
+        )
+    }
+
+    private static func entry(_ entry: LogEntry) -> ControlEntry {
+        let (kind, bytes): (Kind, [UInt8]) =
+            switch entry.payload {
+            case .empty: (.empty, [])
+            case .command(let bytes): (.command, bytes)
+            case .configuration(let configuration): (.configuration, Self.bytes(configuration))
+            }
+        let place = ControlPosition(term: entry.term, index: entry.index)
+        return ControlEntry(position: place, kind: kind.rawValue, bytes: bytes)
+    }
+
+    private static func entry(_ stored: ControlEntry) -> LogEntry? {
+        let payload: LogEntry.Payload
+        switch Kind(rawValue: stored.kind) {
+        case .empty: payload = .empty
+        case .command: payload = .command(stored.bytes)
+        case .configuration:
+            guard let configuration = configuration(stored.bytes) else { return nil }
+            payload = .configuration(configuration)
+        case nil: return nil
+        }
+        let position = stored.position
+        return LogEntry(term: position.term, index: position.index, payload: payload)
+    }
+
+    /// A configuration has bytes as part of an entry; which one does not matter.
+    private static func bytes(_ configuration: VoterConfiguration) -> [UInt8] {
+        let writer = ByteWriter(capacity: 64)
+        let entry = LogEntry(term: 0, index: 0, payload: .configuration(configuration))
+        MessageCodec.append(entry, to: writer)
+        return writer.bytes
+    }
+
+    private static func configuration(_ bytes: [UInt8]) -> VoterConfiguration? {
+        let entry = bytes.withUnsafeBytes { try? MessageCodec.decodeEntry(ByteView($0)) }
+        guard case .configuration(let configuration)? = entry?.payload else { return nil }
+        return configuration
+    }
+}
+
+/// How a node's part in an order begins.
+package enum RaftBeginning {
+    /// The first of a new group: the only voter, with a state that may have a past.
+    package static func found(
+        _ store: ControlStore,
+        node: NodeNumber,
+        state: [UInt8],
+        index: UInt64,
+        facts: [(name: String, bytes: [UInt8]?)] = [],
+        keepsSeals: Bool = false
+    ) throws(StorageError) {
+        let term: Term = index == 0 ? 0 : 1
+        let description = SnapshotDescription(
+            position: LogPosition(term: term, index: index),
+            configuration: VoterConfiguration(voters: [node])
+        )
+        try store.begin(
+            with: ControlSnapshot(mark: RaftStorage.mark(description), state: state),
+            hardState: ControlHardState(term: term, vote: 0, commit: index),
+            facts: facts,
+            keepsSeals: keepsSeals
+        )
+    }
+
+    /// The first of a new epoch, on each of those that are in it: the same history for all.
+    ///
+    /// Seals stay: whoever asked for them may be among those who are left.
+    package static func renew(
+        _ store: ControlStore,
+        at position: LogPosition,
+        _ configuration: VoterConfiguration,
+        state: [UInt8],
+        facts: [(name: String, bytes: [UInt8]?)]
+    ) throws(StorageError) {
+        let description = SnapshotDescription(position: position, configuration: configuration)
+        try store.begin(
+            with: ControlSnapshot(mark: RaftStorage.mark(description), state: state),
+            hardState: ControlHardState(term: position.term, vote: 0, commit: position.index),
+            facts: facts,
+            keepsSeals: true
+        )
+    }
+
+    /// One that was invited: it knows nothing, votes for nobody and waits for a leader.
+    package static func join(
+        _ store: ControlStore,
+        emptyState: [UInt8],
+        facts: [(name: String, bytes: [UInt8]?)] = []
+    ) throws(StorageError) {
+        let description = SnapshotDescription(
+            position: .zero,
+            configuration: VoterConfiguration(voters: [])
+        )
+        try store.begin(
+            with: ControlSnapshot(mark: RaftStorage.mark(description), state: emptyState),
+            hardState: ControlHardState(),
+            facts: facts
+        )
+    }
+}

@@ -1,0 +1,48 @@
+internal import Bytes
+internal import Seams
+package import Vocabulary
+
+/// How buckets did lately, on any node: each remembers its own past, and tells it when asked.
+extension AdministrationService {
+    private static var historyPatience: UInt64 { 2_000_000_000 }
+
+    /// - Returns: A node's samples of a bucket; nil where it has none, or does not answer.
+    package func series(
+        ofBucket name: String,
+        _ zoom: StatisticsSampler.Zoom,
+        of node: NodeNumber
+    ) async -> StatisticsSampler.Series? {
+        if node == thisNode { return sampler.series(ofBucket: name, zoom) }
+        guard !isSilent(node) else { return nil }
+        let result = await calls.call(
+            PeerKind.history,
+            HistoryCall(bucket: name, zoom: zoom).bytes,
+            to: node,
+            timeoutNanoseconds: Self.historyPatience
+        )
+        guard case .success(let bytes) = result else { return nil }
+        return StatisticsSampler.Series(bytes: bytes)
+    }
+
+    /// - Returns: The samples of several nodes as one; nil where none of them has any.
+    package func series(
+        ofBucket name: String,
+        _ zoom: StatisticsSampler.Zoom,
+        of nodes: [NodeNumber]
+    ) async -> StatisticsSampler.Series? {
+        var found: [StatisticsSampler.Series] = []
+        for node in nodes {
+            if let series = await series(ofBucket: name, zoom, of: node) { found.append(series) }
+        }
+        return StatisticsSampler.Series.sum(found)
+    }
+
+    func handleHistories() {
+        calls.handleCalls(PeerKind.history) { [weak self] _, bytes, answer in
+            guard let self, let call = HistoryCall(bytes: bytes),
+                let series = sampler.series(ofBucket: call.bucket, call.zoom)
+            else { return answer([]) }
+            answer(series.bytes)
+        }
+    }
+}

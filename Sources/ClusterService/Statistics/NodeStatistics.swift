@@ -1,0 +1,181 @@
+internal import Bytes
+internal import Vocabulary
+
+/// What a machine says of itself.
+package struct MachineReading: Hashable, Sendable {
+    /// Percent of all cores that are busy.
+    package var cpuPercent = 0.0
+    package var cores = 0
+    package var memoryTotal: UInt64 = 0
+    package var memoryFree: UInt64 = 0
+    package var swapTotal: UInt64 = 0
+    package var swapFree: UInt64 = 0
+
+    package init() {}
+}
+
+/// What one node shows of itself, as the others hear it once a second.
+///
+/// - Nothing here decides anything: it is shown to people and tools, and may be some seconds old.
+package struct NodeStatistics: Hashable, Sendable {
+    package struct Bucket: Hashable, Sendable {
+        package var name: String
+        package var status: NodeStatus
+        package var statistics: BucketStatistics
+        /// A second, as of the newest one.
+        package var rates: [Rate: Double]
+    }
+
+    /// What is shown as a number a second.
+    package enum Rate: UInt8, CaseIterable, Sendable {
+        case gets = 0
+        case hits = 1
+        case diskFetches = 2
+        case operations = 3
+
+        var sampled: SampledStatistic {
+            switch self {
+            case .gets: .cmdGet
+            case .hits: .getHits
+            case .diskFetches: .backgroundFetched
+            case .operations: .ops
+            }
+        }
+    }
+
+    package var status = NodeStatus.healthy
+    package var uptimeSeconds: UInt64 = 0
+    package var machine = MachineReading()
+    package var diskTotal: UInt64 = 0
+    package var diskFree: UInt64 = 0
+    /// Where its data lies.
+    package var directory = ""
+    package var buckets: [Bucket] = []
+
+    package init() {}
+
+    package func bucket(named name: String) -> Bucket? { buckets.first { $0.name == name } }
+}
+
+// MARK: Between nodes
+
+extension NodeStatistics: PeerPayload {
+    /// Rates and percentages travel in thousandths.
+    fileprivate static let unit = 1_000.0
+
+    fileprivate static func thousandths(_ number: Double) -> UInt64 {
+        number.isFinite && number > 0 ? UInt64(min(number, 1e12) * unit) : 0
+    }
+
+    init?(_ reader: inout ByteReader) {
+        self.init()
+        guard let status = NodeStatus(&reader), let uptime = reader.leb128(),
+            let cpu = reader.leb128(), let cores = reader.leb(Int.self)
+        else { return nil }
+        self.status = status
+        uptimeSeconds = uptime
+        machine.cpuPercent = Double(cpu) / Self.unit
+        machine.cores = cores
+        guard let memoryTotal = reader.leb128(), let memoryFree = reader.leb128(),
+            let swapTotal = reader.leb128(), let swapFree = reader.leb128(),
+            let diskTotal = reader.leb128(), let diskFree = reader.leb128(),
+            let directory = reader.text(), let buckets = reader.all(Bucket.self)
+        else { return nil }
+        machine.memoryTotal = memoryTotal
+        machine.memoryFree = memoryFree
+        machine.swapTotal = swapTotal
+        machine.swapFree = swapFree
+        self.diskTotal = diskTotal
+        self.diskFree = diskFree
+        self.directory = directory
+        self.buckets = buckets
+    }
+
+    func append(to writer: ByteWriter) {
+        status.append(to: writer)
+        writer.append(leb: uptimeSeconds)
+        writer.append(leb: Self.thousandths(machine.cpuPercent))
+        writer.append(leb: machine.cores)
+        for number in [
+            machine.memoryTotal, machine.memoryFree, machine.swapTotal, machine.swapFree,
+            diskTotal, diskFree,
+        ] {
+            writer.append(leb: number)
+        }
+        writer.append(counted: directory)
+        writer.append(all: buckets)
+    }
+}
+
+extension NodeStatistics.Bucket: PeerPayload {
+    init?(_ reader: inout ByteReader) {
+        guard let name = reader.text(), let status = NodeStatus(&reader),
+            let statistics = BucketStatistics(&reader),
+            let count = reader.leb(Int.self), count <= reader.rest.count
+        else { return nil }
+        self.init(name: name, status: status, statistics: statistics, rates: [:])
+        for place in 0..<count {
+            guard let number = reader.leb128() else { return nil }
+            // A newer node may tell more.
+            guard let raw = UInt8(exactly: place), let rate = NodeStatistics.Rate(rawValue: raw)
+            else { continue }
+            rates[rate] = Double(number) / NodeStatistics.unit
+        }
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(counted: name)
+        status.append(to: writer)
+        statistics.append(to: writer)
+        writer.append(leb: NodeStatistics.Rate.allCases.count)
+        for rate in NodeStatistics.Rate.allCases {
+            writer.append(leb: NodeStatistics.thousandths(rates[rate] ?? 0))
+        }
+    }
+}
+
+extension NodeStatus: PeerPayload {
+    private static let order: [NodeStatus] = [.healthy, .warmup, .unhealthy]
+
+    init?(_ reader: inout ByteReader) {
+        guard let place = reader.bigEndian(UInt8.self).map(Int.init),
+            Self.order.indices.contains(place)
+        else { return nil }
+        self = Self.order[place]
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(UInt8(Self.order.firstIndex(of: self) ?? 0))
+    }
+}
+
+extension BucketStatistics: PeerPayload {
+    /// In the order in which they travel; new ones come last.
+    private static var numbers: [WritableKeyPath<BucketStatistics, UInt64>] {
+        [
+            \.items, \.replicaItems, \.tombstones, \.residentItems, \.memoryUsed, \.quota,
+            \.lowWatermark, \.highWatermark, \.diskUsed, \.diskDataUsed, \.diskQueue,
+            \.oldestUnpersistedMilliseconds, \.connections, \.cmdGet, \.cmdSet, \.cmdDelete,
+            \.getHits, \.getMisses, \.opsTotal, \.backgroundFetches, \.ejections, \.expired,
+            \.temporaryFailures, \.casMismatches, \.commits, \.persistedChanges,
+            \.commitFailures, \.bytesRead, \.bytesWritten,
+        ]
+    }
+
+    init?(_ reader: inout ByteReader) {
+        self.init()
+        guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
+        let numbers = Self.numbers
+        for place in 0..<count {
+            guard let number = reader.leb128() else { return nil }
+            // A newer node may tell more.
+            if numbers.indices.contains(place) { self[keyPath: numbers[place]] = number }
+        }
+    }
+
+    func append(to writer: ByteWriter) {
+        let numbers = Self.numbers
+        writer.append(leb: numbers.count)
+        for number in numbers { writer.append(leb: self[keyPath: number]) }
+    }
+}

@@ -1,0 +1,178 @@
+import Bytes
+import ClusterService
+import Credentials
+import Foundation
+import LinuxPlatform
+import Orchestration
+import Seams
+import Vocabulary
+
+/// Nodes of one cluster in this process, over real sockets and files, with nothing behind them that
+/// stores documents.
+final class ClusterScene: Sendable {
+    let members: [SceneMember]
+    let probe = SceneProbe()
+
+    init(_ count: Int) throws {
+        let probe = probe
+        members = (1...count).map { SceneMember(UInt16($0), probe) }
+        for member in members { probe.know(member) }
+    }
+
+    func stop() { for member in members { member.stop() } }
+
+    subscript(number: Int) -> AdministrationService { members[number - 1].service }
+
+    /// Starts all and makes one cluster of them.
+    func build() async throws {
+        for member in members { try await member.start() }
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        guard case .done = await self[1].initialise(form) else { throw SceneError("initialise") }
+        for member in members.dropFirst() {
+            let outcome = await self[1].addNode(
+                "127.0.0.1:\(member.ports.admin)",
+                login: ("", ""),
+                services: ["kv"]
+            )
+            guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+        }
+        let known = self[1].state.nodes.map(\.otpNode)
+        guard case .running = await self[1].rebalance(known: known, ejected: [], delta: false)
+        else { throw SceneError("rebalance") }
+        let isBuilt = await eventually {
+            members.allSatisfy { member in
+                let state = member.service.state
+                return state.rebalance == nil && state.activeNodes.count == members.count
+            }
+        }
+        guard isBuilt else { throw SceneError("the nodes do not become active") }
+    }
+
+    /// A bucket whose vBuckets are on these nodes.
+    func createBucket(_ rows: [NodeChain], replicas: Int = 1) async throws {
+        var settings = BucketSettings(name: "b", uuid: "b-uuid", quota: 100 << 20)
+        settings.replicas = replicas
+        settings.vBuckets = rows.count
+        let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
+        let outcome = try await self[1].propose(.createBucket(bucket))
+        guard case .done = outcome else { throw SceneError("createBucket: \(outcome)") }
+        let isThere = await eventually {
+            members.allSatisfy { $0.service.state.bucket(named: "b") != nil }
+        }
+        guard isThere else { throw SceneError("not everybody knows the bucket") }
+    }
+
+    func name(_ number: Int) -> String { "n_\(members[number - 1].ports.admin)@127.0.0.1" }
+
+    func chains(at number: Int) -> [NodeChain] {
+        self[number].state.bucket(named: "b")?.placements.map(\.chain) ?? []
+    }
+}
+
+struct SceneError: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// One node; it may be stopped and started again with its files.
+final class SceneMember: Sendable {
+    private struct Life: Sendable {
+        let world: LinuxEnvironment
+        let service: AdministrationService
+        let plane: RecordingPlane
+        let lanes: HeldLanes
+    }
+
+    let root: String
+    private let life = Guarded<Life?>(nil)
+    private let portsBox: Guarded<NodePorts>
+    private let probe: SceneProbe
+
+    init(_ number: UInt16, _ probe: SceneProbe) {
+        root = FileManager.default.temporaryDirectory.path + "/divan-scene-\(UUID().uuidString)"
+        // Nobody listens there: other nodes are reached at the peer port alone.
+        portsBox = Guarded(NodePorts(admin: 40_000 + number, data: 41_000 + number))
+        self.probe = probe
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: root) }
+
+    var ports: NodePorts { portsBox.withLock { $0 } }
+    var isRunning: Bool { life.withLock { $0 != nil } }
+
+    var service: AdministrationService {
+        guard let service = life.withLock({ $0?.service }) else {
+            preconditionFailure("the node does not run")
+        }
+        return service
+    }
+
+    /// What it did with documents.
+    var plane: RecordingPlane? { life.withLock { $0?.plane } }
+
+    /// Its disk takes what the cluster decides no more, until it is released.
+    func holdDisk() { life.withLock { $0?.lanes }?.hold() }
+
+    func releaseDisk() { life.withLock { $0?.lanes }?.release() }
+
+    func start() async throws {
+        let world = LinuxEnvironment.make(reactors: 1, trace: SilentTrace())
+        let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
+        let plane = RecordingPlane()
+        let service = try AdministrationService(
+            settings: AdministrationService.Settings(
+                directory: root,
+                memoryQuota: 1_000 << 20,
+                memoryTotal: 8_192 << 20
+            ),
+            environment: lanes.environment(of: world.environment),
+            dataPlane: plane,
+            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
+            probe: probe
+        )
+        service.openBuckets()
+        let place = SocketAddress(host: "127.0.0.1", port: ports.peer)
+        let port = try service.listenForPeers(on: place)
+        portsBox.withLock { $0.peer = port }
+        life.withLock { $0 = Life(world: world, service: service, plane: plane, lanes: lanes) }
+        try await service.start(host: "127.0.0.1", ports: ports)
+    }
+
+    func stop() {
+        let ending = life.withLock { life in
+            defer { life = nil }
+            return life
+        }
+        guard let ending else { return }
+        ending.lanes.release()
+        ending.service.stop()
+        ending.world.stop()
+    }
+}
+
+/// The admin ports of all nodes, without HTTP.
+final class SceneProbe: NodeProbe {
+    private let members = Guarded<[SceneMember]>([])
+
+    func know(_ member: SceneMember) { members.withLock { $0.append(member) } }
+
+    func ask(_ request: ProbeRequest) async -> ProbeAnswer {
+        let member = members.withLock { members in
+            members.first { $0.ports.admin == request.port }
+        }
+        guard let member, member.isRunning else { return .unreachable("refused") }
+        let service = member.service
+        guard let own = service.state.node(number: service.thisNode) else {
+            return .unreachable("not ready")
+        }
+        let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
+        let json =
+            request.path == "/pools"
+            ? #"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#
+            : #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
+                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)}}"#
+        return .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
+    }
+}

@@ -1,0 +1,127 @@
+import ClusterService
+import Consensus
+import Orchestration
+import Persistence
+import Testing
+import Vocabulary
+
+/// A majority is gone for good, with real services, sockets and files.
+@Suite(.serialized) struct EpochSceneTests {
+    func scene(_ count: Int, _ rows: [NodeChain], replicas: Int = 1) async throws -> ClusterScene {
+        let scene = try ClusterScene(count)
+        try await scene.build()
+        try await scene.createBucket(rows, replicas: replicas)
+        return scene
+    }
+
+    func n(_ number: Int) -> NodeNumber { NodeNumber(UInt16(number)) }
+
+    @Test func aLostMajorityIsGivenUpByOrderOnly() async throws {
+        let rows: [NodeChain] = [[n(1), n(2)], [n(2), n(1)], [n(2), n(3)]]
+        let scene = try await scene(3, rows)
+        defer { scene.stop() }
+        for number in [2, 3] { scene.members[number - 1].stop() }
+        let names = [scene.name(2), scene.name(3)]
+
+        let missing = await scene[1].failOver([names[0]], isUnsafe: true)
+        guard case .refused(let missed) = missing else {
+            Issue.record("\(missing)")
+            return
+        }
+        #expect(missed.contains(":40003") && missed.contains("does not answer"))
+        #expect(scene[1].state.revEpoch == 1 && scene[1].state.nodes.count == 3)
+        guard case .failed(let sentence) = await scene[1].failOver(names) else {
+            Issue.record("not refused")
+            return
+        }
+        for words in [
+            "there is no quorum", "Only 1 of the cluster's 3", "2 are needed", "allowUnsafe=true",
+            "vBucket 2 has no copy there", "the copies there of vBucket 1 may lack",
+        ] {
+            #expect(sentence.contains(words), "\(sentence)")
+        }
+
+        guard case .done(let text) = await scene[1].failOver(names, isUnsafe: true) else {
+            Issue.record("not done")
+            return
+        }
+        #expect(text.contains("vBucket 2 has no copy left"), "\(text)")
+        let state = scene[1].state
+        #expect(state.revEpoch == 2 && state.pastGroups.count == 1)
+        #expect(state.nodes.map(\.number) == [n(1)])
+        #expect(scene.chains(at: 1) == [[n(1)], [n(1)], []])
+        #expect(state.bucket(named: "b")?.placements[1].isConfirmed == true)
+        #expect(try await scene[1].readCurrent().revEpoch == 2)
+
+        // It is the same after a restart, and whoever was left behind begins anew.
+        scene.members[0].stop()
+        try await scene.members[0].start()
+        #expect(scene[1].state.revEpoch == 2)
+        try await scene.members[1].start()
+        // And knows itself again, under another name.
+        #expect(
+            await eventually {
+                let state = scene[2].state
+                return !state.isProvisioned && state.node(number: scene[2].thisNode) != nil
+            }
+        )
+        // Perhaps once, before it heard that it was left behind.
+        let opens = { scene.members[1].plane?.calls.count { $0 == "open b" } ?? 0 }
+        let before = opens()
+        let again = await scene[1].addNode(
+            "127.0.0.1:\(scene.members[1].ports.admin)",
+            login: ("", ""),
+            services: ["kv"]
+        )
+        #expect(again == .done(scene.name(2)))
+        #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
+        // It carries out what it is told from here on, in its second life as in its first.
+        let known = scene[1].state.nodes.map(\.otpNode)
+        _ = await scene[1].rebalance(known: known, ejected: [], delta: false)
+        #expect(await eventually { opens() > before })
+    }
+
+    @Test func aSurvivorWhoseDiskWasFullComesOverLater() async throws {
+        let rows: [NodeChain] = [[n(4), n(1)], [n(3), n(2)], [n(1), n(3)], [n(2), n(4)]]
+        let scene = try await scene(4, rows)
+        defer { scene.stop() }
+        for number in [3, 4] { scene.members[number - 1].stop() }
+        let names = [scene.name(3), scene.name(4)]
+        // The node cannot keep the epoch: it stays in the old one, as after a crash.
+        try scene[2].controlStore.limit(pages: 1)
+        async let order = scene[1].failOver(names, isUnsafe: true)
+        #expect(await eventually { scene[1].state.revEpoch == 2 })
+        #expect(scene[1].state.leftBehind == [n(3), n(4)])
+        #expect(scene[2].state.revEpoch == 1)
+        // One of two decides nothing.
+        #expect(scene[1].raftStatus.configuration.voters == [n(1), n(2)])
+        #expect(!scene[1].raftStatus.isReadyToLead)
+        try scene[2].controlStore.limit(pages: 0)
+        guard case .done = await order else {
+            Issue.record("not done")
+            return
+        }
+        #expect(
+            await eventually {
+                scene[2].state.revEpoch == 2 && scene.chains(at: 2).first == [n(1)]
+            }
+        )
+        #expect(scene.chains(at: 1) == [[n(1)], [n(2)], [n(1)], [n(2)]])
+        // Who was left behind is taken out last.
+        #expect(await eventually { scene[2].state.nodes.map(\.number) == [n(1), n(2)] })
+        // Asked of the other one it is the same cluster.
+        #expect(try await scene[2].readCurrent().groupID == scene[1].state.groupID)
+    }
+
+    @Test func whereAMajorityAnswersNoNewEpochBegins() async throws {
+        let scene = try await scene(3, [[n(3), n(1)], [n(1), n(2)]])
+        defer { scene.stop() }
+        scene.members[2].stop()
+        guard case .done = await scene[1].failOver([scene.name(3)], isUnsafe: true) else {
+            Issue.record("not failed over")
+            return
+        }
+        #expect(scene[1].state.revEpoch == 1)
+        #expect(scene[1].state.node(number: n(3))?.membership == .inactiveFailed)
+    }
+}

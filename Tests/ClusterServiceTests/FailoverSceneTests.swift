@@ -1,0 +1,103 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// A node dies, with real services, sockets and files.
+@Suite(.serialized) struct FailoverSceneTests {
+    func n(_ number: Int) -> NodeNumber { NodeNumber(UInt16(number)) }
+
+    private func membership(of number: Int, in scene: ClusterScene) -> NodeMembership? {
+        scene[1].state.node(number: n(number))?.membership
+    }
+
+    /// Three nodes, of which the second is active for one vBucket, and nobody has heard an active
+    /// copy of the fences that `renew` gives.
+    private func scene(_ renew: (VBucketPlacement) -> ClusterCommand) async throws -> ClusterScene {
+        let scene = try ClusterScene(3)
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.timeoutSeconds = 1
+        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.createBucket([[n(1), n(3)], [n(2), n(1)], [n(3), n(1)]])
+        guard let born = scene[1].state.bucket(named: "b")?.placements[1] else {
+            throw SceneError("there is no bucket")
+        }
+        for member in scene.members { member.plane?.heardThrough.withLock { $0 = born.fence } }
+        guard case .done = try await scene[1].propose(renew(born)) else {
+            throw SceneError("no new fence")
+        }
+        let isRenewed = await eventually {
+            scene.members.allSatisfy { member in
+                let now = member.service.state.bucket(named: "b")?.placements[1]
+                return now.map { $0.fence > born.fence && $0.isConfirmed } ?? false
+            }
+        }
+        guard isRenewed else { throw SceneError("the new fence is not confirmed") }
+        return scene
+    }
+
+    private func step(_ placement: VBucketPlacement, _ position: CopyPosition? = nil)
+        -> VBucketSteps
+    {
+        let row = position == nil ? NodeChain() : placement.chain
+        let vBucket = VBucketID(1)
+        let step = VBucketSteps.Step(vBucket, from: placement, row: row, position: position)
+        return VBucketSteps(bucket: "b", steps: [step])
+    }
+
+    /// Its replica has had no word under the new fence, and has all that it acknowledged before.
+    @Test func whoDiesUnderAFenceThatNobodyHasHeardOfYetIsFailedOver() async throws {
+        let scene = try await scene { .resume(step($0)) }
+        defer { scene.stop() }
+        scene.members[1].stop()
+        #expect(await eventually { membership(of: 2, in: scene) == .inactiveFailed })
+        #expect(scene.chains(at: 1)[1] == [n(1)])
+    }
+
+    /// What it made durable together with the active one may be with that one alone.
+    @Test func afterAReplicaIsGivenUpTheOtherOneHasToHearFromTheActiveOne() async throws {
+        let scene = try ClusterScene(4)
+        defer { scene.stop() }
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.timeoutSeconds = 1
+        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.createBucket([[n(2), n(3), n(4)]], replicas: 2)
+        let born = scene[1].state.bucket(named: "b")?.placements[0].fence ?? 0
+        for member in scene.members { member.plane?.heardThrough.withLock { $0 = born } }
+        let step = FailoverStep(nodes: [n(3)], isAutomatic: false)
+        guard case .done = try await scene[1].propose(.failOver(step)) else {
+            throw SceneError("no failover")
+        }
+        let isShorter = await eventually {
+            scene.members.allSatisfy {
+                $0.service.state.bucket(named: "b")?.placements[0].chain == [n(2), n(4)]
+            }
+        }
+        #expect(isShorter)
+        scene.members[1].stop()
+        try await Task.sleep(for: .seconds(3))
+        #expect(membership(of: 2, in: scene) == .active)
+        #expect(scene.chains(at: 1) == [[n(2), n(4)]])
+        for member in scene.members { member.plane?.heardThrough.withLock { $0 = .max } }
+        #expect(await eventually { membership(of: 2, in: scene) == .inactiveFailed })
+        #expect(scene.chains(at: 1) == [[n(4)]])
+    }
+
+    /// A replica may have been left out of what the others made durable before a promotion.
+    @Test func afterAPromotionTheReplicasHaveToHearFromWhoWasChosen() async throws {
+        let scene = try await scene { placement in
+            let position = CopyPosition(branchFence: placement.fence, covered: .zero)
+            return .promote(step(placement, position))
+        }
+        defer { scene.stop() }
+        scene.members[1].stop()
+        try await Task.sleep(for: .seconds(3))
+        #expect(membership(of: 2, in: scene) == .active)
+        #expect(scene.chains(at: 1)[1] == [n(2), n(1)])
+        for member in scene.members { member.plane?.heardThrough.withLock { $0 = .max } }
+        #expect(await eventually { membership(of: 2, in: scene) == .inactiveFailed })
+    }
+}

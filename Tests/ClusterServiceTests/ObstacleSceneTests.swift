@@ -1,0 +1,97 @@
+import Bytes
+import ClusterService
+import LinuxPlatform
+import Orchestration
+import Testing
+import Vocabulary
+
+/// What is said of a rebalance that stands still.
+@Suite(.serialized) struct ObstacleSceneTests {
+    /// A rebalance that waits for the third node's copies.
+    private func scene() async throws -> (ClusterScene, RebalanceRecord) {
+        let scene = try ClusterScene(3)
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one], [one, two]])
+        scene.members[2].plane?.heardThrough.withLock { $0 = 0 }
+        let known = scene[1].state.nodes.map(\.otpNode)
+        _ = await scene[1].rebalance(known: known, ejected: [], delta: false)
+        guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }
+        let third = name(of: 3, in: scene)
+        let isWaiting = await eventually {
+            let text = await obstacle(scene, record)
+            return text.contains("\(third) is still copying")
+        }
+        guard isWaiting else { throw SceneError(await obstacle(scene, record)) }
+        return (scene, record)
+    }
+
+    private func name(of number: Int, in scene: ClusterScene) -> String {
+        "127.0.0.1:\(scene.members[number - 1].ports.admin)"
+    }
+
+    private func obstacle(_ scene: ClusterScene, _ record: RebalanceRecord) async -> String {
+        await scene[1].report(of: record).obstacle ?? ""
+    }
+
+    @Test func aNodeWhoseDiskStandsStillIsNamedWithWhatItLacks() async throws {
+        let (scene, record) = try await scene()
+        defer { scene.stop() }
+        let third = name(of: 3, in: scene)
+        scene.members[2].holdDisk()
+        // The others are a majority: they go on, and ask the third as of what it does not have.
+        _ = try await scene[1].propose(.setSettings(scene[1].state.settings))
+        #expect(
+            await eventually {
+                let text = await obstacle(scene, record)
+                return text.contains("vBucket")
+                    && text.contains("\(third) has yet to write 1 step of the cluster's log")
+            }
+        )
+        #expect(await eventually { scene[3].alerts.contains { $0.id == "disk/slow" } })
+        #expect(!scene[1].alerts.contains { $0.id == "disk/slow" })
+        scene.members[2].releaseDisk()
+        #expect(
+            await eventually { await !obstacle(scene, record).contains("of the cluster's log") }
+        )
+        #expect(await eventually { !scene[3].alerts.contains { $0.id == "disk/slow" } })
+    }
+
+    @Test func whereNothingCanBeDecidedItSaysWhoHoldsThatUp() async throws {
+        let (scene, record) = try await scene()
+        defer { scene.stop() }
+        for member in scene.members.dropFirst() { member.holdDisk() }
+        // Both chains are to count from here on, and nobody but the leader can write that down.
+        scene.members[2].plane?.heardThrough.withLock { $0 = .max }
+        #expect(
+            await eventually {
+                let text = await obstacle(scene, record)
+                return text.contains("vBucket") && text.contains(name(of: 2, in: scene))
+                    && text.contains("of the cluster's log to disk")
+            }
+        )
+        for member in scene.members.dropFirst() { member.releaseDisk() }
+        #expect(
+            await eventually { await !obstacle(scene, record).contains("of the cluster's log") }
+        )
+    }
+
+    /// Each decision waits for its sync, and a file that grows waits for the file system as well.
+    @Test func whatIsDecidedIsWrittenOverWhatIsThere() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.build()
+        let log = scene.members[0].root + "/control.sqlite-wal"
+        let size = try LinuxDisk().size(log)
+        #expect(size > 2 << 20)
+        for seconds in UInt16(10)..<310 {
+            var settings = scene[1].state.settings
+            settings.retry.afterSeconds = seconds
+            _ = try await scene[1].propose(.setSettings(settings))
+        }
+        #expect(try LinuxDisk().size(log) == size)
+    }
+}

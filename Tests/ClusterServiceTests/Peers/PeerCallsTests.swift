@@ -1,0 +1,219 @@
+import Bytes
+import ClusterService
+import Credentials
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// Frames and calls between nodes in one process, over real sockets.
+@Suite struct PeerCallsTests {
+    @Test func threeNodesCallEachOtherAndThemselves() async throws {
+        let nodes = try await PeerNode.cluster(3)
+        defer { for node in nodes { node.stop() } }
+        let heard = nodes.map { $0.echo() }
+        for (index, node) in nodes.enumerated() {
+            for other in nodes {
+                let answer = await node.call(1, [9, UInt8(index)], to: other)
+                let expected = [
+                    UInt8(other.number.value), UInt8(node.number.value), 9, UInt8(index),
+                ]
+                #expect(try answer.get() == expected)
+                node.send(2, [UInt8(index)], to: other)
+            }
+        }
+        for (index, node) in nodes.enumerated() {
+            let messages = await heard[index].wait(3)
+            #expect(Set(messages.map(\.0)) == Set(nodes.map(\.number)), "\(node.number)")
+            #expect(messages.allSatisfy { $1 == [UInt8($0.value) - 1] })
+        }
+    }
+
+    @Test func manyCallsOfAllSizesGetTheirOwnAnswers() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        _ = nodes[1].echo()
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<300 {
+                group.addTask {
+                    let size = number % 10 == 0 ? 100_000 + number : number
+                    let payload = [UInt8](repeating: UInt8(number % 256), count: size)
+                    let answer = await nodes[0].call(1, payload, to: nodes[1], seconds: 20)
+                    #expect((try? answer.get()) == [2, 1] + payload)
+                }
+            }
+        }
+    }
+
+    @Test func callsThatNobodyHandlesAndCallsThatNobodyAnswersFail() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        nodes[1].lane.post { nodes[1].calls.handleCalls(5) { _, _, _ in } }
+        for target in nodes {
+            let refused = await nodes[0].call(77, [], to: target)
+            #expect(refused == .failure(.notHandled))
+        }
+        let silent = await nodes[0].call(5, [], to: nodes[1], seconds: 0.05)
+        #expect(silent == .failure(.timedOut))
+        // The connection is still good.
+        _ = nodes[1].echo()
+        #expect(try await nodes[0].call(1, [1], to: nodes[1]).get() == [2, 1, 1])
+        let stranger = await nodes[0].calls.call(
+            1,
+            [],
+            to: NodeNumber(9),
+            timeoutNanoseconds: 1_000_000_000
+        )
+        #expect(stranger == .failure(.unreachable))
+    }
+
+    @Test func aNodeThatDiedIsFoundAgainWhenItComesBack() async throws {
+        let nodes = try await PeerNode.cluster(3)
+        defer { for node in nodes.prefix(2) { node.stop() } }
+        _ = nodes[2].echo()
+        #expect(try await nodes[0].call(1, [], to: nodes[2]).get() == [3, 1])
+        nodes[2].stop()
+        let lost = await nodes[0].events.wait { event in
+            if case .disconnected(NodeNumber(3)) = event { true } else { false }
+        }
+        #expect(!lost.isEmpty)
+        let failed = await nodes[0].call(1, [], to: nodes[2], seconds: 5)
+        #expect(failed == .failure(.unreachable))
+        nodes[0].send(2, [1], to: nodes[2])
+        let dropped = await nodes[0].events.wait { event in
+            if case .dropped(NodeNumber(3)) = event { true } else { false }
+        }
+        #expect(!dropped.isEmpty)
+
+        let back = try PeerNode(3, port: nodes[2].address.port)
+        defer { back.stop() }
+        let heard = back.echo()
+        back.identify()
+        back.know(Array(nodes.prefix(2)) + [back])
+        // Calls wait for an attempt, which may still be refused once or twice.
+        let answered = await eventually {
+            (try? await nodes[0].call(1, [7], to: nodes[2]).get()) == [3, 1, 7]
+        }
+        #expect(answered)
+        nodes[1].send(2, [4], to: nodes[2])
+        let reached = await eventually {
+            nodes[1].send(2, [4], to: nodes[2])
+            return !heard.values.isEmpty
+        }
+        #expect(reached)
+    }
+
+    @Test func aNewEpochEndsOldConnectionsAndMakesNewOnes() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        for node in nodes { _ = node.echo() }
+        #expect(try await nodes[0].call(1, [], to: nodes[1]).get() == [2, 1])
+        nodes[0].identify(epoch: 2)
+        // Until the other has heard of the epoch, both wait; nobody is called removed.
+        let refused = await nodes[0].events.wait { event in
+            if case .failed(_, .refused(.notExpected)) = event { true } else { false }
+        }
+        #expect(!refused.isEmpty)
+        nodes[1].identify(epoch: 2)
+        for (one, other) in [(nodes[0], nodes[1]), (nodes[1], nodes[0])] {
+            let answered = await eventually {
+                (try? await one.call(1, [], to: other).get())?.count == 2
+            }
+            #expect(answered)
+        }
+        let removed = (nodes[0].events.values + nodes[1].events.values).contains { event in
+            if case .failed(_, .refused(.removed)) = event { true } else { false }
+        }
+        #expect(!removed)
+    }
+
+    @Test func aNodeThatWasRemovedIsToldSoAndANewOneIsNot() async throws {
+        let nodes = try (1...4).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        for node in nodes {
+            node.identify()
+            node.know(node.number.value < 3 ? Array(nodes.prefix(2)) : nodes, highestGiven: 3)
+        }
+        let removed = await nodes[2].events.wait { event in
+            if case .failed(_, .refused(.removed(epoch: 1))) = event { true } else { false }
+        }
+        #expect(!removed.isEmpty)
+        let waiting = await nodes[3].events.wait { event in
+            if case .failed(NodeNumber(1), .refused(.notExpected)) = event { true } else { false }
+        }
+        #expect(!waiting.isEmpty)
+    }
+
+    @Test func linksEndWithThePlaceInTheDirectory() async throws {
+        let nodes = try await PeerNode.cluster(3)
+        defer { for node in nodes { node.stop() } }
+        _ = nodes[2].echo()
+        #expect(try await nodes[0].call(1, [], to: nodes[2]).get() == [3, 1])
+        nodes[0].know(Array(nodes.prefix(2)))
+        #expect(await nodes[0].call(1, [], to: nodes[2]) == .failure(.unreachable))
+        let gone = await eventually {
+            // One to node 2 and one from it; node 3 asks node 1 again and again, and is refused.
+            let counts = nodes[2].transport.counts
+            return counts.all - counts.halfOpen == 2
+        }
+        #expect(gone)
+    }
+
+    @Test func whoDoesNotKnowTheSecretGetsNowhere() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        _ = nodes[1].echo()
+        nodes[0].identify(secret: [UInt8](repeating: 4, count: 32))
+        nodes[1].identify()
+        for node in nodes { node.know(nodes) }
+        let refused = await nodes[0].events.wait { event in
+            if case .failed(_, .refused(.wrongSecret)) = event { true } else { false }
+        }
+        #expect(!refused.isEmpty)
+        let failed = await nodes[0].call(1, [], to: nodes[1], seconds: 2)
+        #expect(failed == .failure(.unreachable))
+    }
+
+    @Test func aStrangerIsCalledWithoutASecret() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        nodes[0].identify()
+        nodes[1].lane.post {
+            nodes[1].calls.handleStrangers(3) { _, payload, answer in
+                // Who is given another identity on the way still answers.
+                nodes[1].calls.setIdentity(
+                    PeerNode.me(NodeNumber(2), secret: PeerNode.secret)
+                )
+                answer(payload.reversed())
+            }
+            nodes[1].calls.handleCalls(4) { _, _, answer in answer([]) }
+        }
+        let address = PeerAddress(host: "localhost", port: nodes[1].address.port)
+        for (kind, expected) in [
+            (UInt16(3), Result<[UInt8], PeerCallError>.success([3, 2, 1])),
+            // What members may call, strangers may not.
+            (4, .failure(.notHandled)),
+        ] {
+            let heard = Heard<Result<[UInt8], PeerCallError>>()
+            nodes[0].lane.post {
+                nodes[0].calls.callStranger(
+                    at: address,
+                    kind,
+                    [1, 2, 3],
+                    timeoutNanoseconds: 5_000_000_000
+                ) { heard.say($0) }
+            }
+            #expect(await heard.wait().first == expected)
+        }
+        let nowhere = Heard<Result<[UInt8], PeerCallError>>()
+        nodes[0].lane.post {
+            nodes[0].calls.callStranger(
+                at: PeerAddress(host: "no-such-host.invalid", port: 1),
+                3,
+                [],
+                timeoutNanoseconds: 30_000_000_000
+            ) { nowhere.say($0) }
+        }
+        #expect(await nowhere.wait().first == .failure(.unreachable))
+    }
+}

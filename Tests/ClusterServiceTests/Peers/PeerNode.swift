@@ -1,0 +1,187 @@
+import Bytes
+import ClusterService
+import Credentials
+import Glibc
+import LinuxPlatform
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// Things that happen on other threads, to wait for.
+final class Heard<Value: Sendable>: Sendable {
+    private let state = Guarded<[Value]>([])
+
+    func say(_ value: Value) { state.withLock { $0.append(value) } }
+
+    var values: [Value] { state.withLock { $0.map { $0 } } }
+
+    /// The values once there are `count` that fit; fewer after 20 s.
+    @discardableResult
+    func wait(
+        _ count: Int = 1,
+        where isWanted: @Sendable (Value) -> Bool = { _ in true }
+    ) async -> [Value] {
+        for _ in 0..<4_000 {
+            let found = values.filter(isWanted)
+            if found.count >= count { return found }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        return values.filter(isWanted)
+    }
+}
+
+/// Waits until something holds, at most 20 s; whether it does.
+func eventually(_ isSo: () async -> Bool) async -> Bool {
+    for _ in 0..<4_000 {
+        if await isSo() { return true }
+        try? await Task.sleep(for: .milliseconds(5))
+    }
+    return false
+}
+
+/// Two milliseconds on a thread of our own.
+func usleepShortly() { usleep(2_000) }
+
+/// One node's connections to others, over real sockets and reactors of its own.
+final class PeerNode: Sendable {
+    static let secret = [UInt8](repeating: 3, count: 32)
+
+    let number: NodeNumber
+    let world: LinuxEnvironment
+    let transport: PeerTransport
+    let lane: any Lane
+    let calls: PeerCalls
+    let address: SocketAddress
+    let events = Heard<PeerEvent>()
+
+    init(
+        _ number: UInt16,
+        port: UInt16 = 0,
+        limits: PeerLimits = PeerLimits(),
+        reactors: ReactorLimits = ReactorLimits()
+    ) throws {
+        self.number = NodeNumber(number)
+        world = LinuxEnvironment.make(reactors: 2, trace: SilentTrace(), limits: reactors)
+        transport = PeerTransport(environment: world.environment, limits: limits)
+        lane = world.environment.lanes.makeLane("control")
+        calls = PeerCalls(over: transport, lane: lane)
+        address = try transport.listen(on: SocketAddress(host: "127.0.0.1", port: port))
+        let events = events
+        calls.observe { events.say($0) }
+    }
+
+    func stop() {
+        lane.post { [calls] in calls.stop() }
+        lane.stop()
+        transport.stop()
+        world.stop()
+    }
+
+    static func me(_ number: NodeNumber, epoch: UInt64 = 1, secret: [UInt8]) -> PeerSelf {
+        PeerSelf(
+            claim: PeerClaim(
+                node: number,
+                nodeUUID: "uuid-of-\(number)",
+                clusterUUID: "cluster",
+                group: 40 + epoch,
+                epoch: epoch
+            ),
+            secret: PeerSecret(secret)
+        )
+    }
+
+    func identify(epoch: UInt64 = 1, secret: [UInt8] = PeerNode.secret) {
+        let me = PeerNode.me(number, epoch: epoch, secret: secret)
+        lane.post { [calls] in calls.setIdentity(me) }
+    }
+
+    func know(_ nodes: [PeerNode], highestGiven: UInt16 = 0) {
+        var directory = PeerDirectory(highestGiven: NodeNumber(highestGiven))
+        for node in nodes {
+            directory.nodes[node.number] = PeerAddress(
+                host: node.address.host,
+                port: node.address.port,
+                uuid: "uuid-of-\(node.number)"
+            )
+        }
+        lane.post { [calls, directory] in calls.setDirectory(directory) }
+    }
+
+    func call(
+        _ kind: UInt16,
+        _ payload: [UInt8],
+        to node: PeerNode,
+        seconds: Double = 10
+    ) async -> Result<[UInt8], PeerCallError> {
+        await calls.call(
+            kind,
+            payload,
+            to: node.number,
+            timeoutNanoseconds: UInt64(seconds * 1_000_000_000)
+        )
+    }
+
+    func send(_ kind: UInt16, _ payload: [UInt8], to node: PeerNode, isBulk: Bool? = nil) {
+        let number = node.number
+        lane.post { [calls] in calls.send(kind, payload, to: number, isBulk: isBulk) }
+    }
+
+    /// Answers calls of kind 1 with its own number and what it got; tells messages of kind 2.
+    func echo() -> Heard<(NodeNumber, [UInt8])> {
+        let heard = Heard<(NodeNumber, [UInt8])>()
+        let own = UInt8(number.value)
+        lane.post { [calls] in
+            calls.handleCalls(1) { from, payload, answer in
+                answer([own, UInt8(from.value)] + payload)
+            }
+            calls.handleMessages(2) { heard.say(($0, $1)) }
+        }
+        return heard
+    }
+
+    /// Nodes 1 to `count` of one cluster, that know each other.
+    static func cluster(
+        _ count: UInt16,
+        limits: PeerLimits = PeerLimits()
+    ) async throws -> [PeerNode] {
+        let nodes = try (1...count).map { try PeerNode($0, limits: limits) }
+        for node in nodes {
+            node.identify()
+            node.know(nodes)
+        }
+        // Attempts may fail until the other one knows itself.
+        for (one, other) in nodes.flatMap({ one in nodes.map { (one, $0) } })
+        where one.number != other.number {
+            #expect(await one.connected(to: other))
+        }
+        return nodes
+    }
+
+    func connected(to node: PeerNode) async -> Bool {
+        let number = node.number
+        return await events.wait { event in
+            if case .connected(number) = event { true } else { false }
+        }.count > 0
+    }
+}
+
+/// A handler made of closures.
+final class ClosureHandler: ConnectionHandler {
+    typealias Step = (ByteView, ByteWriter) -> ReceiveProgress
+    let onReceive: Step
+    let onWake: Step
+    let onClosed: () -> Void
+
+    init(receive: @escaping Step, wake: Step? = nil, closed: @escaping () -> Void = {}) {
+        onReceive = receive
+        onWake = wake ?? receive
+        onClosed = closed
+    }
+
+    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        onReceive(input, output)
+    }
+    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress { onWake(input, output) }
+    func closed() { onClosed() }
+}

@@ -1,0 +1,168 @@
+import Bytes
+import ClusterService
+import Credentials
+import LinuxPlatform
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// Strangers that send garbage, or nothing, or only the beginning.
+@Suite struct PeerStrangerTests {
+    private struct Guest: Sendable {
+        let heard = Heard<[UInt8]>()
+        let closed = Heard<Void>()
+    }
+
+    /// Connects without any handshake and says `words`.
+    private func visit(_ node: PeerNode, from visitor: PeerNode, _ words: [UInt8]) -> Guest {
+        let guest = Guest()
+        visitor.world.environment.network.connect(
+            to: node.address,
+            connected: { port in
+                port.wake()
+                return ClosureHandler(
+                    receive: { input, _ in
+                        guest.heard.say(input.bytes)
+                        return ReceiveProgress(consumed: input.count, next: .receive)
+                    },
+                    wake: { _, output in
+                        output.append(words)
+                        return ReceiveProgress(consumed: 0, next: .receive)
+                    },
+                    closed: { guest.closed.say(()) }
+                )
+            },
+            failed: { Issue.record("\($0)") }
+        )
+        return guest
+    }
+
+    @Test func garbageIsShownTheDoor() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        var random = SeededRandom(seed: 5)
+        let hello = Array("DVNP".utf8)
+        for round in 0..<50 {
+            let count = 32 + Int(random.next() % 3_000)
+            var words = (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+            if round % 2 == 0 { words = hello + [1, 0, 1, 0, 40] + words }
+            let guest = visit(nodes[0], from: nodes[1], words)
+            #expect(await guest.closed.wait().count == 1, "\(round)")
+        }
+        let text = visit(nodes[0], from: nodes[1], Array("GET / HTTP/1.1\r\n\r\n".utf8))
+        #expect(await text.closed.wait().count == 1)
+        #expect(text.heard.values.isEmpty)
+        // Members are as welcome as before.
+        _ = nodes[0].echo()
+        #expect(try await nodes[1].call(1, [], to: nodes[0]).get() == [1, 2])
+    }
+
+    @Test func anotherVersionIsToldOurs() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        let guest = visit(nodes[0], from: nodes[1], Array("DVNP".utf8) + [1, 0, 9, 0, 32])
+        await guest.closed.wait()
+        let said = guest.heard.values.flatMap { $0 }
+        said.withUnsafeBytes { bytes in
+            guard
+                case .message(.refusal(let refusal), _) = PeerGreeting.next(
+                    in: ByteView(bytes),
+                    version: 9
+                )
+            else {
+                Issue.record("\(said)")
+                return
+            }
+            #expect(refusal.detail == UInt64(PeerHandshake.version))
+        }
+    }
+
+    @Test func whoSaysNothingIsNotWaitedForAndCrowdsAreBounded() async throws {
+        var limits = PeerLimits()
+        limits.handshakeNanoseconds = 1_500_000_000
+        limits.halfOpenMax = 8
+        let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
+        defer { for node in nodes { node.stop() } }
+        _ = nodes[0].echo()
+        for node in nodes {
+            node.identify()
+            node.know(nodes)
+        }
+        #expect(await nodes[0].connected(to: nodes[1]))
+        #expect(try await nodes[1].call(1, [], to: nodes[0]).get() == [1, 2])
+        let words = Array("DVNP".utf8)
+        let guests = (0..<40).map { index in
+            visit(nodes[0], from: nodes[1], Array(words.prefix(index % 5)))
+        }
+        // The oldest go at once, the last when their time is over.
+        let isCrowded = await eventually {
+            guests.count { !$0.closed.values.isEmpty } >= 32
+        }
+        #expect(isCrowded)
+        #expect(nodes[0].transport.counts.halfOpen <= 8)
+        #expect(try await nodes[1].call(1, [], to: nodes[0]).get() == [1, 2])
+        let areGone = await eventually { guests.allSatisfy { !$0.closed.values.isEmpty } }
+        #expect(areGone)
+        let isEmpty = await eventually { nodes[0].transport.counts.halfOpen == 0 }
+        #expect(isEmpty)
+    }
+
+    /// Whoever says `join` needs no secret, so they are few, and gone soon.
+    @Test func strangersAreFewAndDoNotStay() async throws {
+        var limits = PeerLimits()
+        limits.strangersMax = 4
+        limits.strangerNanoseconds = 1_500_000_000
+        let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
+        defer { for node in nodes { node.stop() } }
+        for node in nodes {
+            node.transport.setIdentity(PeerNode.me(node.number, secret: PeerNode.secret))
+        }
+        let (opened, closed) = (Heard<Void>(), Heard<Void>())
+        let address = PeerAddress(host: "127.0.0.1", port: nodes[0].address.port)
+        for count in 1...12 {
+            nodes[1].transport.openStranger(
+                to: address,
+                connected: { port in
+                    #expect(!port.identity.isProved)
+                    opened.say(())
+                    return ClosureHandler(
+                        receive: { input, _ in
+                            ReceiveProgress(consumed: input.count, next: .receive)
+                        },
+                        closed: { closed.say(()) }
+                    )
+                },
+                failed: { Issue.record("\($0)") }
+            )
+            #expect(await opened.wait(count).count == count)
+        }
+        #expect(await closed.wait(8).count >= 8)
+        #expect(nodes[0].transport.counts.all <= 4)
+        #expect(await closed.wait(12).count == 12)
+    }
+
+    /// A listener that never answers the greeting.
+    @Test func aNodeThatDoesNotGreetIsGivenUp() async throws {
+        var limits = PeerLimits()
+        limits.handshakeNanoseconds = 200_000_000
+        let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
+        defer { for node in nodes { node.stop() } }
+        nodes[0].identify()
+        let mute = try nodes[1].world.environment.network.listen(
+            on: SocketAddress(host: "127.0.0.1", port: 0)
+        ) { _ in
+            ClosureHandler { input, _ in
+                ReceiveProgress(consumed: input.count, next: .receive)
+            }
+        }
+        let address = PeerAddress(host: "127.0.0.1", port: mute.address.port)
+        nodes[0].lane.post { [calls = nodes[0].calls] in
+            calls.setDirectory(PeerDirectory([NodeNumber(2): address]))
+        }
+        let failed = await nodes[0].events.wait { event in
+            if case .failed(NodeNumber(2), .timedOut) = event { true } else { false }
+        }
+        #expect(!failed.isEmpty)
+    }
+}

@@ -1,0 +1,174 @@
+import Bytes
+import ClusterService
+import Credentials
+import LinuxPlatform
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// Any handler over a sealed connection, and strangers at the door.
+@Suite struct PeerTransportTests {
+    /// Two nodes and a pump at each end of a connection for changes.
+    private func pumps(
+        _ nodes: [PeerNode],
+        total: Int,
+        isHeld: Bool = false
+    ) async throws -> (caller: Pump, called: Pump) {
+        let heard = Heard<Pump>()
+        nodes[1].transport.register(.changes) { port in
+            #expect(port.identity.node == nodes[0].number && port.identity.isProved)
+            let pump = Pump(port, sendsAfter: total, total: total, isHeld: isHeld)
+            heard.say(pump)
+            return pump
+        }
+        for node in nodes {
+            node.identify()
+            node.know(nodes)
+        }
+        #expect(await nodes[0].connected(to: nodes[1]))
+        let dialed = Heard<Pump>()
+        nodes[0].transport.open(
+            .changes,
+            to: nodes[1].number,
+            connected: { port in
+                #expect(port.identity.nodeUUID == "uuid-of-n2")
+                let pump = Pump(port, sendsAfter: 0, total: total)
+                dialed.say(pump)
+                return pump
+            },
+            failed: { Issue.record("\($0)") }
+        )
+        let caller = try #require(await dialed.wait().first)
+        let called = try #require(await heard.wait().first)
+        return (caller, called)
+    }
+
+    @Test func aHundredMegabytesGoEachWay() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        let total = 100 << 20
+        let (caller, called) = try await pumps(nodes, total: total)
+        let isDone = await eventually { caller.state.withLock { $0.received } >= total }
+        #expect(isDone)
+        for pump in [caller, called] {
+            let state = pump.state.withLock { $0 }
+            #expect(state.received == total && state.sent == total && state.mistakes == 0)
+        }
+    }
+
+    @Test func aSlowReaderHoldsTheSenderBack() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        let total = 100 << 20
+        let (caller, called) = try await pumps(nodes, total: total, isHeld: true)
+        try await Task.sleep(for: .milliseconds(500))
+        let sent = caller.state.withLock { $0.sent }
+        // What the kernel holds between two sockets, and one call's output.
+        #expect(sent > 0 && sent < 30 << 20, "\(sent)")
+        #expect(called.state.withLock { $0.received } == 0)
+        called.release()
+        let isDone = await eventually { caller.state.withLock { $0.received } >= total }
+        #expect(isDone)
+        #expect(called.state.withLock { $0.received == total && $0.mistakes == 0 })
+    }
+
+    @Test func bothSidesHearOfTheEnd() async throws {
+        for closes in [0, 1] {
+            let nodes = try (1...2).map { try PeerNode($0) }
+            defer { for node in nodes { node.stop() } }
+            let (caller, called) = try await pumps(nodes, total: 1)
+            (closes == 0 ? caller : called).port.close()
+            let isOver = await eventually {
+                caller.state.withLock { $0.isClosed } && called.state.withLock { $0.isClosed }
+            }
+            #expect(isOver)
+        }
+    }
+
+    /// A handler's last words arrive, and what it refuses ends the connection.
+    @Test func aHandlerMayClose() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        nodes[1].transport.register(.changes) { _ in
+            ClosureHandler { input, output in
+                if input.isEmpty { return ReceiveProgress(consumed: 0, next: .receive) }
+                output.append([UInt8](repeating: 6, count: 1 << 20))
+                return ReceiveProgress(consumed: input.count, next: .close)
+            }
+        }
+        for node in nodes {
+            node.identify()
+            node.know(nodes)
+        }
+        #expect(await nodes[0].connected(to: nodes[1]))
+        let count = Guarded(0)
+        let closed = Heard<Void>()
+        nodes[0].transport.open(
+            .changes,
+            to: nodes[1].number,
+            connected: { port in
+                port.wake()
+                return ClosureHandler(
+                    receive: { input, _ in
+                        count.withLock { $0 += input.count }
+                        return ReceiveProgress(consumed: input.count, next: .receive)
+                    },
+                    wake: { _, output in
+                        output.append([1])
+                        return ReceiveProgress(consumed: 0, next: .receive)
+                    },
+                    closed: { closed.say(()) }
+                )
+            },
+            failed: { Issue.record("\($0)") }
+        )
+        await closed.wait()
+        #expect(count.withLock { $0 } == 1 << 20)
+    }
+
+    @Test func whatCannotBeOpenedFailsWithItsReason() async throws {
+        let node = try PeerNode(1)
+        defer { node.stop() }
+        let heard = Heard<PeerFailure>()
+        func open(_ number: UInt16) {
+            node.transport.open(
+                .changes,
+                to: NodeNumber(number),
+                connected: { _ in preconditionFailure("there is nobody") },
+                failed: { heard.say($0) }
+            )
+        }
+        open(2)
+        #expect(heard.values == [.noIdentity])
+        node.transport.setIdentity(PeerNode.me(NodeNumber(1), secret: PeerNode.secret))
+        open(2)
+        #expect(heard.values.last == .unknownNode(NodeNumber(2)))
+        let free = try node.world.environment.network.listen(
+            on: SocketAddress(host: "127.0.0.1", port: 0)
+        ) { _ in ClosureHandler { _, _ in ReceiveProgress(consumed: 0, next: .close) } }
+        free.close()
+        node.transport.setDirectory(
+            PeerDirectory([
+                NodeNumber(2): PeerAddress(host: "127.0.0.1", port: free.address.port),
+                NodeNumber(3): PeerAddress(host: "no-such-host.invalid", port: 1),
+                // Itself, under another's number.
+                NodeNumber(4): PeerAddress(host: "127.0.0.1", port: node.address.port),
+            ])
+        )
+        open(2)
+        guard case .unreachable(let error) = await heard.wait(3).last else {
+            Issue.record("nobody listens there")
+            return
+        }
+        #expect(error.code == .refused)
+        open(3)
+        guard case .unreachable(let unknown) = await heard.wait(4).last else {
+            Issue.record("nobody is called so")
+            return
+        }
+        #expect(unknown.code == .unknownHost)
+        open(4)
+        #expect(await heard.wait(5).last == .refused(.notExpected))
+    }
+}

@@ -1,0 +1,96 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// A rebalance fails, and the leader begins it again, or not.
+@Suite(.serialized) struct RetrySceneTests {
+    /// Three nodes, two of which hold a bucket, and a rebalance over all that has just failed.
+    private func scene() async throws -> (ClusterScene, RebalanceRetry) {
+        let scene = try ClusterScene(3)
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        settings.retry.isEnabled = true
+        settings.retry.afterSeconds = 2
+        _ = try await scene[1].propose(.setSettings(settings))
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one], [one, two]])
+        let known = scene[1].state.nodes.map(\.otpNode)
+        // Nothing here stores documents, so no copy is ever built.
+        guard
+            case .running(let id) = await scene[2].rebalance(
+                known: known,
+                ejected: [],
+                delta: false
+            )
+        else { throw SceneError("no rebalance") }
+        let outcome = RebalanceOutcome(
+            id: id,
+            verdict: .failed,
+            sentence: "No copy was built.",
+            endedMilliseconds: scene[1].wallMilliseconds
+        )
+        guard case .done = try await scene[1].propose(.endRebalance(outcome)),
+            let retry = scene[1].state.retry
+        else { throw SceneError("nothing is to be tried again") }
+        return (scene, retry)
+    }
+
+    @Test func theLeaderBeginsAgainWhatFailed() async throws {
+        let (scene, retry) = try await scene()
+        defer { scene.stop() }
+        #expect(scene[1].state.rebalance == nil)
+        #expect(
+            await eventually {
+                scene.members.allSatisfy { $0.service.state.rebalance?.id == retry.id }
+            }
+        )
+    }
+
+    @Test func whatNobodyWantsAnyMoreIsNotBegunAgain() async throws {
+        let (scene, retry) = try await scene()
+        defer { scene.stop() }
+        #expect(await !scene[2].cancelRetry("another"))
+        #expect(await scene[2].cancelRetry(retry.id))
+        try await Task.sleep(for: .seconds(3))
+        #expect(scene[1].state.rebalance == nil && scene[1].state.retry == nil)
+    }
+
+    @Test func itIsDroppedWhereTheNodesAreOthersByThen() async throws {
+        let (scene, _) = try await scene()
+        defer { scene.stop() }
+        let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false)
+        _ = try await scene[1].propose(.failOver(step))
+        #expect(await eventually { scene[1].state.retry == nil })
+        #expect(scene[1].state.rebalance == nil)
+        let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
+        #expect(texts.contains { $0.contains("nodes are others now") })
+    }
+
+    /// The only node that was to stay is failed over: there is nobody to plan anything for.
+    @Test func aRebalanceOfWhichNobodyIsToStayFails() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        let (one, three) = (NodeNumber(1), NodeNumber(3))
+        try await scene.createBucket([[one, three], [three, one]])
+        let known = scene[1].state.nodes.map(\.otpNode)
+        let ejected = [scene.name(1), scene.name(3)]
+        guard
+            case .running(let id) = await scene[1].rebalance(
+                known: known,
+                ejected: ejected,
+                delta: false
+            )
+        else { throw SceneError("no rebalance") }
+        let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false)
+        _ = try await scene[1].propose(.failOver(step))
+        #expect(await eventually { scene[1].state.lastRebalance?.id == id })
+        #expect(scene[1].state.lastRebalance?.verdict == .failed)
+    }
+}
