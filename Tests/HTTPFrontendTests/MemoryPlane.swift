@@ -23,7 +23,11 @@ final class MemoryPlane: DataPlane {
 
     func retain(only buckets: [BucketSettings]) {}
 
-    func open(_ settings: BucketSettings) throws(DataPlaneError) {
+    private let maps = Guarded<[String: BucketAssignment]>([:])
+
+    func open(_ opening: BucketOpening) throws(DataPlaneError) {
+        let settings = opening.settings
+        maps.withLock { $0[settings.name] = opening.assignment }
         buckets.withLock { $0[settings.name] = Bucket(settings: settings) }
     }
 
@@ -32,6 +36,7 @@ final class MemoryPlane: DataPlane {
     }
 
     func delete(bucket name: String) { buckets.withLock { $0[name] = nil } }
+    func giveUp(bucket name: String) { delete(bucket: name) }
 
     func flush(bucket name: String) throws(DataPlaneError) {
         buckets.withLock { $0[name]?.documents = [:] }
@@ -139,4 +144,45 @@ final class MemoryPlane: DataPlane {
     }
 
     func alerts() -> [Alert] { alarm.withLock { $0 } }
+
+    // MARK: Copies
+
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+        maps.withLock { $0[assignment.name] = assignment }
+    }
+
+    /// Every copy is what the map says.
+    func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
+        guard let map = maps.withLock({ $0[name] }) else { return [] }
+        return map.vBuckets.enumerated().compactMap { number, one in
+            if vBuckets?.contains(VBucketID(UInt16(number))) == false { return nil }
+            return CopyReport(
+                vBucket: VBucketID(UInt16(number)),
+                state: .active,
+                fence: one.fence,
+                position: CopyPosition(branchFence: one.fence, covered: .zero),
+                high: .zero,
+                persisted: .zero,
+                isIntact: true,
+                wasCleanStop: true,
+                boot: 1
+            )
+        }
+    }
+
+    func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] { [] }
+
+    func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {
+        copies.map(\.vBucket)
+    }
+
+    func handOver(
+        bucket name: String,
+        _ vBuckets: [FencedVBucket],
+        done: @escaping @Sendable ([HandedOver]) -> Void
+    ) { done([]) }
+
+    func setLease(endNanoseconds: UInt64) {}
+
+    var isReady: Bool { true }
 }

@@ -71,7 +71,8 @@ struct Site: Sendable {
             ),
             environment: world.environment,
             dataPlane: plane,
-            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32))
+            passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
+            probe: AdminClient()
         )
         service.openBuckets()
         var logger = Logger(label: "test")
@@ -123,11 +124,12 @@ struct Site: Sendable {
         _ line: String,
         _ login: Login = .administrator,
         headers: [String] = [],
-        form: String = ""
+        form: String = "",
+        json: String = ""
     ) async throws -> RawClient.Response {
         var headers = headers
         if !form.isEmpty { headers.append("Content-Type: application/x-www-form-urlencoded") }
-        let text = request(line, login, headers: headers, body: form)
+        let text = request(line, login, headers: headers, body: form + json)
         let port = server.port
         return try await apart {
             let client = try RawClient(port: port)

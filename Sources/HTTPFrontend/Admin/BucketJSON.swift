@@ -17,7 +17,8 @@ struct BucketJSON {
 
     /// All of it, with what changes all the time or, for streams, without.
     func json(volatile: Bool = true) -> JSONText {
-        let holders = bucket.servers.compactMap { call.state.node(number: $0) }
+        let numbers = volatile ? ClusterNumbers(call) : nil
+        let servers = call.state.servers(of: bucket)
         var members: [(String, JSONText)] = [
             ("name", .string(settings.name)),
             ("nodeLocator", "vbucket"),
@@ -36,7 +37,13 @@ struct BucketJSON {
             (
                 "nodes",
                 .array(
-                    holders.map { NodeJSON(call, $0).json(bucket: bucket, volatile: volatile) }
+                    servers.map {
+                        NodeJSON(call, $0).json(
+                            bucket: bucket,
+                            volatile: volatile,
+                            numbers: numbers
+                        )
+                    }
                 )
             ),
             (
@@ -45,18 +52,23 @@ struct BucketJSON {
             ),
             ("autoCompactionSettings", false),
             ("replicaNumber", .number(settings.replicas)),
+            // The priority that all buckets have: tools of old read it.
+            ("threadsNumber", 3),
             ("quota", quota),
             ("evictionPolicy", .string(settings.evictionPolicy.rawValue)),
-            ("durabilityMinLevel", "none"),
+            (
+                "durabilityMinLevel",
+                .string(settings.minimumDurability?.name ?? DurabilityLevel.noneName)
+            ),
             ("conflictResolutionType", "seqno"),
             ("maxTTL", .number(settings.maxTTL)),
             ("compressionMode", .string(bucket.options.compressionMode.rawValue)),
         ]
         if call.request.query["skipMap"] != "true" {
-            let map = ConfigurationJSON.serverMap(bucket, holders, host: call.naming)
+            let map = ConfigurationJSON.serverMap(bucket, servers, host: call.naming)
             members.append(("vBucketServerMap", map))
         }
-        if volatile { members.append(("basicStats", basicStats)) }
+        if let numbers { members.append(("basicStats", basicStats(numbers))) }
         return .object(members)
     }
 
@@ -78,25 +90,23 @@ struct BucketJSON {
     }
 
     private var quota: JSONText {
-        let nodes = UInt64(max(bucket.servers.count, 1))
+        let nodes = UInt64(max(bucket.holders.count, 1))
         return ["ram": .number(settings.quota * nodes), "rawRAM": .number(settings.quota)]
     }
 
-    private var basicStats: JSONText {
-        let name = settings.name
-        let statistics = call.service.dataPlane.statistics(ofBucket: name) ?? BucketStatistics()
-        let sampler = call.service.sampler
-        let percent = 100 * Double(statistics.memoryUsed) / Double(max(settings.quota, 1))
-        let absent = statistics.items - min(statistics.items, statistics.residentItems)
+    private func basicStats(_ numbers: ClusterNumbers) -> JSONText {
+        let totals = numbers.totals(ofBucket: settings.name)
+        let nodes = UInt64(max(bucket.holders.count, 1))
+        let percent = 100 * Double(totals.memoryUsed) / Double(max(settings.quota * nodes, 1))
         return [
             "quotaPercentUsed": .double(percent),
-            "opsPerSec": .double(sampler.newest(.ops, ofBucket: name)),
-            "diskFetches": .double(sampler.newest(.backgroundFetched, ofBucket: name)),
-            "itemCount": .number(statistics.items),
-            "diskUsed": .number(statistics.diskUsed),
-            "dataUsed": .number(statistics.diskDataUsed),
-            "memUsed": .number(statistics.memoryUsed),
-            "vbActiveNumNonResident": .number(absent),
+            "opsPerSec": .double(totals.operations),
+            "diskFetches": .double(totals.diskFetches),
+            "itemCount": .number(totals.items),
+            "diskUsed": .number(totals.diskUsed),
+            "dataUsed": .number(totals.diskDataUsed),
+            "memUsed": .number(totals.memoryUsed),
+            "vbActiveNumNonResident": .number(totals.items - totals.residentItems),
         ]
     }
 }

@@ -43,7 +43,7 @@ extension Routes {
             "/pools/default/buckets/*/controller/doFlush",
             .administrator("cluster.bucket[.]!flush"),
             needsCluster: true
-        ) { call in reply(call.service.flushBucket(call.capture(0))) },
+        ) { call in reply(await call.service.flushBucket(call.capture(0))) },
         Route(
             .post,
             "/pools/default/buckets/*/controller/compactBucket",
@@ -72,7 +72,9 @@ extension Routes {
         ) { call in
             let name = call.capture(1)
             let node = call.state.nodes.first { NodeJSON(call, $0).hostname == name }
-            guard let bucket = call.bucket, let node, bucket.servers.contains(node.number) else {
+            guard let bucket = call.bucket, let node,
+                call.state.servers(of: bucket).contains(where: { $0.number == node.number })
+            else {
                 return .notFound
             }
             return .json(NodeJSON(call, node).json(bucket: bucket))
@@ -84,7 +86,7 @@ extension Routes {
             needsCluster: true
         ) { call in
             guard let bucket = call.bucket else { return .notFound }
-            guard let key = call.service.dataPlane.randomKey(inBucket: bucket.settings.name) else {
+            guard let key = await call.service.randomKey(inBucket: bucket.settings.name) else {
                 return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)
             }
             return .json(["ok": true, "key": .string(String(decoding: key, as: UTF8.self))])
@@ -132,16 +134,17 @@ extension Routes {
         case .flushDisabled:
             // Clients tell this case from others by these words.
             .json(["_": "Flush is disabled for the bucket"], status: 400)
+        case .busy(let text): .json(["_": .string(text)], status: 503)
         case .failed(let text): .failed(text)
         }
     }
 
     private static func servers(of bucket: BucketRecord, _ call: Call) -> JSONText {
         let path = "/pools/default/buckets/\(ConfigurationJSON.path(bucket.settings.name))/nodes"
-        let holders = bucket.servers.compactMap { call.state.node(number: $0) }
+        let servers = call.state.servers(of: bucket)
         return [
             "servers": .array(
-                holders.map { node in
+                servers.map { node in
                     let name = NodeJSON(call, node).hostname
                     let segment = URLCoding.encode(name.utf8)
                     return [

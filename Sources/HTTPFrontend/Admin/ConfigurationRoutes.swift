@@ -29,17 +29,17 @@ extension Routes {
         Route(.get, "/pools/default/saslBucketsStreaming", .discovery, needsCluster: true) { call in
             .stream(call) { call in
                 let buckets = call.visibleBuckets.map { bucket -> JSONText in
-                    let holders = bucket.servers.compactMap { call.state.node(number: $0) }
+                    let servers = call.state.servers(of: bucket)
                     return [
                         "name": .string(bucket.settings.name),
                         "nodeLocator": "vbucket",
                         "vBucketServerMap": ConfigurationJSON.serverMap(
                             bucket,
-                            holders,
+                            servers,
                             host: call.naming
                         ),
                         "nodes": .array(
-                            holders.map { NodeJSON(call, $0).json(bucket: bucket, volatile: false) }
+                            servers.map { NodeJSON(call, $0).json(bucket: bucket, volatile: false) }
                         ),
                     ]
                 }

@@ -41,9 +41,8 @@ extension Routes {
             needsCluster: true
         ) { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }
-            let plane = call.service.dataPlane
-            let writing = await plane.delete(call.captures[1], inBucket: call.capture(0))
-            return reply(writing)
+            let name = call.capture(0)
+            return reply(await call.service.deleteDocument(call.captures[1], inBucket: name))
         },
     ]
 
@@ -58,7 +57,7 @@ extension Routes {
             let to = key(query["endkey"] ?? query["end_key"])
         else { return badRequest("bad request") }
         let withDocuments = query["include_docs"] == "true"
-        let listing = await call.service.dataPlane.list(
+        let listing = await call.service.listDocuments(
             bucket: call.capture(0),
             from: from.bytes,
             to: to.bytes,
@@ -105,7 +104,7 @@ extension Routes {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
         let id = String(decoding: key, as: UTF8.self)
-        switch await call.service.dataPlane.read(key, inBucket: call.capture(0)) {
+        switch await call.service.readDocument(key, inBucket: call.capture(0)) {
         case .found(let meta, let value):
             // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
             let isJSON = isJSON(value)
@@ -115,7 +114,8 @@ extension Routes {
             return .json(.object([("meta", self.meta(id, meta, isJSON)), content]))
         case .notFound: return .empty(404)
         case .noBucket: return .notFound
-        case .temporaryFailure: return retry("retry_needed", "The bucket is busy or warming up")
+        case .temporaryFailure, .notHere:
+            return retry("retry_needed", "The bucket is busy or warming up")
         case .failed(let text): return failed(text)
         }
     }
@@ -137,7 +137,7 @@ extension Routes {
         if flags == jsonFlags, !isJSON(value) {
             return badRequest("The value is not valid JSON")
         }
-        let writing = await call.service.dataPlane.write(
+        let writing = await call.service.writeDocument(
             key,
             value: value,
             flags: flags,
@@ -155,7 +155,8 @@ extension Routes {
         case .noBucket: .notFound
         case .locked: retry("retry_needed", "The document is locked")
         case .tooBig: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
-        case .temporaryFailure: retry("retry_needed", "The bucket is busy or warming up")
+        case .temporaryFailure, .notHere:
+            retry("retry_needed", "The bucket is busy or warming up")
         case .failed(let text): failed(text)
         }
     }

@@ -18,11 +18,16 @@ struct NodeJSON {
     ///   - bucket: The bucket whose node this is; nil where it stands for itself.
     ///   - volatile: Whether to show what changes all the time; not in streams, which would never
     ///     come to rest.
+    ///   - numbers: What the nodes say of themselves, where it was asked already.
     /// - Returns: The node's object.
-    func json(bucket: BucketRecord? = nil, volatile: Bool = true) -> JSONText {
+    func json(
+        bucket: BucketRecord? = nil,
+        volatile: Bool = true,
+        numbers: ClusterNumbers? = nil
+    ) -> JSONText {
         var members: [(String, JSONText)] = [
-            ("clusterMembership", "active"),
-            ("recoveryType", "none"),
+            ("clusterMembership", .string(node.membership.name)),
+            ("recoveryType", .string(node.recovery.name)),
             ("status", .string(status(of: bucket).rawValue)),
             ("otpNode", .string(node.otpNode)),
             ("hostname", .string(hostname)),
@@ -33,36 +38,39 @@ struct NodeJSON {
             ("prod", "server"),
             ("prodName", "Couchbase Server"),
             ("os", .string("\(Machine.architecture)-pc-linux-gnu")),
-            ("cpuCount", .number(Machine.cpuCount)),
+            ("cpuCount", .number(cpuCount)),
             ("ports", ports),
-            ("services", ["kv"]),
+            ("services", .array(node.services.map(JSONText.string))),
+            ("serverGroup", .string(node.group)),
             ("nodeEncryption", false),
             ("addressFamily", .string(node.host.contains(":") ? "inet6" : "inet")),
             ("addressFamilyOnly", false),
             ("externalListeners", []),
         ]
+        if let alternate = node.alternate {
+            members.append(("alternateAddresses", alternate.json))
+        }
         if node.number == call.service.thisNode { members.append(("thisNode", true)) }
         if let bucket {
             // The share of the configured replicas that are in place.
-            let settings = bucket.settings
-            members.append(("replication", .double(Self.replication(bucket.rows, settings))))
+            members.append(("replication", .double(bucket.replication(ofNode: node.number))))
         }
-        if volatile { members += volatileMembers }
+        if volatile { members += volatileMembers(numbers ?? ClusterNumbers(call, of: [node])) }
         return .object(members)
     }
 
     /// A node as such is as healthy as the worst of its buckets.
     private func status(of bucket: BucketRecord?) -> NodeStatus {
-        guard let name = bucket?.settings.name else { return call.service.nodeStatus }
-        return call.service.status(ofBucket: name)
+        guard let name = bucket?.settings.name else {
+            return call.service.status(of: node.number)
+        }
+        return call.service.status(of: node.number, ofBucket: name)
     }
 
-    static func replication(_ rows: VBucketRows, _ settings: BucketSettings) -> Double {
-        guard settings.replicas > 0 else { return 1 }
-        let placed = (0..<rows.count).reduce(0) { sum, row in
-            sum + rows[row].dropFirst().count { $0 != VBucketRows.none }
-        }
-        return Double(placed) / Double(rows.count * settings.replicas)
+    /// Does not change: what was told long ago will do.
+    private var cpuCount: Int {
+        if node.number == call.service.thisNode { return Machine.cpuCount }
+        return call.service.lastStatistics(of: node.number)?.machine.cores ?? 0
     }
 
     private var configuredHostname: String {
@@ -72,80 +80,56 @@ struct NodeJSON {
 
     private var ports: JSONText {
         var members: [(String, JSONText)] = [("direct", .number(node.ports.data))]
+        if node.ports.peer != 0 { members.append(("distTCP", .number(node.ports.peer))) }
         if node.ports.adminTLS != 0 { members.append(("httpsMgmt", .number(node.ports.adminTLS))) }
         return .object(members)
     }
 
-    private var volatileMembers: [(String, JSONText)] {
-        let memory = Machine.memory
-        let now = call.service.wallMilliseconds
+    /// Empty of a node that is not heard of: nobody knows.
+    private func volatileMembers(_ numbers: ClusterNumbers) -> [(String, JSONText)] {
+        let own = numbers.nodes[node.number]
+        let machine = own?.machine ?? MachineReading()
+        let isHeard = own != nil
         return [
+            ("systemStats", isHeard ? Self.systemStats(machine) : [:]),
             (
-                "systemStats",
-                [
-                    "cpu_utilization_rate": .double(call.machine.cpuPercent(nowMilliseconds: now)),
-                    "cpu_cores_available": .number(Machine.cpuCount),
-                    "swap_total": .number(memory.swapTotal),
-                    "swap_used": .number(memory.swapTotal - min(memory.swapTotal, memory.swapFree)),
-                    "mem_total": .number(memory.total),
-                    "mem_free": .number(memory.free),
-                    "mem_limit": .number(memory.total),
-                ]
+                "interestingStats",
+                isHeard ? Self.interestingStats(numbers.totals(of: [node])) : [:]
             ),
-            ("interestingStats", interestingStats),
             // Text: that is how clients read it.
-            ("uptime", .string("\(call.service.uptimeSeconds)")),
-            ("memoryTotal", .number(memory.total)),
-            ("memoryFree", .number(memory.free)),
+            ("uptime", .string("\(own?.uptimeSeconds ?? 0)")),
+            ("memoryTotal", .number(machine.memoryTotal)),
+            ("memoryFree", .number(machine.memoryFree)),
             ("mcdMemoryReserved", .number(call.state.memoryQuota >> 20)),
             ("mcdMemoryAllocated", .number(call.state.bucketQuotas() >> 20)),
         ]
     }
 
-    private var interestingStats: JSONText {
-        let totals = Totals(call)
-        return [
-            "cmd_get": .double(totals.rate(.cmdGet)),
+    private static func systemStats(_ machine: MachineReading) -> JSONText {
+        [
+            "cpu_utilization_rate": .double(machine.cpuPercent),
+            "cpu_cores_available": .number(machine.cores),
+            "swap_total": .number(machine.swapTotal),
+            "swap_used": .number(machine.swapTotal - min(machine.swapTotal, machine.swapFree)),
+            "mem_total": .number(machine.memoryTotal),
+            "mem_free": .number(machine.memoryFree),
+            "mem_limit": .number(machine.memoryTotal),
+        ]
+    }
+
+    private static func interestingStats(_ totals: ClusterNumbers.Totals) -> JSONText {
+        [
+            "cmd_get": .double(totals.gets),
             "couch_docs_actual_disk_size": .number(totals.diskUsed),
             "couch_docs_data_size": .number(totals.diskDataUsed),
             "curr_items": .number(totals.items),
-            "curr_items_tot": .number(totals.items),
-            "ep_bg_fetched": .double(totals.rate(.backgroundFetched)),
-            "get_hits": .double(totals.rate(.getHits)),
+            "curr_items_tot": .number(totals.items + totals.replicaItems),
+            "ep_bg_fetched": .double(totals.diskFetches),
+            "get_hits": .double(totals.hits),
             "mem_used": .number(totals.memoryUsed),
-            "ops": .double(totals.rate(.ops)),
+            "ops": .double(totals.operations),
             "vb_active_num_non_resident": .number(totals.items - totals.residentItems),
-            "vb_replica_curr_items": 0,
+            "vb_replica_curr_items": .number(totals.replicaItems),
         ]
-    }
-}
-
-/// All buckets of this node together.
-struct Totals {
-    private let call: Call
-    private(set) var items: UInt64 = 0
-    private(set) var residentItems: UInt64 = 0
-    private(set) var memoryUsed: UInt64 = 0
-    private(set) var diskUsed: UInt64 = 0
-    private(set) var diskDataUsed: UInt64 = 0
-
-    init(_ call: Call) {
-        self.call = call
-        for bucket in call.visibleBuckets {
-            let name = bucket.settings.name
-            guard let one = call.service.dataPlane.statistics(ofBucket: name) else { continue }
-            items += one.items
-            residentItems += min(one.residentItems, one.items)
-            memoryUsed += one.memoryUsed
-            diskUsed += one.diskUsed
-            diskDataUsed += one.diskDataUsed
-        }
-    }
-
-    /// Per second, as of the newest second.
-    func rate(_ statistic: SampledStatistic) -> Double {
-        call.visibleBuckets.reduce(0) {
-            $0 + call.service.sampler.newest(statistic, ofBucket: $1.settings.name)
-        }
     }
 }

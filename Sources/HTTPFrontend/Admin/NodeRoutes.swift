@@ -1,5 +1,6 @@
 internal import ClusterService
 internal import Orchestration
+internal import Vocabulary
 
 /// The nodes, each by itself.
 extension Routes {
@@ -13,47 +14,63 @@ extension Routes {
         Route(.get, "/nodeStatuses", .administrator("cluster.nodes!read")) { call in
             .json(
                 .object(
-                    call.state.nodes.map { node in
-                        let shown = NodeJSON(call, node)
-                        return (
-                            shown.hostname,
-                            [
-                                "status": .string(call.service.nodeStatus.rawValue),
-                                "otpNode": .string(node.otpNode),
-                                "dataless": .bool(call.state.buckets.isEmpty),
-                                "replication": .double(replication(call)),
-                                "gracefulFailoverPossible": false,
-                            ]
-                        )
+                    call.shownNodes.map { node in
+                        (NodeJSON(call, node).hostname, status(of: node, call))
                     }
                 )
             )
         },
     ]
 
-    /// The lowest share of replicas in place, over all buckets.
-    private static func replication(_ call: Call) -> Double {
-        call.state.buckets.map { NodeJSON.replication($0.rows, $0.settings) }.min() ?? 1
+    private static func status(of node: NodeRecord, _ call: Call) -> JSONText {
+        let status = call.service.status(of: node.number)
+        let state = call.state
+        var members: [(String, JSONText)] = [
+            ("status", .string(status.rawValue)),
+            ("otpNode", .string(node.otpNode)),
+            ("dataless", .bool(!state.holdsData(node.number))),
+            ("replication", .double(replication(of: node, state))),
+        ]
+        if status == .healthy {
+            let isPossible =
+                node.membership == .active && state.rebalance == nil
+                && state.canFailOverGracefully([node.number], silent: silent(call))
+            members.append(("gracefulFailoverPossible", .bool(isPossible)))
+        }
+        return .object(members)
+    }
+
+    private static func silent(_ call: Call) -> [NodeNumber] {
+        call.state.nodes.map(\.number).filter { call.service.status(of: $0) == .unhealthy }
+    }
+
+    /// The lowest share of its replicas in place, over all buckets.
+    private static func replication(of node: NodeRecord, _ state: ClusterState) -> Double {
+        state.buckets.map { $0.replication(ofNode: node.number) }.min() ?? 1
     }
 
     private static func node(_ call: Call, named name: String?) -> Reply {
         let own = call.service.thisNode
         let found = call.state.nodes.first { name == nil ? $0.number == own : $0.otpNode == name }
         guard let found else { return .json("Node is unknown to this cluster.", status: 404) }
-        guard case .object(var members) = NodeJSON(call, found).json() else { return .notFound }
-        let space = call.service.diskSpace ?? (0, 0)
-        let used = space.total == 0 ? 0 : 100 * (space.total - space.free) / space.total
-        let path = call.service.settings.directory
+        let numbers = ClusterNumbers(call, of: [found])
+        guard case .object(var members) = NodeJSON(call, found).json(numbers: numbers) else {
+            return .notFound
+        }
+        let statistics = call.service.lastStatistics(of: found.number) ?? NodeStatistics()
+        let (total, free) = (statistics.diskTotal, statistics.diskFree)
+        let used = total == 0 ? 0 : 100 * (total - min(free, total)) / total
+        let path = statistics.directory
         members += [
             ("memoryQuota", .number(call.state.memoryQuota >> 20)),
-            ("storageTotals", PoolJSON.storageTotals(call)),
+            ("storageTotals", numbers.storageTotals(of: [found], call.state)),
             (
                 "availableStorage",
                 [
                     "hdd": [
                         [
                             "path": .string(path),
-                            "sizeKBytes": .number(space.total >> 10),
+                            "sizeKBytes": .number(total >> 10),
                             "usagePercent": .number(used),
                         ]
                     ]

@@ -16,9 +16,13 @@ struct PoolJSON {
     /// All of it, with what changes all the time or, for streams, without.
     func json(volatile: Bool = true) -> JSONText {
         let uuid = state.uuid ?? ""
+        let numbers = volatile ? ClusterNumbers(call) : nil
+        let nodes = call.shownNodes.map {
+            NodeJSON(call, $0).json(volatile: volatile, numbers: numbers)
+        }
         var members: [(String, JSONText)] = [
             ("name", "default"),
-            ("nodes", .array(state.nodes.map { NodeJSON(call, $0).json(volatile: volatile) })),
+            ("nodes", .array(nodes)),
             (
                 "buckets",
                 [
@@ -28,26 +32,28 @@ struct PoolJSON {
                 ]
             ),
             ("bucketNames", .array(call.visibleBuckets.map(bucketName))),
-            ("controllers", [:]),
+            ("controllers", controllers),
             ("chronicleRev", .number(state.index)),
-            ("rebalanceStatus", "none"),
+            ("rebalanceStatus", state.rebalance == nil ? "none" : "running"),
             ("rebalanceProgressUri", "/pools/default/rebalanceProgress"),
+            ("stopRebalanceUri", .string("/controller/stopRebalance?uuid=\(uuid)")),
+            ("serverGroupsUri", .string("/pools/default/serverGroups?v=\(state.groupsRevision)")),
             ("nodeStatusesUri", "/nodeStatuses"),
             ("nodeServicesUri", .string("/pools/default/nodeServices?v=\(state.rev)")),
             ("maxBucketCount", .number(state.settings.maxBucketCount)),
             ("minReplicasCount", 0),
             ("autoCompactionSettings", Self.autoCompaction(state.settings)),
             ("tasks", ["uri": .string("/pools/default/tasks?v=\(state.index)")]),
-            ("counters", [:]),
+            ("counters", .object(state.counters.named.map { ($0.name, .number($0.count)) })),
             ("checkPermissionsURI", "/pools/default/checkPermissions"),
             ("clusterName", .string(state.name)),
             ("clusterEncryptionLevel", "disabled"),
-            ("balanced", true),
             ("memoryQuota", .number(state.memoryQuota >> 20)),
         ]
-        if volatile {
+        members += balance
+        if let numbers {
             members.append(("alerts", .array(call.identity.isAdministrator ? alerts : [])))
-            members.append(("storageTotals", Self.storageTotals(call)))
+            members.append(("storageTotals", numbers.storageTotals(of: call.shownNodes, state)))
         }
         return .object(members)
     }
@@ -60,30 +66,47 @@ struct PoolJSON {
         ]
     }
 
-    static func storageTotals(_ call: Call) -> JSONText {
-        let totals = Totals(call)
-        let memory = Machine.memory
-        let nodes = UInt64(max(call.state.nodes.count, 1))
-        let quotaUsed = call.state.bucketQuotas()
-        let space = call.service.diskSpace ?? (0, 0)
-        return [
-            "ram": [
-                "total": .number(memory.total),
-                "quotaTotal": .number(call.state.memoryQuota * nodes),
-                "quotaUsed": .number(quotaUsed * nodes),
-                "used": .number(memory.total - min(memory.total, memory.free)),
-                "usedByData": .number(totals.memoryUsed),
-                "quotaUsedPerNode": .number(quotaUsed),
-                "quotaTotalPerNode": .number(call.state.memoryQuota),
-            ],
-            "hdd": [
-                "total": .number(space.total),
-                "quotaTotal": .number(space.total),
-                "used": .number(space.total - min(space.total, space.free)),
-                "usedByData": .number(totals.diskUsed),
-                "free": .number(space.free),
-            ],
+    /// All that work; tools look here for where to post.
+    private var controllers: JSONText {
+        let uuid = state.uuid ?? ""
+        let paths = [
+            ("addNode", "addNodeV2"), ("rebalance", "rebalance"), ("failOver", "failOver"),
+            ("startGracefulFailover", "startGracefulFailover"), ("reAddNode", "reAddNode"),
+            ("reFailOver", "reFailOver"), ("ejectNode", "ejectNode"),
+            ("setRecoveryType", "setRecoveryType"),
         ]
+        return .object(
+            paths.map { ($0, ["uri": .string("/controller/\($1)?uuid=\(uuid)")]) }
+        )
+    }
+
+    /// Whether a rebalance would change anything, and what.
+    private var balance: [(String, JSONText)] {
+        let imbalances = state.imbalances
+        let waiting = state.waitingNodes
+        let isBalanced = imbalances.isEmpty && waiting.isEmpty
+        var members: [(String, JSONText)] = [("balanced", .bool(isBalanced))]
+        if !waiting.isEmpty {
+            let services: JSONText = [
+                "code": "service_not_balanced",
+                "description": "Nodes wait for a rebalance to come in or to go.",
+                "services": ["kv"],
+            ]
+            members.append(("servicesNeedRebalance", [services]))
+        }
+        let visible = Set(call.visibleBuckets.map(\.settings.name))
+        let buckets = BucketImbalance.Cause.allCases.compactMap { cause -> JSONText? in
+            let names = imbalances.filter { $0.cause == cause && visible.contains($0.bucket) }
+                .map { JSONText.string($0.bucket) }
+            guard !names.isEmpty else { return nil }
+            return [
+                "code": .string(cause.rawValue),
+                "description": .string(cause.sentence),
+                "buckets": .array(names),
+            ]
+        }
+        if !buckets.isEmpty { members.append(("bucketsNeedRebalance", .array(buckets))) }
+        return members
     }
 
     private func bucketName(_ bucket: BucketRecord) -> JSONText {

@@ -19,26 +19,26 @@ extension Routes {
         ) { call in
             .json([
                 "clusterUUID": .string(call.state.uuid ?? ""),
-                "orchestrator": .string(call.state.nodes.first?.otpNode ?? ""),
-                "isBalanced": true,
+                "orchestrator": .string(orchestrator(call)),
+                "isBalanced": .bool(call.state.isBalanced),
                 "clusterCompatVersion": "7.6",
             ])
         },
         Route(.get, "/versions", .administrator("cluster.pools!read")) { _ in .json(versions) },
         Route(.get, "/whoami", .discovery) { .json(whoami($0)) },
         Route(.post, "/pools/default/checkPermissions", .discovery, checkPermissions),
-        Route(.get, "/pools/default/tasks", .administrator("cluster.tasks!read")) { tasks($0) },
-        Route(
-            .get,
-            "/pools/default/rebalanceProgress",
-            .administrator("cluster.tasks!read"),
-            needsCluster: true
-        ) { _ in .json(["status": "none"]) },
+        Route(.get, "/pools/default/tasks", .administrator("cluster.tasks!read"), tasks),
     ]
 
     @Sendable private static func pool(_ call: Call) async -> Reply {
         if call.request.query["waitChange"] != nil { return await PoolLongPoll(call: call).reply() }
         return .json(PoolJSON(call).json())
+    }
+
+    /// The node that leads; nobody for a moment when one took over, or where there is no majority.
+    private static func orchestrator(_ call: Call) -> String {
+        call.service.orchestratorNode.flatMap { call.state.node(number: $0)?.otpNode }
+            ?? "undefined"
     }
 
     private static func discovery(_ call: Call) -> JSONText {
@@ -126,17 +126,9 @@ extension Routes {
 
     // MARK: Tasks
 
-    private static func tasks(_ call: Call) -> Reply {
-        var tasks: [JSONText] = [
-            [
-                "statusId": .string(call.state.uuid ?? ""),
-                "type": "rebalance",
-                "subtype": "rebalance",
-                "status": "notRunning",
-                "statusIsStale": false,
-                "masterRequestTimedOut": false,
-            ]
-        ]
+    @Sendable private static func tasks(_ call: Call) async -> Reply {
+        var tasks = [await rebalanceTask(call)]
+        let own = call.state.node(number: call.service.thisNode)?.otpNode ?? ""
         for bucket in call.state.buckets {
             let name = bucket.settings.name
             guard case .warmingUp(let progress) = call.service.dataPlane.status(ofBucket: name)
@@ -146,7 +138,7 @@ extension Routes {
                 "recommendedRefreshPeriod": .double(2),
                 "status": "running",
                 "bucket": .string(name),
-                "node": .string(call.state.nodes.first?.otpNode ?? ""),
+                "node": .string(own),
                 "progress": .double(100 * progress),
             ])
         }

@@ -89,16 +89,18 @@ extension Routes {
             )
     }
 
-    /// A single node is known by the address it is asked at; it needs no other name yet.
+    /// A lone node takes any name that it can be reached by.
     @Sendable private static func rename(_ call: Call) async -> Reply {
         guard let name = call.request.form["hostname"], !name.isEmpty else {
             return .refusedList([FieldError("hostname", "The name is needed")])
         }
         let own = call.state.node(number: call.service.thisNode)
-        if name == own?.host || (own?.isLoopback == true && isLoopback(name)) { return .done }
-        return .refusedList([
-            FieldError("hostname", "The node cannot take the name \(name) while it serves")
-        ])
+        if own?.isLoopback == true, isLoopback(name) { return .done }
+        switch await call.service.rename(to: name) {
+        case .done: return .done
+        case .refused(let text), .busy(let text): return .list(text, status: 400)
+        case .failed(let text): return .list(text, status: 500)
+        }
     }
 
     private static func isLoopback(_ name: String) -> Bool {

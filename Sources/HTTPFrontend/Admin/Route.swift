@@ -19,6 +19,8 @@ struct Route: Sendable {
     let access: Access
     /// Answers 404 as long as there is no cluster.
     let needsCluster: Bool
+    /// Its body is JSON and no form.
+    let takesJSON: Bool
     let handler: Handler
 
     /// - Parameters:
@@ -26,12 +28,14 @@ struct Route: Sendable {
     ///   - path: Segments between slashes; `*` stands for any one, a final `**` for all the rest.
     ///   - access: Whom it serves.
     ///   - needsCluster: Whether it means nothing before provisioning.
+    ///   - takesJSON: Whether its body is JSON and no form.
     ///   - handler: What answers.
     init(
         _ method: AdminRequest.Method,
         _ path: String,
         _ access: Access,
         needsCluster: Bool = false,
+        takesJSON: Bool = false,
         _ handler: @escaping Handler
     ) {
         self.method = method
@@ -44,6 +48,7 @@ struct Route: Sendable {
         }
         self.access = access
         self.needsCluster = needsCluster
+        self.takesJSON = takesJSON
         self.handler = handler
     }
 
@@ -86,6 +91,9 @@ struct Call: Sendable {
 
     /// How configurations name nodes that only their own machine can reach.
     var naming: HostNaming { .address(request.localAddress) }
+
+    /// The nodes but those that are just being added, which nobody can do anything with.
+    var shownNodes: [NodeRecord] { state.nodes.filter { $0.membership != .joining } }
 
     /// The buckets whoever asks may see.
     var visibleBuckets: [BucketRecord] {

@@ -12,13 +12,20 @@ struct Router: Sendable {
 
     init(service: AdministrationService) {
         self.service = service
-        machine = Machine(directory: service.settings.directory)
+        let machine = Machine(directory: service.settings.directory)
+        self.machine = machine
+        service.readMachine { [weak service] in
+            machine.reading(nowMilliseconds: service?.wallMilliseconds ?? 0)
+        }
         authentication = Authentication(service: service, sessions: sessions)
         routes =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning + Routes.buckets
-            + Routes.configurations + Routes.documents + Routes.statistics + Routes.settings
-            + Routes.users + Routes.collections
-            + Routes.console
+            + Routes.alternateAddresses + Routes.configurations + Routes.documents
+            + Routes.statistics + Routes.settings
+            + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
+            + Routes.retries
+            + Routes.autoFailover + Routes.groups
+            + Routes.absent + Routes.console
     }
 
     /// A request that may be served, once its body is there.
@@ -55,20 +62,33 @@ struct Router: Sendable {
 
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
         // Read as a form it would say nothing, and every field would be missed.
-        if request.isJSON {
+        if request.isJSON, !admitted.route.takesJSON {
             let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"
             return .refused([FieldError("_", text)])
         }
+        var isStale = false
+        var state = service.state
+        if request.isAboutCluster, state.nodes.count > 1 {
+            do {
+                state = try await service.readCurrent()
+            } catch {
+                // Cut off, or between two leaders: what is known here is better than nothing.
+                isStale = true
+                state = service.state
+            }
+        }
         let call = Call(
             request: request,
-            state: service.state,
+            state: state,
             identity: admitted.identity,
             captures: admitted.captures,
             service: service,
             sessions: sessions,
             machine: machine
         )
-        return await admitted.route.handler(call)
+        var reply = await admitted.route.handler(call)
+        if isStale { reply.headers.append(("Divan-Stale", "true")) }
+        return reply
     }
 
     private func admit(
@@ -120,6 +140,23 @@ struct Router: Sendable {
 extension AdminRequest.Method {
     /// A HEAD is answered as a GET would be, its body left out.
     fileprivate var asked: AdminRequest.Method { self == .head ? .get : self }
+}
+
+extension AdminRequest {
+    private static let agreedOn = [
+        "pools", "poolsStreaming", "nodes", "nodeStatuses", "settings", "internalSettings",
+    ].map { Array($0.utf8) }
+
+    /// A question about what the cluster agreed on.
+    ///
+    /// The answer to a change on one node must be seen on every other. `/pools` alone is asked by
+    /// whoever only wants to know who is there.
+    fileprivate var isAboutCluster: Bool {
+        guard method.asked == .get, let first = segments.first, Self.agreedOn.contains(first)
+        else { return false }
+        return segments.count > 1 || first == Array("nodeStatuses".utf8)
+            || first == Array("internalSettings".utf8)
+    }
 }
 
 /// The routes, by what they are about; each file adds its own.

@@ -11,7 +11,7 @@ extension Routes {
             "/pools/default/buckets/*/stats",
             .administrator("cluster.bucket[.].stats!read"),
             needsCluster: true
-        ) { call in samples(call) },
+        ) { call in await samples(call, of: call.state.activeNodes.map(\.number)) },
         Route(
             .get,
             "/pools/default/buckets/*/stats/*",
@@ -26,8 +26,9 @@ extension Routes {
             needsCluster: true
         ) { call in
             let name = call.capture(1)
-            let isHere = call.state.nodes.contains { NodeJSON(call, $0).hostname == name }
-            return isHere ? samples(call) : .notFound
+            let node = call.state.nodes.first { NodeJSON(call, $0).hostname == name }
+            guard let node else { return .notFound }
+            return await samples(call, of: [node.number])
         },
         Route(.get, "/metrics", .administrator("cluster.admin.internal.stats!read")) { call in
             let text = Metrics(call).text
@@ -35,7 +36,7 @@ extension Routes {
             reply.contentType = "text/plain; version=0.0.4; charset=utf-8"
             return reply
         },
-        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(logs($0)) },
+        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(await logs($0)) },
     ]
 
     private static func zoom(_ call: Call) -> StatisticsSampler.Zoom? {
@@ -43,10 +44,11 @@ extension Routes {
         return StatisticsSampler.Zoom(rawValue: name)
     }
 
-    private static func samples(_ call: Call) -> Reply {
+    /// Of several nodes, their sum; of a node that does not answer there are none.
+    private static func samples(_ call: Call, of nodes: [NodeNumber]) async -> Reply {
         guard let bucket = call.bucket else { return .notFound }
         guard let zoom = zoom(call) else { return unknownZoom }
-        let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
+        let series = await call.service.series(ofBucket: bucket.settings.name, zoom, of: nodes)
         let stamps = series?.timestamps ?? []
         // Who has the older samples only wants those that came since.
         let seen = call.request.query["haveTStamp"].flatMap(FormParameters.number) ?? 0
@@ -77,9 +79,23 @@ extension Routes {
         guard let zoom = zoom(call) else { return unknownZoom }
         let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
         let stamps = series?.timestamps ?? []
-        let numbers = series?.values(of: statistic) ?? []
-        let values = JSONText.array(numbers.map { .double(Double($0)) })
-        let nodes = call.state.nodes.map { (NodeJSON(call, $0).hostname, values) }
+        var nodes: [(String, JSONText)] = []
+        for node in call.state.activeNodes {
+            let isHere = node.number == call.service.thisNode
+            let found =
+                isHere
+                ? series
+                : await call.service.series(
+                    ofBucket: bucket.settings.name,
+                    zoom,
+                    of: node.number
+                )
+            // As many as here, to the newest: before its first sample a node did nothing.
+            let values = (found?.values(of: statistic) ?? []).suffix(stamps.count)
+            let numbers = [Float](repeating: 0, count: stamps.count - values.count) + values
+            let shown = JSONText.array(numbers.map { .double(Double($0)) })
+            nodes.append((NodeJSON(call, node).hostname, shown))
+        }
         return .json([
             "samplesCount": .number(stamps.count),
             "isPersistent": .bool(bucket.settings.type == .persistent),
@@ -95,17 +111,19 @@ extension Routes {
         return .refused([FieldError("zoom", "zoom is one of \(names)")])
     }
 
-    private static func logs(_ call: Call) -> JSONText {
+    private static func logs(_ call: Call) async -> JSONText {
         let query = call.request.query
         let since = query["sinceTime"].flatMap(FormParameters.number) ?? 0
         let limit = query["limit"].flatMap(FormParameters.number) ?? 250
-        let node = call.state.node(number: call.service.thisNode)?.otpNode ?? ""
-        let entries = call.service.events.all().filter { $0.milliseconds >= since }
+        let found = await call.service.events(
+            sinceMilliseconds: since,
+            countMax: Int(min(limit, 3_000))
+        )
         return [
             "list": .array(
-                entries.suffix(Int(min(limit, 3_000))).map { entry in
+                found.map { node, entry in
                     [
-                        "node": .string(node),
+                        "node": .string(call.state.node(number: node)?.otpNode ?? ""),
                         "type": .string(type(of: entry)),
                         "code": 0,
                         "module": .string(entry.kind.rawValue),

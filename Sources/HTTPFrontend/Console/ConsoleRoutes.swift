@@ -14,6 +14,7 @@ extension Routes {
         "documents.js": (script, PackageResources.documents_js),
         "dom.js": (script, PackageResources.dom_js),
         "log.js": (script, PackageResources.log_js),
+        "nodes.js": (script, PackageResources.nodes_js),
         "overview.js": (script, PackageResources.overview_js),
     ]
 

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import ClusterService
 internal import Foundation
 
 /// What the machine says of itself, from `/proc` and the container's limits.
@@ -61,6 +62,18 @@ package final class Machine: Sendable {
             last = CPUTime(busy: busy, total: total, percent: 100 * share, readAt: now)
             return last.percent
         }
+    }
+
+    func reading(nowMilliseconds now: UInt64) -> MachineReading {
+        let memory = Self.memory
+        var reading = MachineReading()
+        reading.cpuPercent = cpuPercent(nowMilliseconds: now)
+        reading.cores = Self.cpuCount
+        reading.memoryTotal = memory.total
+        reading.memoryFree = memory.free
+        reading.swapTotal = memory.swapTotal
+        reading.swapFree = memory.swapFree
+        return reading
     }
 
     /// The architecture as configure scripts write it.

@@ -68,6 +68,11 @@ struct Reply: Sendable {
         json(.array(errors.map { .string($0.text) }), status: 400)
     }
 
+    /// `["text"]`, as tools of long ago expect it.
+    static func list(_ text: String, status: Int) -> Reply {
+        json([.string(text)], status: status)
+    }
+
     static func failed(_ text: String) -> Reply {
         json(["errors": ["_": .string(text)]], status: 500)
     }

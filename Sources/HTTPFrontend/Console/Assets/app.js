@@ -3,11 +3,12 @@
 import { get, post, LoggedOut, Refused } from "/ui/api.js";
 import { h, fill, say, field, formError, showErrors } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
+import { nodes } from "/ui/nodes.js";
 import { buckets } from "/ui/buckets.js";
 import { documents } from "/ui/documents.js";
 import { log } from "/ui/log.js";
 
-const sections = { overview, buckets, documents, log };
+const sections = { overview, nodes, buckets, documents, log };
 const main = document.getElementById("main");
 const page = { section: null, pool: null };
 

@@ -165,6 +165,12 @@ function bucketDialog(bucket, pool, changed) {
     option(text, text, "1024")));
   const open = h("input", { type: "checkbox", checked: Boolean(bucket?.passwordless) });
   const ttl = h("input", { type: "number", min: 0, value: bucket ? bucket.maxTTL : 0 });
+  const level = bucket?.durabilityMinLevel || "none";
+  const durability = h("select", {},
+    option("none", "As each write asks for", level),
+    option("majority", "In memory on a majority", level),
+    option("majorityAndPersistActive", "The same, and on the active node's disk", level),
+    option("persistToMajority", "On disk on a majority", level));
   if (isNew) kind.addEventListener("change", () => offer(kind.value));
   offer(isNew ? "couchbase" : type);
   if (!isNew) eviction.value = bucket.evictionPolicy;
@@ -190,6 +196,8 @@ function bucketDialog(bucket, pool, changed) {
           control: vBuckets }),
         field({ id: "bucket-ttl", name: "maxTTL", label: "Longest life in seconds", control: ttl,
           hint: "0 for no limit" })),
+      field({ id: "bucket-durability", name: "durabilityMinLevel", control: durability,
+        label: "A write is answered once it is", hint: "With 3 replicas there is no choice" }),
       field({ id: "bucket-passwordless", name: "passwordless", control: open,
         label: "Anybody may use it without a password",
         hint: "For clients of long ago, and for trying things out" })),
@@ -208,11 +216,14 @@ function bucketDialog(bucket, pool, changed) {
       passwordless: open.checked ? 1 : 0, maxTTL: ttl.value };
     if (isNew) Object.assign(values, { name: name.value, bucketType: kind.value,
       numVBuckets: vBuckets.value });
+    if (durability.value !== level) values.durabilityMinLevel = durability.value;
     try {
       await post(isNew ? "/pools/default/buckets" : bucketPath(bucket.name), values);
     } catch (error) {
       if (!error.errors) throw error;
-      return showErrors(form, error.errors);
+      // Named in two ways, as tools expect it.
+      const { durability_min_level: refused, ...errors } = error.errors;
+      return showErrors(form, refused ? { ...errors, durabilityMinLevel: refused } : errors);
     }
     dialog.close();
     notice(isNew ? `${name.value} was created` : `${bucket.name} was changed`);

@@ -4,6 +4,19 @@ import { h, fill, say, bar, count, size, duration } from "/ui/dom.js";
 
 const words = { healthy: "Serves everything", warmup: "Reads buckets back from disk",
   unhealthy: "A bucket does not serve" };
+const recoveries = { none: "Waits for a rebalance to bring it in",
+  full: "Comes back empty with the next rebalance",
+  delta: "Comes back with its copies with the next rebalance" };
+
+// How a node is, in a few words.
+export function stateOf(node) {
+  if (node.clusterMembership === "inactiveFailed") return "Failed over: serves nothing";
+  if (node.clusterMembership === "inactiveAdded") return recoveries[node.recoveryType];
+  if (isHeard(node)) return words[node.status] || node.status;
+  return "Does not answer";
+}
+
+const isHeard = node => node.interestingStats.curr_items !== undefined;
 
 export function overview() {
   const memory = tile("Memory for buckets");
@@ -27,12 +40,18 @@ export function overview() {
       + `${size(ram.quotaTotal)} in all`, ram.usedByData / ram.quotaTotal);
     disk.show(size(hdd.usedByData), `${size(hdd.free)} of ${size(hdd.total)} free`,
       hdd.total ? 1 - hdd.free / hdd.total : 0);
-    const sum = name => pool.nodes.reduce((all, node) => all + node.interestingStats[name], 0);
+    const sum = name => pool.nodes.reduce((all, node) => all + (node.interestingStats[name] || 0), 0);
     operations.show(count(sum("ops")), `${count(sum("cmd_get"))} of them reads`);
     items.show(count(sum("curr_items")), `in ${pool.bucketNames.length} buckets`);
+    const names = new Set(pool.nodes.map(node => node.otpNode));
+    for (const [name, row] of rows) {
+      if (names.has(name)) continue;
+      row.element.remove();
+      rows.delete(name);
+    }
     for (const node of pool.nodes) {
       if (!rows.has(node.otpNode)) rows.set(node.otpNode, makeRow(body));
-      rows.get(node.otpNode)(node);
+      rows.get(node.otpNode).show(node);
     }
   }
 }
@@ -60,16 +79,22 @@ function makeRow(body) {
   const meter = bar("Memory of the machine");
   const text = h("div");
   fill(memory, text, meter);
-  body.append(h("tr", {}, h("td", {}, h("div", { class: "named" }, dot, host)), state, version,
-    cpu, memory, uptime));
-  return node => {
+  const element = h("tr", {}, h("td", {}, h("div", { class: "named" }, dot, host)), state, version,
+    cpu, memory, uptime);
+  body.append(element);
+  return { element, show };
+
+  function show(node) {
     dot.className = `dot ${node.status}`;
     say(host, node.hostname);
-    say(state, words[node.status] || node.status);
+    say(state, stateOf(node));
     say(version, node.version);
-    say(cpu, `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${node.cpuCount} cores`);
-    say(text, `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}`);
-    meter.show(1 - node.memoryFree / node.memoryTotal);
-    say(uptime, duration(Number(node.uptime)));
-  };
+    const isKnown = isHeard(node);
+    say(cpu, isKnown
+      ? `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${node.cpuCount} cores` : "–");
+    say(text, isKnown ? `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}` : "–");
+    meter.hidden = !isKnown;
+    if (isKnown) meter.show(1 - node.memoryFree / node.memoryTotal);
+    say(uptime, isKnown ? duration(Number(node.uptime)) : "–");
+  }
 }

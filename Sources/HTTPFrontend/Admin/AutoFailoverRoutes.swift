@@ -1,0 +1,72 @@
+internal import ClusterService
+internal import Orchestration
+
+/// When a node that does not answer is failed over without anybody asking.
+extension Routes {
+    static let autoFailover: [Route] = [
+        Route(
+            .get,
+            "/settings/autoFailover",
+            .administrator("cluster.settings!read"),
+            needsCluster: true
+        ) { call in
+            let settings = call.state.settings.autoFailover
+            return .json([
+                "enabled": .bool(settings.isEnabled),
+                "timeout": .number(settings.timeoutSeconds),
+                "count": .number(call.state.autoFailoverCount),
+                "maxCount": .number(settings.countMax),
+                "failoverOnDataDiskIssues": [
+                    "enabled": .bool(settings.isForDiskIssues),
+                    "timePeriod": .number(settings.diskIssueSeconds),
+                ],
+                "reasons": .array(
+                    await call.service.failoverReasons().map { .string($0) }
+                ),
+            ])
+        },
+        Route(
+            .post,
+            "/settings/autoFailover",
+            .administrator("cluster.settings!write"),
+            needsCluster: true,
+            setAutoFailover
+        ),
+        Route(
+            .post,
+            "/settings/autoFailover/resetCount",
+            .administrator("cluster.settings!write"),
+            needsCluster: true
+        ) { call in
+            switch await call.service.resetAutoFailoverCount() {
+            case .done: .done
+            case .refused(let errors): .refused(errors)
+            case .failed(let text): .failed(text)
+            }
+        },
+    ]
+
+    @Sendable private static func setAutoFailover(_ call: Call) async -> Reply {
+        var form = SettingsForm(call.request.form)
+        var settings = call.state.settings
+        form.require("enabled")
+        if let isEnabled = form.flag("enabled") { settings.autoFailover.isEnabled = isEnabled }
+        let range = AutoFailoverSettings.timeoutSecondsRange
+        if let timeout = form.number("timeout", range) {
+            settings.autoFailover.timeoutSeconds = timeout
+        }
+        if let count = form.number("maxCount", 1...100) { settings.autoFailover.countMax = count }
+        if let isForDisk = form.flag("failoverOnDataDiskIssues[enabled]") {
+            settings.autoFailover.isForDiskIssues = isForDisk
+        }
+        if let period = form.number("failoverOnDataDiskIssues[timePeriod]", 5...3_600) {
+            settings.autoFailover.diskIssueSeconds = period
+        }
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        switch await call.service.change(settings: settings) {
+        case .done: return .done
+        case .refused(let errors): return .refused(errors)
+        case .failed(let text): return .failed(text)
+        }
+    }
+}

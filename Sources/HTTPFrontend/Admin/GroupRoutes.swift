@@ -1,0 +1,115 @@
+internal import Bytes
+internal import ClusterService
+internal import JSON
+internal import Orchestration
+internal import Vocabulary
+
+/// Server groups: nodes that may fail together, such as those of a rack.
+extension Routes {
+    private static let write = Access.administrator("cluster.server_groups!write")
+    private static let base = "/pools/default/serverGroups"
+
+    static let groups: [Route] = [
+        Route(
+            .get,
+            base,
+            .administrator("cluster.server_groups!read"),
+            needsCluster: true
+        ) { call in .json(layout(call)) },
+        Route(.post, base, write, needsCluster: true) { call in
+            let name = call.request.form["name"] ?? ""
+            if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
+            return reply(await call.service.addGroup(named: name))
+        },
+        Route(.put, base, write, needsCluster: true, takesJSON: true, dealNodes),
+        Route(.put, base + "/*", write, needsCluster: true) { call in
+            guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
+            let name = call.request.form["name"] ?? ""
+            if let refusal = call.state.refusal(ofGroupName: name, except: group.uuid) {
+                return refused(refusal)
+            }
+            return reply(await call.service.renameGroup(group.uuid, to: name))
+        },
+        Route(.delete, base + "/*", write, needsCluster: true) { call in
+            guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
+            guard call.state.nodes(ofGroup: group.name).isEmpty else {
+                return .json(["_": "group is not empty"], status: 400)
+            }
+            guard call.state.groups.count > 1 else {
+                return .json(["_": "the last group cannot be deleted"], status: 400)
+            }
+            return reply(await call.service.removeGroup(group.uuid))
+        },
+    ]
+
+    private static func layout(_ call: Call) -> JSONText {
+        let numbers = ClusterNumbers(call)
+        let revision = call.state.groupsRevision
+        let groups = call.state.groups.map { group -> JSONText in
+            let path = "\(base)/\(group.uuid)"
+            let nodes = call.state.nodes(ofGroup: group.name)
+            return [
+                "name": .string(group.name),
+                "uri": .string(path),
+                "addNodeURI": .string(path + "/addNode"),
+                "nodes": .array(nodes.map { NodeJSON(call, $0).json(numbers: numbers) }),
+            ]
+        }
+        return ["groups": .array(groups), "uri": .string("\(base)?rev=\(revision)")]
+    }
+
+    private static func refused(_ text: String) -> Reply {
+        .json(["name": .string(text)], status: 400)
+    }
+
+    private static func reply(_ outcome: MembershipOutcome) -> Reply {
+        switch outcome {
+        case .done: .json([])
+        case .refused(let text): .json(["_": .string(text)], status: 400)
+        case .busy(let text), .failed(let text): .json(["_": .string(text)], status: 503)
+        }
+    }
+
+    // MARK: Who is in which
+
+    /// `{"groups":[{"uri":..., "nodes":[{"otpNode":...}]}]}`: all groups and all nodes, once each.
+    @Sendable private static func dealNodes(_ call: Call) async -> Reply {
+        let state = call.state
+        guard let revision = call.request.query["rev"], revision == "\(state.groupsRevision)" else {
+            // Somebody else changed it meanwhile: looked at again, it may not be wanted any more.
+            return .json(layout(call), status: 409)
+        }
+        let body = call.request.body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        guard let asked = body?["groups"]?.array, let members = members(asked, state) else {
+            return .json(
+                ["_": "Every group and every node of the cluster is to be named once."],
+                status: 400
+            )
+        }
+        return reply(await call.service.deal(members))
+    }
+
+    private static func members(
+        _ asked: [JSONValue],
+        _ state: ClusterState
+    ) -> [GroupLayout.Member]? {
+        var members: [GroupLayout.Member] = []
+        var named: Set<String> = []
+        for one in asked {
+            guard let uri = one["uri"]?.string, let uuid = uri.split(separator: "/").last,
+                let group = state.group(uuid: String(uuid)), named.insert(group.uuid).inserted
+            else { return nil }
+            for node in one["nodes"]?.array ?? [] {
+                guard let name = node["otpNode"]?.string,
+                    let record = state.nodes.first(where: { $0.otpNode == name })
+                else { return nil }
+                members.append(GroupLayout.Member(node: record.number, group: group.name))
+            }
+        }
+        let numbers = members.map(\.node)
+        guard named.count == state.groups.count, Set(numbers).count == numbers.count,
+            Set(numbers) == Set(state.nodes.map(\.number))
+        else { return nil }
+        return members
+    }
+}

@@ -1,0 +1,174 @@
+internal import ClusterService
+internal import Orchestration
+
+/// Adding nodes, and taking them out.
+extension Routes {
+    private static let write = Access.administrator("cluster.pools!write")
+    private static let read = Access.administrator("cluster.pools!read")
+
+    static let membership: [Route] = [
+        Route(.post, "/controller/addNode", write, needsCluster: true, addNode),
+        Route(.post, "/controller/addNodeV2", write, needsCluster: true, addNode),
+        Route(
+            .post,
+            "/pools/default/serverGroups/*/addNode",
+            write,
+            needsCluster: true,
+            addNode
+        ),
+        Route(.post, "/node/controller/doJoinCluster", write, joinCluster),
+        Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
+            guard let name = otpNodes(call).first else { return unknownServer }
+            return reply(await call.service.eject(resolve(name, call)))
+        },
+        Route(.post, "/controller/reAddNode", write, needsCluster: true) { call in
+            guard let name = otpNodes(call).first else { return unknownServer }
+            return reply(await call.service.setRecovery(name, .full))
+        },
+        Route(.post, "/controller/reFailOver", write, needsCluster: true) { call in
+            guard let name = otpNodes(call).first else { return unknownServer }
+            return reply(await call.service.setRecovery(name, .none))
+        },
+        Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType),
+        Route(.post, "/controller/failOver", write, needsCluster: true, failOver),
+        Route(.post, "/controller/startFailover", write, needsCluster: true, failOver),
+        Route(.post, "/controller/startGracefulFailover", write, needsCluster: true) { call in
+            reply(await call.service.startGracefulFailover(otpNodes(call)))
+        },
+        Route(.post, "/controller/hardResetNode", write) { call in
+            switch await call.service.resetNode() {
+            case .done:
+                call.sessions.endAll()
+                return .done
+            case .refused(let text), .busy(let text), .failed(let text):
+                return .text(text + "\r\n", status: 500)
+            }
+        },
+    ]
+
+    private static func otpNodes(_ call: Call) -> [String] {
+        call.request.form.all("otpNode").flatMap { $0.split(separator: ",").map(String.init) }
+    }
+
+    /// Tools may say `Self`.
+    private static func resolve(_ name: String, _ call: Call) -> String {
+        guard name == "Self" || name == "zzzzForce" else { return name }
+        return call.state.node(number: call.service.thisNode)?.otpNode ?? name
+    }
+
+    private static var unknownServer: Reply {
+        .text("Unknown server given.\r\n", status: 400)
+    }
+
+    /// Refusals as plain text, as tools show them.
+    private static func reply(_ outcome: MembershipOutcome) -> Reply {
+        switch outcome {
+        case .done: .done
+        case .refused(let text): .text(text + "\r\n", status: 400)
+        case .busy(let text): .text(text + "\r\n", status: 503)
+        case .failed(let text): .text(text + "\r\n", status: 500)
+        }
+    }
+
+    // MARK: Adding
+
+    /// A misspelt one would go unnoticed, and the node be added with what was not meant.
+    private static let addNodeFields: Set = [
+        "hostname", "user", "password", "services", "clientCertAuth",
+    ]
+
+    @Sendable private static func addNode(_ call: Call) async -> Reply {
+        let form = call.request.form
+        let unknown = form.pairs.map(\.name).filter { !addNodeFields.contains($0) }
+        guard unknown.isEmpty else {
+            return .json(.array(unknown.map { .string("\($0): Unsupported key") }), status: 400)
+        }
+        guard form["clientCertAuth"] ?? "false" == "false" else {
+            let text = "clientCertAuth: nodes log in to each other with user and password"
+            return .list(text, status: 400)
+        }
+        guard let address = form["hostname"], !address.isEmpty else {
+            return .list("Missing hostname", status: 400)
+        }
+        var group: String?
+        if let uuid = call.captures.first.map({ String(decoding: $0, as: UTF8.self) }) {
+            guard let found = call.state.groups.first(where: { $0.uuid == uuid }) else {
+                return .notFound
+            }
+            group = found.name
+        }
+        let outcome = await call.service.addNode(
+            address,
+            login: (form["user"] ?? "", form["password"] ?? ""),
+            services: (form["services"] ?? "kv").split(separator: ",").map(String.init),
+            group: group
+        )
+        switch outcome {
+        case .done(let name): return .json(["otpNode": .string(name)])
+        case .refused(let text): return .list(text, status: 400)
+        case .busy(let text): return .list(text, status: 503)
+        case .failed(let text): return .list(text, status: 500)
+        }
+    }
+
+    @Sendable private static func joinCluster(_ call: Call) async -> Reply {
+        let form = call.request.form
+        var address = form["hostname"] ?? ""
+        if address.isEmpty, let host = form["clusterMemberHostIp"] {
+            address = host + ":" + (form["clusterMemberPort"] ?? "8091")
+        }
+        guard !address.isEmpty else {
+            return .list("Missing hostname", status: 400)
+        }
+        let login = (form["user"] ?? "", form["password"] ?? "")
+        switch await call.service.joinCluster(at: address, login: login) {
+        case .done: return .done
+        case .refused(let text), .busy(let text), .failed(let text):
+            return .list(text, status: 400)
+        }
+    }
+
+    // MARK: Coming back, and being taken out
+
+    @Sendable private static func setRecoveryType(_ call: Call) async -> Reply {
+        let form = call.request.form
+        var wrong: [(String, JSONText)] = []
+        let recovery: RecoveryType? =
+            switch form["recoveryType"] {
+            case "full": .full
+            case "delta": .delta
+            default: nil
+            }
+        if recovery == nil {
+            wrong.append(("recoveryType", "recovery type must be either 'delta' or 'full'"))
+        }
+        let node = form["otpNode"].flatMap { call.service.node(named: $0) }
+        if node == nil { wrong.append(("otpNode", "invalid node name or node not found")) }
+        guard let recovery, let node, wrong.isEmpty else {
+            return .json(.object(wrong), status: 400)
+        }
+        switch await call.service.setRecovery(node.otpNode, recovery) {
+        case .done: return .json([])
+        case .refused:
+            return .json(["otpNode": "the node was not failed over"], status: 400)
+        case .busy(let text): return .text(text + "\r\n", status: 503)
+        case .failed(let text): return .text(text + "\r\n", status: 500)
+        }
+    }
+
+    @Sendable private static func failOver(_ call: Call) async -> Reply {
+        let names = otpNodes(call)
+        guard !names.isEmpty else { return unknownServer }
+        let isUnsafe = call.request.form["allowUnsafe"] == "true"
+        // One that ran when the majority was lost ends with the epoch.
+        if call.state.rebalance != nil, !isUnsafe {
+            return .text("Cannot fail over during rebalance.\r\n", status: 503)
+        }
+        let outcome = await call.service.failOver(names, isUnsafe: isUnsafe)
+        // What was lost by an order like that is the answer.
+        if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
+            return .text(text + "\r\n", status: 200)
+        }
+        return reply(outcome)
+    }
+}

@@ -1,0 +1,156 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// Rebalance: begin, watch, stop.
+extension Routes {
+    private static let write = Access.administrator("cluster.pools!write")
+    private static let readTasks = Access.administrator("cluster.tasks!read")
+
+    static let rebalance: [Route] = [
+        Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance),
+        Route(.post, "/controller/stopRebalance", write, needsCluster: true) { call in
+            switch await call.service.stopRebalance() {
+            case .done: .done
+            case .refused(let text), .busy(let text), .failed(let text):
+                .text(text + "\r\n", status: 504)
+            }
+        },
+        Route(
+            .get,
+            "/pools/default/rebalanceProgress",
+            readTasks,
+            needsCluster: true,
+            rebalanceProgress
+        ),
+        Route(.get, "/settings/rebalance", readTasks, needsCluster: true) { call in
+            .json(["rebalanceMovesPerNode": .number(call.state.settings.movesPerNode)])
+        },
+        Route(.post, "/settings/rebalance", write, needsCluster: true, setMovesPerNode),
+    ]
+
+    @Sendable private static func startRebalance(_ call: Call) async -> Reply {
+        let form = call.request.form
+        let names = { (field: String) in
+            (form[field] ?? "").split(separator: ",").map(String.init)
+        }
+        let outcome = await call.service.rebalance(
+            known: names("knownNodes"),
+            ejected: names("ejectedNodes"),
+            delta: form["deltaRecoveryBuckets"] != nil
+        )
+        switch outcome {
+        case .running(let id): return .json(["rebalance_id": .string(id)])
+        case .noNodes: return .json(["empty_known_nodes": 1], status: 400)
+        case .mismatch: return .json(["mismatch": 1], status: 400)
+        case .noNodesLeft: return .json(["noKVNodesLeft": 1], status: 400)
+        case .deltaImpossible: return .json(["deltaRecoveryNotPossible": 1], status: 400)
+        case .failed(let text): return .json(["error": .string(text)], status: 503)
+        }
+    }
+
+    @Sendable private static func rebalanceProgress(_ call: Call) async -> Reply {
+        guard let rebalance = call.state.rebalance else {
+            var members: [(String, JSONText)] = [("status", "none")]
+            if let last = call.state.lastRebalance, last.verdict == .failed {
+                members.append(("errorMessage", .string(last.sentence)))
+            }
+            return .json(.object(members))
+        }
+        var members: [(String, JSONText)] = [("status", "running")]
+        let report = await call.service.report(of: rebalance)
+        for node in report.nodes {
+            guard let record = call.state.node(number: node.node) else { continue }
+            members.append((record.otpNode, ["progress": .double(node.fraction)]))
+        }
+        return .json(.object(members))
+    }
+
+    @Sendable private static func setMovesPerNode(_ call: Call) async -> Reply {
+        let asked = call.request.form["rebalanceMovesPerNode"].flatMap(FormParameters.number)
+        let range = ClusterSettings.movesPerNodeRange
+        guard let asked, asked <= UInt64(UInt16.max), range.contains(Int(asked)) else {
+            let text = "The value must be in range from \(range.lowerBound) to \(range.upperBound)"
+            return .refused([FieldError("rebalanceMovesPerNode", text)])
+        }
+        var settings = call.state.settings
+        settings.movesPerNode = UInt16(asked)
+        switch await call.service.change(settings: settings) {
+        case .done: return .json(["rebalanceMovesPerNode": .number(asked)])
+        case .refused(let errors): return .refused(errors)
+        case .failed(let text): return .failed(text)
+        }
+    }
+
+    // MARK: As a task
+
+    /// The element of `tasks` that is always there.
+    static func rebalanceTask(_ call: Call) async -> JSONText {
+        let record = call.state.rebalance
+        let last = call.state.lastRebalance
+        let kind = record?.kind ?? last?.kind ?? .rebalance
+        var members: [(String, JSONText)] = [
+            ("statusId", .string(record?.id ?? last?.id ?? call.state.uuid ?? "")),
+            ("type", "rebalance"),
+            ("subtype", kind == .rebalance ? "rebalance" : "gracefulFailover"),
+            ("status", record == nil ? "notRunning" : "running"),
+            ("statusIsStale", false),
+            ("masterRequestTimedOut", false),
+        ]
+        guard let record else {
+            if let last, last.verdict == .failed {
+                members.append(("errorMessage", .string(last.sentence)))
+            }
+            return .object(members)
+        }
+        let report = await call.service.report(of: record)
+        members += [
+            ("rebalanceId", .string(record.id)),
+            ("recommendedRefreshPeriod", .double(0.25)),
+            ("progress", .double(100 * report.fraction)),
+            ("perNode", .object(report.nodes.compactMap { perNode($0, call) })),
+        ]
+        if let bucket = report.bucket {
+            members.append(
+                (
+                    "detailedProgress",
+                    [
+                        "bucket": .string(bucket),
+                        "bucketNumber": .number(report.bucketNumber),
+                        "bucketsCount": .number(report.bucketsCount),
+                        "perNode": .object(report.nodes.compactMap { detail($0, call) }),
+                    ]
+                )
+            )
+        }
+        if let obstacle = report.obstacle {
+            members.append(("waitingFor", .string(obstacle)))
+        }
+        return .object(members)
+    }
+
+    private static func perNode(_ node: RebalanceReport.Node, _ call: Call) -> (String, JSONText)? {
+        guard let record = call.state.node(number: node.node) else { return nil }
+        return (record.otpNode, ["progress": .double(100 * node.fraction)])
+    }
+
+    private static func detail(_ node: RebalanceReport.Node, _ call: Call) -> (String, JSONText)? {
+        guard let record = call.state.node(number: node.node) else { return nil }
+        return (
+            record.otpNode,
+            [
+                "ingoing": direction(node.detail.ingoing),
+                "outgoing": direction(node.detail.outgoing),
+            ]
+        )
+    }
+
+    private static func direction(_ direction: RebalanceProgress.Direction) -> JSONText {
+        [
+            "docsTotal": .number(direction.documentsTotal),
+            "docsTransferred": .number(direction.documentsTransferred),
+            "activeVBucketsLeft": .number(direction.activeVBucketsLeft),
+            "replicaVBucketsLeft": .number(direction.replicaVBucketsLeft),
+        ]
+    }
+}

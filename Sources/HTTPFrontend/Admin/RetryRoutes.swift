@@ -1,0 +1,73 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// A rebalance that failed may begin again by itself.
+extension Routes {
+    private static let write = Access.administrator("cluster.settings!write")
+    private static let read = Access.administrator("cluster.tasks!read")
+
+    static let retries: [Route] = [
+        Route(.get, "/pools/default/pendingRetryRebalance", read, needsCluster: true) { call in
+            .json(pending(call))
+        },
+        Route(.post, "/controller/cancelRebalanceRetry/*", write, needsCluster: true) { call in
+            let isGone = await call.service.cancelRetry(call.capture(0))
+            return isGone
+                ? .done
+                : .text("No rebalance of this id is to be tried again.\r\n", status: 404)
+        },
+        Route(.get, "/settings/retryRebalance", read, needsCluster: true) { call in
+            .json(shown(call.state.settings.retry))
+        },
+        Route(.post, "/settings/retryRebalance", write, needsCluster: true, setRetry),
+    ]
+
+    private static func shown(_ settings: RetrySettings) -> JSONText {
+        [
+            "enabled": .bool(settings.isEnabled),
+            "afterTimePeriod": .number(settings.afterSeconds),
+            "maxAttempts": .number(settings.attemptsMax),
+        ]
+    }
+
+    private static func pending(_ call: Call) -> JSONText {
+        guard call.state.rebalance == nil, let retry = call.state.retry else {
+            return ["retry_rebalance": "not_pending"]
+        }
+        let now = call.service.wallMilliseconds
+        let seconds = (retry.dueMilliseconds - min(now, retry.dueMilliseconds) + 999) / 1_000
+        let left = call.state.settings.retry.attemptsMax
+        func names(_ numbers: [NodeNumber]) -> JSONText {
+            .array(numbers.compactMap { call.state.node(number: $0)?.otpNode }.map(JSONText.string))
+        }
+        return [
+            "retry_rebalance": "pending",
+            "rebalance_id": .string(retry.id),
+            "type": "rebalance",
+            "attempts_remaining": .number(1 + left - min(left, retry.attempt)),
+            "retry_after_secs": .number(seconds),
+            "known_nodes": names(retry.kept + retry.ejected),
+            "eject_nodes": names(retry.ejected),
+        ]
+    }
+
+    @Sendable private static func setRetry(_ call: Call) async -> Reply {
+        var form = SettingsForm(call.request.form)
+        var settings = call.state.settings
+        form.require("enabled")
+        if let isEnabled = form.flag("enabled") { settings.retry.isEnabled = isEnabled }
+        if let seconds = form.number("afterTimePeriod", RetrySettings.afterSecondsRange) {
+            settings.retry.afterSeconds = seconds
+        }
+        if let attempts = form.number("maxAttempts", RetrySettings.attemptsRange) {
+            settings.retry.attemptsMax = attempts
+        }
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        switch await call.service.change(settings: settings) {
+        case .done: return .json(shown(settings.retry))
+        case .refused(let errors): return .refused(errors)
+        case .failed(let text): return .failed(text)
+        }
+    }
+}

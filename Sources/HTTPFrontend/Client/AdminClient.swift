@@ -1,0 +1,119 @@
+package import ClusterService
+internal import Foundation
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+
+/// Asks another node's admin port: the only time that Divan is somebody's HTTP client, for a node
+/// that is to be added is known by the address of its admin port and nothing else.
+///
+/// One request a connection, bounded in time and in size.
+package struct AdminClient: NodeProbe {
+    private static let bodyBytesMax = 1 << 20
+    private static let patience = TimeAmount.seconds(10)
+
+    package init() {}
+
+    package func ask(_ request: ProbeRequest) async -> ProbeAnswer {
+        do {
+            let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .connectTimeout(.seconds(5))
+                .connect(host: request.host, port: Int(request.port)) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                        try channel.pipeline.syncOperations.addHandler(
+                            IdleStateHandler(allTimeout: Self.patience)
+                        )
+                        try channel.pipeline.syncOperations.addHandler(IdleCloser())
+                        return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(
+                            wrappingChannelSynchronously: channel
+                        )
+                    }
+                }
+            let local = channel.channel.localAddress?.ipAddress ?? ""
+            return try await channel.executeThenClose { inbound, outbound in
+                try await Self.send(request, to: outbound)
+                return try await Self.answer(from: inbound, local)
+            }
+        } catch {
+            return .unreachable(Self.reason(error))
+        }
+    }
+
+    private static func send(
+        _ request: ProbeRequest,
+        to outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
+    ) async throws {
+        let host = request.host.contains(":") ? "[\(request.host)]" : request.host
+        var headers = HTTPHeaders([
+            ("Host", "\(host):\(request.port)"), ("Connection", "close"), ("Accept", "*/*"),
+        ])
+        if let (user, password) = request.login {
+            let text = Data("\(user):\(password)".utf8).base64EncodedString()
+            headers.add(name: "Authorization", value: "Basic \(text)")
+        }
+        var body: ByteBuffer?
+        if let form = request.form {
+            let pairs = form.map { name, value in
+                URLCoding.encode(name.utf8) + "=" + URLCoding.encode(value.utf8)
+            }
+            body = ByteBuffer(string: pairs.joined(separator: "&"))
+            headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
+            headers.add(name: "Content-Length", value: "\(body?.readableBytes ?? 0)")
+        }
+        let head = HTTPRequestHead(
+            version: .http1_1,
+            method: request.form == nil ? .GET : .POST,
+            uri: request.path,
+            headers: headers
+        )
+        var parts: [HTTPClientRequestPart] = [.head(head)]
+        if let body { parts.append(.body(.byteBuffer(body))) }
+        try await outbound.write(contentsOf: parts + [.end(nil)])
+    }
+
+    private static func answer(
+        from inbound: NIOAsyncChannelInboundStream<HTTPClientResponsePart>,
+        _ localHost: String
+    ) async throws -> ProbeAnswer {
+        var status = 0
+        var bytes: [UInt8] = []
+        for try await part in inbound {
+            switch part {
+            case .head(let head): status = Int(head.status.code)
+            case .body(let buffer):
+                bytes += buffer.readableBytesView
+                guard bytes.count <= bodyBytesMax else {
+                    return .unreachable("the answer is too long to come from Divan")
+                }
+            case .end: return .answered(status: status, body: bytes, localHost: localHost)
+            }
+        }
+        return .unreachable("the connection was closed before the answer was complete")
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            if let first = error.connectionErrors.first { return reason(first.error) }
+            return error.dnsAError != nil || error.dnsAAAAError != nil
+                ? "the name \(error.host) cannot be resolved" : "no connection could be made"
+        case let error as IOError: return error.description
+        case ChannelError.connectTimeout: return "nothing answered within five seconds"
+        default: return "\(error)"
+        }
+    }
+}
+
+/// Closes a connection on which nothing happens.
+private final class IdleCloser: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias InboundOut = HTTPClientResponsePart
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard event is IdleStateHandler.IdleStateEvent else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        context.close(promise: nil)
+    }
+}
