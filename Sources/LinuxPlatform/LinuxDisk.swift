@@ -118,6 +118,81 @@ package final class LinuxDisk: Disk {
         try syncParent(of: path)
     }
 
+    package func secure(_ path: String) throws(DiskError) {
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return }
+            throw SystemError.disk(errno, "write again", path)
+        }
+        defer { Glibc.close(descriptor) }
+        var buffer = [UInt8](repeating: 0, count: 256 << 10)
+        var offset = 0
+        while true {
+            let count = buffer.withUnsafeMutableBytes { LinuxDisk.rewrite(descriptor, $0, offset) }
+            guard count >= 0 else { throw SystemError.disk(errno, "write again", path) }
+            if count == 0 { break }
+            offset += count
+        }
+        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "sync", path) }
+        try syncParent(of: path)
+    }
+
+    /// Reads and writes what is at `offset`: how many bytes, 0 at the end, or -1 with errno.
+    private static func rewrite(
+        _ descriptor: Int32,
+        _ buffer: UnsafeMutableRawBufferPointer,
+        _ offset: Int
+    ) -> Int {
+        let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(offset))
+        if count < 0, errno == EINTR { return rewrite(descriptor, buffer, offset) }
+        guard count > 0, let start = buffer.baseAddress else { return count }
+        var written = 0
+        while written < count {
+            let place = off_t(offset + written)
+            let done = pwrite(descriptor, start + written, count - written, place)
+            if done < 0, errno == EINTR { continue }
+            guard done > 0 else { return -1 }
+            written += done
+        }
+        return count
+    }
+
+    package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return }
+            throw SystemError.disk(errno, "extend", path)
+        }
+        defer { Glibc.close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else {
+            throw SystemError.disk(errno, "extend", path)
+        }
+        let zeros = [UInt8](repeating: 0, count: 256 << 10)
+        var end = Int(status.st_size)
+        while end < Int(bytes) {
+            // Not fallocate: what it reserves is taken note of only when it is written.
+            let count = pwrite(descriptor, zeros, min(zeros.count, Int(bytes) - end), off_t(end))
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return try giveBack(descriptor, status.st_size, path) }
+            end += count
+        }
+        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "extend", path) }
+    }
+
+    /// There is no room to extend a file: what was taken for that is free again.
+    private func giveBack(
+        _ descriptor: Int32,
+        _ size: off_t,
+        _ path: String
+    ) throws(DiskError) {
+        let error = SystemError.disk(errno, "extend", path)
+        guard ftruncate(descriptor, size) == 0 else {
+            throw SystemError.disk(errno, "cut", path)
+        }
+        throw error
+    }
+
     package func claim(_ path: String) throws(DiskError) -> Bool {
         let file = path + "/lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)

@@ -8,6 +8,7 @@ package final class ReactorNetwork: Network {
     package let quiescence: Quiescence
     private let reactors: [Reactor]
     private let trace: any Trace
+    private let resolver = Resolver()
     /// Listeners are numbered from 1; 0 stands for connections we opened.
     private let numbers = Atomic<UInt64>(0)
 
@@ -62,6 +63,11 @@ package final class ReactorNetwork: Network {
         loop.load.subtract(1, ordering: .relaxed)
         failed(SystemError.network(ECANCELED, "connect to", address))
     }
+
+    package func resolve(
+        _ host: String,
+        _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
+    ) { resolver.resolve(host, done) }
 
     /// How many connections each reactor has.
     package var loads: [Int] { reactors.map { $0.load.load(ordering: .relaxed) } }

@@ -217,31 +217,24 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         }
     }
 
-    /// Calls the handler until it has had enough, sends what it said, and keeps what is left.
+    /// Calls the handler, sends what it said, and keeps what is left.
+    ///
+    /// Once: where it has more to say, others have their turn before.
     private func handOver(_ view: ByteView, isShared: Bool, isWake: Bool) {
         guard let handler else { return }
-        var rest = view
-        var isWake = isWake
-        var rounds = 0
-        var progress: ReceiveProgress
-        repeat {
-            let output = loop.output
-            progress =
-                isWake
-                ? handler.wake(rest, output: output) : handler.receive(rest, output: output)
-            precondition(
-                progress.consumed >= 0 && progress.consumed <= rest.count,
-                "a handler can only consume what it was given"
-            )
-            precondition(
-                progress.next != .drain || output.count > 0,
-                "a handler that waits for its replies to go out must have made some"
-            )
-            rest = rest.dropFirst(progress.consumed)
-            guard send(output) else { return }
-            isWake = false
-            rounds += 1
-        } while progress.next == .drain && backlog == nil && rounds < 8
+        let output = loop.output
+        let progress =
+            isWake ? handler.wake(view, output: output) : handler.receive(view, output: output)
+        precondition(
+            progress.consumed >= 0 && progress.consumed <= view.count,
+            "a handler can only consume what it was given"
+        )
+        precondition(
+            progress.next != .drain || output.count > 0,
+            "a handler that waits for its replies to go out must have made some"
+        )
+        let rest = view.dropFirst(progress.consumed)
+        guard send(output) else { return }
         needed = progress.needed
         keep(rest, isShared: isShared)
         switch progress.next {

@@ -21,6 +21,9 @@ struct SystemThread: Sendable {
         pthread_join(handle, nil)
     }
 
+    /// Lets the thread end by itself: nobody will join it.
+    func detach() { pthread_detach(handle) }
+
     private typealias Main =
         @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
 

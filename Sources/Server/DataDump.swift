@@ -20,11 +20,13 @@ package struct DataDump {
     /// - Parameters:
     ///   - directory: The data directory.
     ///   - damage: Told, in a sentence, what cannot be read; the rest is written all the same.
+    ///   - note: Told, in a sentence, what there is besides documents.
     ///   - write: Takes a line, its end included.
     /// - Throws: `NodeError` where there is nothing to read.
     package func lines(
         of directory: String,
         damage: (String) -> Void,
+        note: (String) -> Void,
         write: (ByteView) -> Void
     ) throws(NodeError) {
         do throws(StorageError) {
@@ -39,6 +41,13 @@ package struct DataDump {
             for path in buckets {
                 let name = String(path.split(separator: "/").last ?? "")
                 let line = ByteWriter(capacity: 64 << 10)
+                let prepares = try dump.prepareCount(of: path)
+                if prepares > 0 {
+                    note(
+                        "bucket \(name) has \(prepares) prepared writes that are neither "
+                            + "committed nor aborted; they are not shown"
+                    )
+                }
                 try dump.documents(
                     of: path,
                     damage: { damage($0.description) },

@@ -8,7 +8,8 @@ internal import Vocabulary
 
 /// The data service as the cluster service sees it: the one introduction between the two.
 struct DataPlaneAdapter: DataPlane {
-    private let data: DocumentService
+    let data: DocumentService
+    let readiness = Readiness()
 
     init(_ data: DocumentService) {
         self.data = data
@@ -24,10 +25,6 @@ struct DataPlaneAdapter: DataPlane {
         }
     }
 
-    func open(_ settings: BucketSettings) throws(DataPlaneError) {
-        try translate { () throws(StorageError) in try data.open(settings) }
-    }
-
     func change(_ settings: BucketSettings) { data.bucket(named: settings.name)?.change(settings) }
 
     func delete(bucket name: String) {
@@ -36,6 +33,11 @@ struct DataPlaneAdapter: DataPlane {
         } catch {
             data.environment.trace.error("storage", error.description)
         }
+    }
+
+    func giveUp(bucket name: String) {
+        data.giveUp(name)
+        delete(bucket: name)
     }
 
     func flush(bucket name: String) throws(DataPlaneError) {
@@ -67,6 +69,7 @@ struct DataPlaneAdapter: DataPlane {
         let account = bucket.engine.account
         var statistics = BucketStatistics()
         statistics.items = totals.items
+        statistics.replicaItems = totals.replicaItems
         statistics.tombstones = totals.tombstones
         statistics.residentItems = totals.items - min(totals.ejected, totals.items)
         statistics.memoryUsed = account.bytes
@@ -132,6 +135,7 @@ struct DataPlaneAdapter: DataPlane {
         case .notFound: .notFound
         case .noBucket: .noBucket
         case .failed(let reason): .failed(reason)
+        case .notHere: .notHere
         case .written, .locked, .tooLarge, .temporaryFailure: .temporaryFailure
         }
     }
@@ -169,6 +173,7 @@ struct DataPlaneAdapter: DataPlane {
         case .locked: .locked
         case .tooLarge: .tooBig
         case .failed(let reason): .failed(reason)
+        case .notHere: .notHere
         case .found, .temporaryFailure: .temporaryFailure
         }
     }
@@ -178,7 +183,7 @@ struct DataPlaneAdapter: DataPlane {
         _ key: [UInt8],
         _ name: String
     ) async -> DocumentAnswer {
-        await withCheckedContinuation { waiter in
+        await withUnsafeContinuation { waiter in
             data.perform(action, key: key, inBucket: name) { waiter.resume(returning: $0) }
         }
     }
@@ -199,7 +204,7 @@ struct DataPlaneAdapter: DataPlane {
         range.skip = skip
         range.limit = limit
         let wanted = range
-        let listing = await withCheckedContinuation { waiter in
+        let listing = await withUnsafeContinuation { waiter in
             data.list(wanted, inBucket: bucket) { waiter.resume(returning: $0) }
         }
         let keys: [[UInt8]]
@@ -218,7 +223,7 @@ struct DataPlaneAdapter: DataPlane {
             case .found(let copy):
                 rows.append(DocumentListing.Row(key: key, meta: copy.meta, value: copy.value))
             case .failed(let reason): return .failed(reason)
-            case .temporaryFailure: return .temporaryFailure
+            case .temporaryFailure, .notHere: return .temporaryFailure
             default: rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
             }
         }

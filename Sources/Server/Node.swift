@@ -17,7 +17,8 @@ package final class Node: Sendable {
     package init(
         _ settings: NodeSettings,
         environment: Environment,
-        version: String
+        version: String,
+        probe: any NodeProbe
     ) throws(NodeError) {
         self.environment = environment
         self.settings = settings
@@ -38,7 +39,8 @@ package final class Node: Sendable {
                 ),
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data),
-                passwords: data.passwords
+                passwords: data.passwords,
+                probe: probe
             )
         } catch {
             throw NodeError(error.description)
@@ -46,7 +48,7 @@ package final class Node: Sendable {
     }
 
     /// Files by which a data directory is known as ours.
-    private static let marks: Set<String> = ["cluster-state", "lock", "buckets"]
+    private static let marks: Set<String> = ["control.sqlite", "cluster-state", "lock", "buckets"]
 
     /// Makes the data directory ours alone, or says why not.
     private static func claim(_ directory: String, _ disk: any Disk) throws(NodeError) {
@@ -79,21 +81,28 @@ package final class Node: Sendable {
     /// Where a node listens.
     package struct Addresses: Sendable {
         package let kv: SocketAddress
+        package let peer: UInt16
         package let memcached: SocketAddress?
     }
 
     /// Opens the buckets and listens for data clients.
     package func serve() throws(NodeError) -> Addresses {
+        let links = PeerLinks(cluster.transport)
+        data.use(links)
+        links.serve(data)
         cluster.openBuckets()
         data.startHousekeeping()
         do throws(NetworkError) {
             let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
+            let peer = try cluster.listenForPeers(
+                on: SocketAddress(host: settings.host, port: peerPort)
+            )
             var memcached: SocketAddress?
             if let port = settings.memcachedPort {
                 let address = SocketAddress(host: settings.host, port: port)
                 memcached = try data.listenPlainly(on: address).address
             }
-            return Addresses(kv: kv.address, memcached: memcached)
+            return Addresses(kv: kv.address, peer: peer, memcached: memcached)
         } catch {
             throw NodeError(error.description)
         }
@@ -109,6 +118,10 @@ package final class Node: Sendable {
         settings.adminPort != 0 ? settings.adminPort : remembered?.admin ?? 0
     }
 
+    private var peerPort: UInt16 {
+        settings.peerPort != 0 ? settings.peerPort : remembered?.peer ?? 0
+    }
+
     private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
 
     /// Publishes where this node is reached.
@@ -116,7 +129,11 @@ package final class Node: Sendable {
         do throws(ClusterError) {
             try await cluster.start(
                 host: settings.host,
-                ports: NodePorts(admin: adminPort, data: addresses.kv.port)
+                ports: NodePorts(
+                    admin: adminPort,
+                    data: addresses.kv.port,
+                    peer: addresses.peer
+                )
             )
         } catch {
             throw NodeError(error.description)
@@ -132,7 +149,7 @@ package final class Node: Sendable {
     /// Call it once no client is connected.
     package func stop() async {
         cluster.stop()
-        await withCheckedContinuation { waiter in
+        await withUnsafeContinuation { waiter in
             data.stop { waiter.resume() }
         }
         data.stopLanes()

@@ -7,6 +7,8 @@ package struct NodeSettings: Sendable {
     /// 0: any free port, the same again at the next start.
     package var kvPort: UInt16 = 11_210
     package var adminPort: UInt16 = 8_091
+    /// For the other nodes.
+    package var peerPort: UInt16 = 0
     /// Plain memcached without passwords; nil for none.
     package var memcachedPort: UInt16?
     package var memcachedBucket: String?

@@ -44,7 +44,8 @@ struct DivanServer: AsyncParsableCommand {
         let node = try Node(
             options.settings,
             environment: world.environment,
-            version: Release.couchbaseVersion
+            version: Release.couchbaseVersion,
+            probe: AdminClient()
         )
         let addresses = try node.serve()
         let admin = try await AdminServer.start(

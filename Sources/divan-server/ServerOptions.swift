@@ -20,7 +20,7 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Port for views; accepted, and not listened on yet.")
     var viewsPort: UInt16 = 8_092
 
-    @Option(help: "Port for other nodes; accepted, and not listened on yet.")
+    @Option(help: "Port for the other nodes of the cluster; 0 as above.")
     var peerPort: UInt16 = 0
 
     @Option(help: "Port for Couchbase clients over TLS; accepted, and not listened on yet.")
@@ -73,6 +73,7 @@ struct ServerOptions: ParsableArguments {
         settings.host = bind
         settings.kvPort = kvPort
         settings.adminPort = adminPort
+        settings.peerPort = peerPort
         settings.memcachedPort = memcachedPort
         settings.memcachedBucket = memcachedBucket
         settings.memoryQuota = memoryQuota.map { $0 << 20 }

@@ -28,6 +28,39 @@ import Testing
         #expect(try disk.list(root) == ["a", "settings.json"])
     }
 
+    @Test func aFileIsExtendedBehindWhatItHasAndNeverCut() throws {
+        let path = root + "/log"
+        try disk.fill(path, to: 1_000)
+        #expect(try disk.list(root) == ["a"])
+        try disk.replace(path, with: [1, 2, 3])
+        try disk.fill(path, to: 700_001)
+        let content = try #require(try disk.read(path))
+        #expect(content.count == 700_001)
+        #expect(content.starts(with: [1, 2, 3]) && content.dropFirst(3).allSatisfy { $0 == 0 })
+        try disk.fill(path, to: 2)
+        #expect(try disk.size(path) == 700_001)
+        // Blocks are there, not only promised: what is written over them is taken note of already.
+        var status = stat()
+        #expect(stat(path, &status) == 0 && Int(status.st_blocks) * 512 >= 700_001)
+    }
+
+    /// In the place where it is, so that whoever has it open sees nothing of it.
+    @Test func whatIsWrittenAgainIsAsItWas() throws {
+        try disk.secure(root + "/nothing")
+        #expect(try disk.list(root) == ["a"])
+        let path = root + "/log"
+        for size in [0, 1, 262_144, 700_001] {
+            let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            try disk.replace(path, with: content)
+            let inode = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber]
+            try disk.secure(path)
+            #expect(try disk.read(path) == content)
+            let after = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber]
+            #expect(inode as? Int == after as? Int)
+        }
+        #expect(throws: DiskError.self) { try disk.secure(root + "/a") }
+    }
+
     @Test func manyWritersOfOneFileLeaveOneOfTheirContents() throws {
         let (disk, path) = (disk, root + "/shared")
         let writers = (0..<4).map { writer in

@@ -1,0 +1,29 @@
+internal import ClusterService
+internal import DataService
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// The cluster's connections between nodes, as the data service needs them.
+struct PeerLinks: ChangeLinks {
+    private let transport: PeerTransport
+
+    init(_ transport: PeerTransport) {
+        self.transport = transport
+    }
+
+    /// Has the data service serve its changes to the other nodes.
+    func serve(_ data: DocumentService) {
+        transport.register(.changes) { [weak data] port in
+            data?.acceptChanges(from: port.identity.node, port: port) ?? ClosedHandler(port)
+        }
+    }
+
+    func connect(
+        to node: NodeNumber,
+        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
+        failed: @escaping @Sendable () -> Void
+    ) {
+        transport.open(.changes, to: node, connected: { connected($0) }, failed: { _ in failed() })
+    }
+}

@@ -1,0 +1,78 @@
+import LinuxPlatform
+import Seams
+import Testing
+
+/// Host names, and listening where everybody can come from.
+@Suite struct ResolverTests {
+    let network = ReactorNetwork(reactors: 1, limits: ReactorLimits(), trace: TestTrace())
+
+    private func resolve(_ host: String) async -> Result<[String], NetworkError>? {
+        let signal = Signal<Result<[String], NetworkError>>()
+        network.resolve(host) { signal.send($0) }
+        return await signal.wait().first
+    }
+
+    @Test func digitsAreAnsweredAtOnce() {
+        defer { network.stop() }
+        for host in ["127.0.0.1", "0.0.0.0", "::1", "fe80::1"] {
+            let signal = Signal<[String]>()
+            network.resolve(host) { result in
+                if case .success(let hosts) = result { signal.send(hosts) }
+            }
+            #expect(signal.values == [[host]])
+        }
+    }
+
+    @Test func thisMachineIsFound() async throws {
+        defer { network.stop() }
+        let hosts = try #require(await resolve("localhost")).get()
+        #expect(!hosts.isEmpty && Set(hosts).count == hosts.count)
+        for host in hosts { #expect(SocketAddress(host: host, port: 1).isLoopback) }
+    }
+
+    @Test func namesThatAreNoneAreRefused() async {
+        defer { network.stop() }
+        let nonsense = [
+            "", " ", "a b", "x\n", "a/b", "no such host.invalid", "-\u{0}", "\u{e4}",
+            String(repeating: "a", count: 254), "no-such-host.invalid",
+        ]
+        for host in nonsense {
+            guard case .failure(let error) = await resolve(host) else {
+                Issue.record("\(host) was found")
+                continue
+            }
+            #expect(error.code == .unknownHost)
+            #expect(error.description.contains("check the name"))
+        }
+    }
+
+    /// Look-ups are bounded; every one gets its answer all the same.
+    @Test func aCrowdIsAnswered() async {
+        defer { network.stop() }
+        let signal = Signal<Bool>()
+        for _ in 0..<500 {
+            network.resolve("localhost") { result in
+                if case .success = result { signal.send(true) } else { signal.send(false) }
+            }
+        }
+        let answers = await signal.wait(500)
+        #expect(answers.count == 500 && answers.contains(true))
+    }
+
+    @Test func oneCanListenOnAllAddresses() throws {
+        defer { network.stop() }
+        let all = try network.listen(on: SocketAddress(host: "0.0.0.0", port: 0)) { _ in
+            EchoHandler()
+        }
+        let client = try TestSocket(
+            to: SocketAddress(host: "127.0.0.1", port: all.address.port)
+        )
+        try client.send([1, 2])
+        #expect(client.receive(2) == [1, 2])
+        // Not every machine has the sixth version; where it is, both can be had beside each other.
+        let six = try? network.listen(on: SocketAddress(host: "::", port: all.address.port)) { _ in
+            EchoHandler()
+        }
+        if let six { #expect(six.address == SocketAddress(host: "::", port: all.address.port)) }
+    }
+}
