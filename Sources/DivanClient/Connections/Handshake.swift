@@ -1,0 +1,222 @@
+package import Bytes
+package import Credentials
+package import Wire
+
+/// From an open connection to a selected bucket and its map: HELLO, SCRAM, SELECT_BUCKET,
+/// GET_CLUSTER_CONFIG.
+///
+/// - A password is never sent, unless who made the client allows PLAIN; then only to a server that
+///   offers nothing better.
+/// - The server proves that it knows the password as well, or we hang up.
+package struct Handshake: Sendable {
+    /// Who logs in, and to what.
+    package struct Login: Sendable {
+        package let user: String
+        package let password: String
+        /// Shared by all connections of a client: what one derives, the next one has.
+        package let keys: SCRAMPassword
+        package let bucket: String
+        package var allowsPlain = false
+
+        package init(user: String, password: String, bucket: String) {
+            self.user = user
+            self.password = password
+            keys = SCRAMPassword(password)
+            self.bucket = bucket
+        }
+    }
+
+    /// Why it went wrong; `Reason` tells what may help.
+    package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
+        package enum Reason: Hashable, Sendable {
+            case authentication
+            /// The bucket does not exist, or is not for this user.
+            case noBucket
+            /// The bucket is there and does not serve yet.
+            case notReady
+            case nonsense
+        }
+
+        package let reason: Reason
+        package let description: String
+
+        package init(_ reason: Reason, _ description: String) {
+            self.reason = reason
+            self.description = description
+        }
+    }
+
+    package enum Progress: Sendable {
+        case more
+        /// Logged in; the configuration is nil where the node has none yet.
+        case done(FeatureSet, configuration: [UInt8]?)
+    }
+
+    private enum Step {
+        case hello
+        case mechanisms
+        case authenticate(SCRAMClient)
+        case prove(SCRAMClient)
+        case plain
+        case select
+        case configuration
+    }
+
+    /// What we ask for: no Snappy and no collections, since nothing here would use them.
+    package static let wanted = FeatureSet([
+        .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .duplex,
+        .clusterMapNotification, .unorderedExecution, .alternativeRequest, .syncReplication,
+        .preserveTTL, .clusterConfigWithKnownVersion, .dedupeNotMyVBucketConfig,
+    ])
+
+    private let login: Login
+    private let nonce: [UInt8]
+    private let agent: String
+    private var mechanism = SCRAMMechanism.sha512
+    private var step = Step.hello
+    private var features = FeatureSet()
+
+    package init(_ login: Login, nonce: String) {
+        self.login = login
+        self.nonce = Array(nonce.utf8)
+        agent = "{\"a\":\"divan-client\",\"i\":\"\(nonce.prefix(16))/\(nonce.suffix(16))\"}"
+    }
+
+    /// Sends the first requests.
+    package func begin(_ output: ByteWriter) {
+        let list = ByteWriter()
+        Handshake.wanted.append(to: list)
+        send(.hello, Array(agent.utf8), list.bytes, output)
+        send(.saslListMechanisms, [], [], output)
+    }
+
+    /// Takes the next answer and sends the next requests.
+    package mutating func take(
+        _ frame: Frame,
+        _ output: ByteWriter
+    ) throws(Failure) -> Progress {
+        switch step {
+        case .hello:
+            try expect(frame, .hello, [.success], .nonsense, "HELLO")
+            features = FeatureSet(frame.value) ?? FeatureSet()
+            step = .mechanisms
+        case .mechanisms:
+            try expect(frame, .saslListMechanisms, [.success], .nonsense, "the login's first step")
+            try choose(frame.value.text.split(separator: " ").map(String.init), output)
+        case .authenticate(let scram):
+            try expect(frame, .saslAuth, [.authContinue], .authentication, what)
+            try prove(scram, frame, output)
+        case .prove(let scram):
+            try expect(frame, .saslStep, [.success], .authentication, what)
+            guard scram.isGenuine(serverFinal: frame.value) else {
+                throw Failure(.authentication, "the server does not know the password itself")
+            }
+            select(output)
+        case .plain:
+            try expect(frame, .saslAuth, [.success], .authentication, what)
+            select(output)
+        case .select:
+            try expectBucket(frame)
+            step = .configuration
+        case .configuration:
+            try expect(
+                frame,
+                .getClusterConfig,
+                [.success, .keyNotFound],
+                .notReady,
+                "the question for the map of bucket \(login.bucket)"
+            )
+            let isThere = frame.header.status == .success && !frame.value.isEmpty
+            return .done(features, configuration: isThere ? frame.value.bytes : nil)
+        }
+        return .more
+    }
+
+    private var what: String { "the login of \(login.user)" }
+
+    // MARK: Steps
+
+    private mutating func choose(_ offered: [String], _ output: ByteWriter) throws(Failure) {
+        let password = Array(login.password.utf8)
+        for candidate in [SCRAMMechanism.sha512, .sha256] where offered.contains(candidate.rawValue)
+        {
+            mechanism = candidate
+            let scram = SCRAMClient(mechanism, user: login.user, nonce: nonce)
+            step = .authenticate(scram)
+            return send(.saslAuth, Array(mechanism.rawValue.utf8), scram.clientFirst, output)
+        }
+        guard login.allowsPlain, offered.contains("PLAIN") else {
+            throw Failure(
+                .authentication,
+                "the server offers no way to log in without sending the password; it offers "
+                    + (offered.isEmpty ? "none at all" : offered.joined(separator: ", "))
+            )
+        }
+        step = .plain
+        let message = [0] + Array(login.user.utf8) + [0] + password
+        send(.saslAuth, Array("PLAIN".utf8), message, output)
+    }
+
+    private mutating func prove(
+        _ scram: SCRAMClient,
+        _ frame: Frame,
+        _ output: ByteWriter
+    ) throws(Failure) {
+        guard
+            case .send(let next, let message) = scram.answer(
+                serverFirst: frame.value,
+                password: login.keys
+            )
+        else { throw Failure(.nonsense, "the server's SCRAM message is malformed") }
+        step = .prove(next)
+        send(.saslStep, Array(mechanism.rawValue.utf8), message, output)
+    }
+
+    private mutating func select(_ output: ByteWriter) {
+        step = .select
+        send(.selectBucket, Array(login.bucket.utf8), [], output)
+        send(.getClusterConfig, [], [], output)
+    }
+
+    private func expectBucket(_ frame: Frame) throws(Failure) {
+        // "Not found" is what a node says of a bucket that is being made, or warms up.
+        let isNotReady =
+            frame.header.status == .keyNotFound || frame.header.status == .notInitialized
+            || frame.header.status == .temporaryFailure
+        try expect(
+            frame,
+            .selectBucket,
+            [.success],
+            isNotReady ? .notReady : .noBucket,
+            "the selection of bucket \(login.bucket)"
+        )
+    }
+
+    private func expect(
+        _ frame: Frame,
+        _ opcode: Opcode,
+        _ statuses: [Status],
+        _ reason: Failure.Reason,
+        _ what: String
+    ) throws(Failure) {
+        guard frame.opcode == opcode else {
+            throw Failure(.nonsense, "the server answered something else than \(what)")
+        }
+        if let status = frame.header.status, statuses.contains(status) { return }
+        let name = frame.header.status.map(\.name) ?? "status \(frame.header.statusNumber)"
+        throw Failure(reason, "the server answered \(name) to \(what)")
+    }
+
+    private func send(_ opcode: Opcode, _ key: [UInt8], _ value: [UInt8], _ output: ByteWriter) {
+        key.withUnsafeBytes { key in
+            value.withUnsafeBytes { value in
+                RequestEncoder.append(
+                    opcode,
+                    to: output,
+                    key: ByteView(key),
+                    value: ByteView(value)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+internal import Bytes
+package import Vocabulary
+package import Wire
+
+/// One command without its route: what is asked, of which copy, and what a lost answer means.
+package struct Request: Sendable {
+    package var opcode: Opcode
+    package var key: [UInt8]
+    package var value: [UInt8] = []
+    package var extras: [UInt8] = []
+    package var cas = CAS.none
+    package var durability: DurabilityRequirement?
+    package var preservesExpiry = false
+    package var copy = KeyRouter.Copy.active
+    /// For commands that name no key; else the key decides.
+    package var vBucket: VBucketID?
+    /// Whether doing it twice may differ from doing it once.
+    package var isWrite: Bool
+    /// Whether "locked" is worth waiting for.
+    package var waitsForLock = true
+
+    package init(_ opcode: Opcode, key: [UInt8] = [], isWrite: Bool) {
+        self.opcode = opcode
+        self.key = key
+        self.isWrite = isWrite
+    }
+
+    /// What the connection must have agreed to, or the server could take the request for another.
+    package var needs: FeatureSet {
+        var needs = FeatureSet()
+        if durability != nil { needs.insert(.syncReplication) }
+        if preservesExpiry { needs.insert(.preserveTTL) }
+        if durability != nil || preservesExpiry { needs.insert(.alternativeRequest) }
+        return needs
+    }
+
+    /// About how much memory it holds while it waits.
+    package var byteCount: Int { key.count + value.count + 128 }
+}
+
+/// An answer that owns its bytes.
+package struct Answer: Hashable, Sendable {
+    package var status: UInt16
+    package var cas: CAS
+    package var datatype: Datatype
+    package var extras: [UInt8]
+    package var value: [UInt8]
+
+    package init(_ frame: Frame) {
+        status = frame.header.statusNumber
+        cas = frame.cas
+        datatype = frame.datatype
+        extras = frame.extras.isEmpty ? [] : frame.extras.bytes
+        value = frame.value.isEmpty ? [] : frame.value.bytes
+    }
+
+    package init(
+        status: Status,
+        cas: CAS = .none,
+        datatype: Datatype = [],
+        extras: [UInt8] = [],
+        value: [UInt8] = []
+    ) {
+        self.status = status.rawValue
+        self.cas = cas
+        self.datatype = datatype
+        self.extras = extras
+        self.value = value
+    }
+}

@@ -1,0 +1,264 @@
+internal import Bytes
+internal import Seams
+package import Vocabulary
+internal import Wire
+
+/// Operations with a callback, which is called on the client's lane.
+///
+/// They may be called from any thread, the lane included.
+extension Client {
+    // MARK: Reads
+
+    package func get(
+        _ key: [UInt8],
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<Document>
+    ) {
+        read(Request(.get, key: key, isWrite: false), patience, handler)
+    }
+
+    /// The copy of one replica, numbered from 1; it may be behind the active one.
+    package func getReplica(
+        _ key: [UInt8],
+        number: Int,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<Document>
+    ) {
+        var request = Request(.getReplica, key: key, isWrite: false)
+        request.copy = .replica(number)
+        read(request, patience, handler)
+    }
+
+    private func read(
+        _ request: Request,
+        _ patience: Patience,
+        _ handler: @escaping Handler<Document>
+    ) {
+        perform(request, patience, handler) { $0.document }
+    }
+
+    // MARK: Writes
+
+    package func set(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        store(.set, key, value, options, handler)
+    }
+
+    /// Stores a document that is not there yet.
+    package func add(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        store(.add, key, value, options, handler)
+    }
+
+    /// Stores a document that is there already.
+    package func replace(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        store(.replace, key, value, options, handler)
+    }
+
+    package func append(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        var request = write(.append, key, options)
+        request.value = value
+        request.preservesExpiry = false
+        mutate(request, options, handler)
+    }
+
+    package func prepend(
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        var request = write(.prepend, key, options)
+        request.value = value
+        request.preservesExpiry = false
+        mutate(request, options, handler)
+    }
+
+    package func delete(
+        _ key: [UInt8],
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        var request = write(.delete, key, options)
+        request.preservesExpiry = false
+        mutate(request, options, handler)
+    }
+
+    /// Adds to a number; where there is none, `initial` is stored, or nothing without it.
+    ///
+    /// Going down ends at 0.
+    package func increment(
+        _ key: [UInt8],
+        by delta: Int64 = 1,
+        initial: UInt64? = nil,
+        _ options: WriteOptions = .plain,
+        _ handler: @escaping Handler<CounterResult>
+    ) {
+        var request = write(delta < 0 ? .decrement : .increment, key, options)
+        let expiry = initial == nil ? UInt32.max : wire(options.expiry)
+        request.extras = Client.extras { extras in
+            extras.append(bigEndian: delta.magnitude)
+            extras.append(bigEndian: initial ?? 0)
+            extras.append(bigEndian: expiry)
+        }
+        perform(request, options.patience, handler) { (reply) throws(ClientError) in
+            try reply.counter()
+        }
+    }
+
+    private func store(
+        _ opcode: Opcode,
+        _ key: [UInt8],
+        _ value: [UInt8],
+        _ options: WriteOptions,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        var request = write(opcode, key, options)
+        request.value = value
+        let expiry = wire(options.expiry)
+        request.extras = Client.extras { extras in
+            extras.append(bigEndian: options.flags)
+            extras.append(bigEndian: expiry)
+        }
+        mutate(request, options, handler)
+    }
+
+    private func mutate(
+        _ request: Request,
+        _ options: WriteOptions,
+        _ handler: @escaping Handler<MutationResult>
+    ) {
+        perform(request, options.patience, handler) { $0.mutation }
+    }
+
+    private func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
+        var request = Request(opcode, key: key, isWrite: true)
+        request.cas = options.cas
+        request.preservesExpiry = options.preservesExpiry
+        if let level = options.durability {
+            let patience =
+                options.patience.milliseconds ?? core.settings.durableTimeoutMilliseconds
+            let timeout =
+                options.durabilityTimeoutMilliseconds
+                ?? UInt16(min(max(patience * 9 / 10, 1), 65_534))
+            request.durability = DurabilityRequirement(level: level, timeoutMilliseconds: timeout)
+        }
+        return request
+    }
+
+    // MARK: Expiry and locks
+
+    package func touch(
+        _ key: [UInt8],
+        _ expiry: Expiry,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<CAS>
+    ) {
+        var request = Request(.touch, key: key, isWrite: true)
+        let seconds = wire(expiry)
+        request.extras = Client.extras { $0.append(bigEndian: seconds) }
+        perform(request, patience, handler) { $0.answer.cas }
+    }
+
+    package func getAndTouch(
+        _ key: [UInt8],
+        _ expiry: Expiry,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<Document>
+    ) {
+        var request = Request(.getAndTouch, key: key, isWrite: true)
+        let seconds = wire(expiry)
+        request.extras = Client.extras { $0.append(bigEndian: seconds) }
+        read(request, patience, handler)
+    }
+
+    /// Reads and locks: until then only who has this CAS may write.
+    package func getAndLock(
+        _ key: [UInt8],
+        seconds: UInt32,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<Document>
+    ) {
+        var request = Request(.getLocked, key: key, isWrite: true)
+        request.extras = Client.extras { $0.append(bigEndian: seconds) }
+        read(request, patience, handler)
+    }
+
+    package func unlock(
+        _ key: [UInt8],
+        cas: CAS,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<Void>
+    ) {
+        var request = Request(.unlock, key: key, isWrite: true)
+        request.cas = cas
+        // "Locked" says that this is not the lock's CAS; waiting would not make it so.
+        request.waitsForLock = false
+        perform(request, patience, handler) { _ in () }
+    }
+
+    // MARK: Persistence
+
+    /// How far the vBucket of `token` has come on its active node.
+    package func observeSeqno(
+        _ token: MutationToken,
+        _ patience: Patience = .usual,
+        _ handler: @escaping Handler<ObservedSeqno>
+    ) {
+        var request = Request(.observeSeqno, isWrite: false)
+        request.vBucket = token.vBucket
+        request.value = Client.extras { $0.append(bigEndian: token.uuid.value) }
+        perform(request, patience, handler) { (reply) throws(ClientError) in
+            try reply.observedSeqno()
+        }
+    }
+
+    // MARK: Parts
+
+    private static func extras(_ fill: (ByteWriter) -> Void) -> [UInt8] {
+        let writer = ByteWriter(capacity: 24)
+        fill(writer)
+        return writer.bytes
+    }
+
+    private func wire(_ expiry: Expiry) -> UInt32 {
+        expiry.wire(now: core.environment.time.wallNanoseconds() / 1_000_000_000)
+    }
+}
+
+extension Request {
+    /// Why it is not sent at all.
+    var refusal: ClientError? {
+        if key.isEmpty && vBucket == nil {
+            return ClientError(.invalid, "\(opcode): a key has 1 byte at least")
+        }
+        if key.count > Limits.keyBytesMax {
+            let text = "\(opcode): the key has \(key.count) bytes, of \(Limits.keyBytesMax) at most"
+            return ClientError(.invalid, text)
+        }
+        if value.count > Limits.valueBytesMax {
+            let most = Limits.valueBytesMax
+            let text = "\(opcode): the value has \(value.count) bytes, of \(most) at most"
+            return ClientError(.tooBig, text)
+        }
+        return nil
+    }
+}

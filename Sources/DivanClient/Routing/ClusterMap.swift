@@ -1,0 +1,164 @@
+package import Bytes
+internal import JSON
+package import Seams
+package import Vocabulary
+
+/// Which node has which vBucket of one bucket, as one configuration says it.
+///
+/// A value: parsed once, then only looked at. Which of two maps is newer is decided by `revision`;
+/// who keeps the newest is `ClusterMapCache`.
+///
+/// - Every column of a row is a node's index or `nobody`.
+/// - Addresses are as the map names them, with `$HOST` and missing names replaced by the host that
+///   the map came from.
+package struct ClusterMap: Hashable, Sendable {
+    /// The order of maps: `revEpoch` first, which grows when a majority was lost for good.
+    package struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
+        package let epoch: Int64
+        package let number: Int64
+
+        package init(epoch: Int64, number: Int64) {
+            self.epoch = epoch
+            self.number = number
+        }
+
+        package static func < (one: Revision, other: Revision) -> Bool {
+            one.epoch == other.epoch ? one.number < other.number : one.epoch < other.epoch
+        }
+
+        package var description: String { "\(epoch).\(number)" }
+    }
+
+    static let nobody: Int16 = -1
+
+    package let bucket: String
+    package let revision: Revision
+    /// The data port of each node that has one.
+    package let nodes: [SocketAddress]
+    package let vBucketCount: Int
+    /// Active and replicas: columns of a row.
+    package let copies: Int
+    private let columns: [Int16]
+    /// Where the vBuckets are going while they move, if the map says so.
+    private let forwardColumns: [Int16]?
+
+    /// The vBucket of a key.
+    package func vBucket(of key: ByteView) -> VBucketID {
+        VBucketID(ofKey: key, count: vBucketCount)
+    }
+
+    /// The node that has a copy: copy 0 is the active one, the others are replicas.
+    package func node(of vBucket: VBucketID, copy: Int = 0) -> Int? {
+        node(of: vBucket, copy, in: columns)
+    }
+
+    /// The node that will have a copy when the moves under way are over.
+    package func forwardNode(of vBucket: VBucketID, copy: Int = 0) -> Int? {
+        forwardColumns.flatMap { node(of: vBucket, copy, in: $0) }
+    }
+
+    private func node(of vBucket: VBucketID, _ copy: Int, in columns: [Int16]) -> Int? {
+        guard vBucket.number < vBucketCount, copy < copies else { return nil }
+        let index = columns[Int(vBucket.number) * copies + copy]
+        return index == ClusterMap.nobody ? nil : Int(index)
+    }
+}
+
+extension ClusterMap {
+    /// Why a configuration is of no use, in a sentence.
+    package struct Nonsense: Error, Hashable, Sendable, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Reads a bucket's configuration; `host` is the one it came from.
+    package init(_ json: ByteView, host: String) throws(Nonsense) {
+        guard let tree = JSONValue.parse(json) else {
+            throw Nonsense(description: "the configuration is no JSON")
+        }
+        guard let map = tree["vBucketServerMap"], let name = tree["name"]?.string else {
+            throw Nonsense(description: "the configuration is not one of a bucket")
+        }
+        bucket = name
+        revision = Revision(
+            epoch: Int64(tree["revEpoch"]?.int ?? 0),
+            number: Int64(tree["rev"]?.int ?? 0)
+        )
+        nodes = try ClusterMap.nodes(tree, map, host: host)
+        let rows = map["vBucketMap"]?.array ?? []
+        guard let width = rows.first?.array?.count, width > 0, !nodes.isEmpty else {
+            throw Nonsense(description: "the map of bucket \(name) is still empty")
+        }
+        vBucketCount = rows.count
+        copies = width
+        columns = try ClusterMap.columns(rows, width, nodeCount: nodes.count)
+        let forward = map["vBucketMapForward"]?.array ?? []
+        forwardColumns =
+            forward.count == rows.count
+            ? try ClusterMap.columns(forward, width, nodeCount: nodes.count) : nil
+    }
+
+    private static func columns(
+        _ rows: [JSONValue],
+        _ width: Int,
+        nodeCount: Int
+    ) throws(Nonsense) -> [Int16] {
+        var columns: [Int16] = []
+        columns.reserveCapacity(rows.count * width)
+        for row in rows {
+            guard let cells = row.array, cells.count == width else {
+                throw Nonsense(description: "the rows of the vBucket map are not of one length")
+            }
+            for cell in cells {
+                guard let index = cell.int, (-1..<nodeCount).contains(index) else {
+                    throw Nonsense(description: "the vBucket map names a node that is none")
+                }
+                columns.append(Int16(index))
+            }
+        }
+        return columns
+    }
+
+    /// The data nodes in the order that the map counts them by.
+    ///
+    /// `nodesExt` is the newer list and has the ports; `serverList` serves where it is missing, or
+    /// shorter than the map needs.
+    private static func nodes(
+        _ tree: JSONValue,
+        _ map: JSONValue,
+        host: String
+    ) throws(Nonsense) -> [SocketAddress] {
+        let servers = map["serverList"]?.array ?? []
+        let extended = (tree["nodesExt"]?.array ?? []).compactMap { node -> SocketAddress? in
+            guard let port = node["services"]?["kv"]?.int.flatMap(UInt16.init(exactly:)) else {
+                return nil
+            }
+            return SocketAddress(host: real(node["hostname"]?.string ?? "", host), port: port)
+        }
+        guard extended.count < max(1, servers.count) else { return extended }
+        var found: [SocketAddress] = []
+        for server in servers {
+            guard let text = server.string, let address = SocketAddress(parsing: text) else {
+                throw Nonsense(description: "the vBucket map names a node without a port")
+            }
+            found.append(SocketAddress(host: real(address.host, host), port: address.port))
+        }
+        return found
+    }
+
+    private static func real(_ name: String, _ host: String) -> String {
+        name.isEmpty || name == "$HOST" ? host : name
+    }
+}
+
+extension SocketAddress {
+    /// Reads `host:port`, with brackets around an IPv6 address.
+    package init?(parsing text: String) {
+        guard let colon = text.lastIndex(of: ":"),
+            let port = UInt16(text[text.index(after: colon)...])
+        else { return nil }
+        var host = text[..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+        guard !host.isEmpty else { return nil }
+        self.init(host: String(host), port: port)
+    }
+}

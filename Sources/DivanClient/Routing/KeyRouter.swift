@@ -1,0 +1,55 @@
+package import Bytes
+package import Seams
+package import Vocabulary
+
+/// Where a request goes: pure arithmetic over a map.
+package struct KeyRouter: Sendable {
+    /// Which of a vBucket's copies is asked.
+    package enum Copy: Hashable, Sendable {
+        case active
+        /// The replica of this number, from 1.
+        case replica(Int)
+
+        package var column: Int {
+            switch self {
+            case .active: 0
+            case .replica(let number): number
+            }
+        }
+    }
+
+    package struct Route: Hashable, Sendable {
+        package let vBucket: VBucketID
+        package let node: SocketAddress
+
+        package init(vBucket: VBucketID, node: SocketAddress) {
+            self.vBucket = vBucket
+            self.node = node
+        }
+    }
+
+    package let map: ClusterMap
+
+    package init(_ map: ClusterMap) {
+        self.map = map
+    }
+
+    package func vBucket(of key: ByteView) -> VBucketID { map.vBucket(of: key) }
+
+    /// The node to ask; nil where the map gives the copy to nobody.
+    ///
+    /// A node that has just said "not mine" is passed over for the one that the vBucket moves to,
+    /// if the map names it: the old owner knows earlier than the map that it is no longer one.
+    package func route(
+        _ vBucket: VBucketID,
+        _ copy: Copy = .active,
+        refusedBy refuser: SocketAddress? = nil
+    ) -> Route? {
+        guard let index = map.node(of: vBucket, copy: copy.column) else { return nil }
+        let node = map.nodes[index]
+        if node == refuser, let next = map.forwardNode(of: vBucket, copy: copy.column) {
+            return Route(vBucket: vBucket, node: map.nodes[next])
+        }
+        return Route(vBucket: vBucket, node: node)
+    }
+}

@@ -1,0 +1,320 @@
+import Bytes
+import DivanClient
+import Foundation
+import LinuxPlatform
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// The client against a real data service, over loopback.
+@Suite(.serialized) struct RealNodeTests {
+    private func with(
+        _ buckets: [(name: String, type: BucketType)] = [("documents", .ephemeral)],
+        _ body: (RealNode) async throws -> Void
+    ) async throws {
+        let node = try RealNode(buckets: buckets)
+        do { try await body(node) } catch { Issue.record(error) }
+        await node.remove()
+    }
+
+    private func code<Value>(
+        _ body: () async throws(ClientError) -> Value
+    ) async -> ClientError.Code? {
+        await failure(body)?.code
+    }
+
+    @Test func documentsComeBackAsTheyWere() async throws {
+        try await with { node in
+            let client = try await node.client()
+            var options = WriteOptions()
+            options.flags = 0x0200_0006
+            let json = Array("{\"a\":1}".utf8)
+            let stored = try await client.set("one", json, options)
+            let found = try await client.get("one")
+            #expect(
+                found == Document(value: json, flags: 0x0200_0006, cas: stored.cas, isJSON: true)
+            )
+            #expect(stored.token?.vBucket == VBucketID(ofKey: Array("one".utf8), count: 64))
+            try await client.set("raw", [0xff, 0])
+            #expect(try await client.get("raw").isJSON == false)
+            #expect(try await client.get("raw").value == [0xff, 0])
+            await client.close()
+        }
+    }
+
+    @Test func everyOperationDoesWhatItSays() async throws {
+        try await with { node in
+            let client = try await node.client()
+            #expect(
+                await code { () async throws(ClientError) in try await client.get("k") }
+                    == .notFound
+            )
+            #expect(
+                await code { () async throws(ClientError) in try await client.replace("k", [1]) }
+                    == .notFound
+            )
+            #expect(
+                await code { () async throws(ClientError) in try await client.append("k", [1]) }
+                    == .notFound
+            )
+            let first = try await client.add("k", [1])
+            #expect(
+                await code { () async throws(ClientError) in try await client.add("k", [2]) }
+                    == .exists
+            )
+            let second = try await client.replace("k", [2], .ifUnchanged(since: first.cas))
+            #expect(
+                await code { () async throws(ClientError) in
+                    try await client.set("k", [3], .ifUnchanged(since: first.cas))
+                } == .exists
+            )
+            #expect(second.cas > first.cas)
+            try await client.append("k", [3])
+            try await client.prepend("k", [1])
+            #expect(try await client.get("k").value == [1, 2, 3])
+            try await client.delete("k")
+            #expect(
+                await code { () async throws(ClientError) in try await client.delete("k") }
+                    == .notFound
+            )
+            await client.close()
+        }
+    }
+
+    /// Each is told that another one is under way, and knows when that ends: the client's own writes
+    /// keep no document waiting for a pause of theirs.
+    @Test func durableWritesOfOneDocumentFollowEachOtherAtOnce() async throws {
+        try await with { node in
+            let client = try await node.client()
+            let start = ContinuousClock.now
+            let ended = try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<100 as Range<UInt8> {
+                    group.addTask {
+                        try await client.set("busy", [number], .durable(.majority))
+                    }
+                }
+                var ended = 0
+                for try await _ in group { ended += 1 }
+                return ended
+            }
+            #expect(ended == 100)
+            // In turns of a tenth of a second it would take ten.
+            #expect(ContinuousClock.now - start < .seconds(2))
+            // Others are served beside them.
+            try await client.set("calm", [1], .durable(.majority))
+            #expect(try await client.get("busy").value.count == 1)
+            await client.close()
+        }
+    }
+
+    @Test func countersLocksAndExpiryDoAsWell() async throws {
+        try await with { node in
+            let client = try await node.client()
+            #expect(
+                await code { () async throws(ClientError) in try await client.increment("n") }
+                    == .notFound
+            )
+            #expect(try await client.increment("n", by: 5, initial: 10).value == 10)
+            #expect(try await client.increment("n", by: 5, initial: 10).value == 15)
+            #expect(try await client.increment("n", by: -20).value == 0)
+            try await client.set("text", Array("x".utf8))
+            #expect(
+                await code { () async throws(ClientError) in try await client.increment("text") }
+                    == .notANumber
+            )
+            let locked = try await client.getAndLock("n", seconds: 10)
+            #expect(
+                await code { () async throws(ClientError) in
+                    var options = WriteOptions()
+                    options.patience = .milliseconds(1_000)
+                    return try await client.set("n", [1], options)
+                } == .locked
+            )
+            #expect(
+                await code { () async throws(ClientError) in
+                    try await client.unlock("n", cas: CAS(5))
+                } == .locked
+            )
+            // Somebody waits for the lock, and gets it.
+            let waiting = Task { try await client.set("n", [7]) }
+            try await Task.sleep(for: .milliseconds(50))
+            try await client.unlock("n", cas: locked.cas)
+            _ = try await waiting.value
+            #expect(try await client.get("n").value == [7])
+            #expect(
+                await code { () async throws(ClientError) in
+                    try await client.unlock("n", cas: locked.cas)
+                } == .notLocked
+            )
+            try await client.touch("n", .at(1))
+            #expect(
+                await code { () async throws(ClientError) in try await client.get("n") }
+                    == .notFound
+            )
+            var options = WriteOptions()
+            options.expiry = .afterSeconds(1)
+            try await client.set("brief", [1], options)
+            #expect(try await client.getAndTouch("brief", .afterSeconds(40 * 86_400)).value == [1])
+            try await Task.sleep(for: .milliseconds(1_500))
+            #expect(try await client.get("brief").value == [1])
+            await client.close()
+        }
+    }
+
+    @Test func whatMakesNoSenseIsNotSent() async throws {
+        try await with { node in
+            let client = try await node.client()
+            let long = String(repeating: "k", count: 251)
+            #expect(
+                await code { () async throws(ClientError) in try await client.get("") } == .invalid
+            )
+            #expect(
+                await code { () async throws(ClientError) in try await client.get(long) }
+                    == .invalid
+            )
+            let huge = [UInt8](repeating: 0, count: (20 << 20) + 1)
+            #expect(
+                await code { () async throws(ClientError) in try await client.set("k", huge) }
+                    == .tooBig
+            )
+            // As large as may be, several times, through the same connection.
+            let large = [UInt8](repeating: 7, count: 20 << 20)
+            for round in 0..<3 {
+                try await client.set("large\(round)", large)
+                #expect(try await client.get("large\(round)").value == large)
+            }
+            await client.close()
+        }
+    }
+
+    @Test func bucketsAreApartAndOneThatIsMissingIsNamed() async throws {
+        try await with([("one", .ephemeral), ("two", .persistent)]) { node in
+            let one = try await node.client("one")
+            let two = try await node.client("two")
+            try await one.set("k", [1])
+            try await two.set("k", [2])
+            #expect(try await one.get("k").value == [1])
+            #expect(try await two.get("k").value == [2])
+            let wrong = await failure { () async throws(ClientError) in
+                try await node.client("one", password: "guess")
+            }
+            #expect(wrong?.code == .authentication)
+            #expect(wrong?.description.contains("login of Administrator") == true)
+            #expect(wrong?.description.contains("guess") == false)
+            let missing = await failure { () async throws(ClientError) in
+                try await node.client("three")
+            }
+            #expect(missing?.code == .noBucket)
+            #expect(missing?.description.contains("bucket three") == true)
+            await one.close()
+            await two.close()
+        }
+    }
+
+    @Test func openingGivesUpAtItsDeadline() async throws {
+        try await with { node in
+            let error = await failure { () async throws(ClientError) in
+                try await node.client { settings in
+                    settings.bootstrap = [SocketAddress(host: "127.0.0.1", port: 1)]
+                    settings.openTimeoutMilliseconds = 300
+                }
+            }
+            #expect(error?.code == .unreachable)
+            #expect(error?.description.contains("127.0.0.1:1") == true)
+            // One that answers is enough.
+            let client = try await node.client { settings in
+                settings.bootstrap.insert(SocketAddress(host: "127.0.0.1", port: 1), at: 0)
+                settings.bootstrap.insert(SocketAddress(host: "no.such.host", port: 1), at: 0)
+            }
+            try await client.set("k", [1])
+            await client.close()
+        }
+    }
+
+    @Test func persistenceCanBeWaitedFor() async throws {
+        try await with([("documents", .persistent)]) { node in
+            let client = try await node.client()
+            let token = try #require(try await client.set("k", [1]).token)
+            try await client.waitPersisted(token)
+            let seen = try await client.observeSeqno(token)
+            #expect(seen.uuid == token.uuid)
+            #expect(seen.persisted >= token.seqno)
+            #expect(seen.forkedAt == nil)
+            await client.close()
+        }
+    }
+
+    @Test func copiesAreAsManyAsTheMapNames() async throws {
+        try await with { node in
+            let client = try await node.client()
+            try await client.set("k", [1])
+            let any = try await client.getAnyCopy("k")
+            #expect(any.copy == .active)
+            #expect(try await client.getAllCopies("k").map(\.document.value) == [[1]])
+            #expect(
+                await code { () async throws(ClientError) in try await client.getAnyCopy("none") }
+                    == .notFound
+            )
+            #expect(
+                await code { () async throws(ClientError) in try await client.getAllCopies("none") }
+                    == .notFound
+            )
+            await client.close()
+        }
+    }
+
+    /// A node is stopped and started while operations are under way: nothing acknowledged is gone,
+    /// and nothing is reported that is not true.
+    @Test func aRestartCostsNoAcknowledgedWrite() async throws {
+        let first = try RealNode(buckets: [("documents", .persistent)])
+        let outside = try RealNode(buckets: [])
+        var settings = ClientSettings(
+            bootstrap: [first.address],
+            bucket: "documents",
+            user: "Administrator",
+            password: "secret"
+        )
+        settings.timeoutMilliseconds = 5_000
+        let client = try await Client.open(settings, environment: outside.world.environment)
+        let isOver = Guarded(false)
+        let writer = Task {
+            var known: [String: Set<[UInt8]>] = [:]
+            var ambiguous = 0
+            var round = 0
+            while !isOver.withLock({ $0 }) {
+                round += 1
+                let (key, value) = ("key\(round % 50)", Array("\(round)".utf8))
+                do throws(ClientError) {
+                    try await client.set(key, value)
+                    known[key] = [value]
+                } catch {
+                    #expect(error.code == .ambiguous, "\(error)")
+                    ambiguous += 1
+                    known[key, default: []].insert(value)
+                }
+            }
+            return (known, ambiguous, round)
+        }
+        try await Task.sleep(for: .milliseconds(300))
+        await first.stop()
+        let second = try RealNode(
+            directory: first.directory,
+            port: first.address.port,
+            buckets: [("documents", .persistent)]
+        )
+        try await Task.sleep(for: .milliseconds(700))
+        isOver.withLock { $0 = true }
+        let (known, ambiguous, rounds) = await writer.value
+        #expect(rounds > 100)
+        // One caller has at most one write under way when the connection ends.
+        #expect(ambiguous <= 1)
+        for (key, values) in known {
+            let value = try await client.get(key).value
+            #expect(values.contains(value), "\(key)")
+        }
+        await client.close()
+        await second.remove()
+        await outside.remove()
+    }
+}

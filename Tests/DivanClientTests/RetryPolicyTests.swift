@@ -1,0 +1,65 @@
+import DivanClient
+import Testing
+import Wire
+
+/// And again? The whole table.
+@Suite struct RetryPolicyTests {
+    private func decide(_ status: Status, isWrite: Bool) -> RetryPolicy.Decision {
+        RetryPolicy.decide(.answered(status.rawValue), isWrite: isWrite)
+    }
+
+    @Test(arguments: [false, true])
+    func refusalsAreTriedAgainWhateverTheRequest(isWrite: Bool) {
+        let again: [Status] = [
+            .temporaryFailure, .busy, .outOfMemory, .notInitialized, .syncWriteInProgress,
+            .syncWriteRecommitInProgress, .locked,
+        ]
+        for status in again { #expect(decide(status, isWrite: isWrite) == .again, "\(status)") }
+        #expect(decide(.success, isWrite: isWrite) == .done)
+        #expect(decide(.notMyVBucket, isWrite: isWrite) == .reroute)
+        #expect(decide(.configOnly, isWrite: isWrite) == .reroute)
+        #expect(decide(.noBucket, isWrite: isWrite) == .reselect)
+        #expect(decide(.authStale, isWrite: isWrite) == .reconnect)
+    }
+
+    @Test func verdictsAreFinal() {
+        let table: [(Status, ClientError.Code)] = [
+            (.keyNotFound, .notFound), (.notStored, .notFound), (.keyExists, .exists),
+            (.tooBig, .tooBig), (.notLocked, .notLocked), (.deltaBadValue, .notANumber),
+            (.durabilityImpossible, .durabilityImpossible),
+            (.durabilityInvalidLevel, .durabilityUnsupported), (.syncWriteAmbiguous, .ambiguous),
+            (.accessDenied, .authentication), (.unknownCommand, .unsupported),
+            (.notSupported, .unsupported), (.internalError, .refused), (.invalid, .refused),
+        ]
+        for (status, code) in table {
+            #expect(decide(status, isWrite: true) == .fail(code), "\(status)")
+        }
+        #expect(RetryPolicy.decide(.answered(0x7777), isWrite: false) == .fail(.refused))
+    }
+
+    /// Every status there is has a decision, and none is taken for success but success.
+    @Test func nothingElseIsSuccess() {
+        for status in Status.allCases where status != .success {
+            #expect(decide(status, isWrite: true) != .done, "\(status)")
+        }
+    }
+
+    @Test func aLostWriteIsAmbiguousOnlyIfItLeft() {
+        #expect(RetryPolicy.decide(.lost(hadLeft: true), isWrite: true) == .fail(.ambiguous))
+        #expect(RetryPolicy.decide(.lost(hadLeft: false), isWrite: true) == .again)
+        #expect(RetryPolicy.decide(.lost(hadLeft: true), isWrite: false) == .again)
+        #expect(RetryPolicy.decide(.lost(hadLeft: false), isWrite: false) == .again)
+    }
+
+    @Test func unlockingDoesNotWaitForTheLock() {
+        let ending = RetryPolicy.Ending.answered(Status.locked.rawValue)
+        #expect(RetryPolicy.decide(ending, isWrite: true, waitsForLock: false) == .fail(.locked))
+    }
+
+    @Test func waitsGrowToATenthOfASecond() {
+        let waits = (2...10).map { RetryPolicy.wait(beforeAttempt: $0) / 1_000_000 }
+        #expect(waits == [1, 2, 5, 10, 20, 50, 100, 100, 100])
+        let connects = (1...8).map { RetryPolicy.waitToConnect(failures: $0) / 1_000_000 }
+        #expect(connects == [10, 20, 50, 100, 200, 500, 500, 500])
+    }
+}
