@@ -1,0 +1,136 @@
+internal import Bytes
+internal import ClusterService
+internal import DataService
+internal import Engine
+internal import Orchestration
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// Whether all copies that the map names are there, confirmed, and hold the same.
+struct Convergence {
+    let cluster: SimulatedCluster
+
+    /// What is missing in the map; empty where all is as it should be.
+    ///
+    /// - Parameters:
+    ///   - toleratingLoss: vBuckets that have no copy left are none of it.
+    ///   - toleratingInvited: Nor are nodes that were invited: whoever did may have died, and then
+    ///     they have a minute to come before they are given up.
+    /// - Returns: A sentence for each.
+    func mapFlaws(toleratingLoss: Bool = false, toleratingInvited: Bool = false) -> [String] {
+        guard let state = cluster.newestState else { return ["no node has a state"] }
+        var flaws: [String] = []
+        for node in cluster.nodes {
+            let its = node.service?.state
+            if let record = state.nodes.first(where: { $0.host == node.address }) {
+                if record.membership == .joining {
+                    if !toleratingInvited {
+                        flaws.append("\(node.address) neither came as invited nor was given up")
+                    }
+                } else if its?.index != state.index {
+                    flaws.append("\(node.address) has not applied index \(state.index)")
+                }
+            } else if its?.isProvisioned != false {
+                flaws.append("\(node.address) does not know that it was taken out")
+            }
+        }
+        if cluster.leader == nil { flaws.append("nobody leads") }
+        if state.rebalance != nil { flaws.append("a rebalance runs") }
+        for bucket in state.buckets {
+            if bucket.flush != nil { flaws.append("\(bucket.settings.name) is being emptied") }
+            for (number, placement) in bucket.placements.enumerated() {
+                let name = "\(bucket.settings.name) vb:\(number)"
+                if placement.chain.isEmpty, !toleratingLoss { flaws.append("\(name) has no copy") }
+                if !placement.isConfirmed { flaws.append("\(name) is not confirmed") }
+                if placement.isJoint { flaws.append("\(name) is between two chains") }
+                if placement.former != nil { flaws.append("\(name) has a former owner") }
+            }
+        }
+        return flaws
+    }
+
+    /// Some vBucket has no copy at all.
+    var hasLost: Bool {
+        cluster.newestState?.buckets.contains { bucket in
+            bucket.placements.contains(where: \.chain.isEmpty)
+        } ?? false
+    }
+
+    /// Whether every copy of every row holds what the active one holds.
+    func copyFlaws() -> [String] {
+        guard let state = cluster.newestState else { return ["no node has a state"] }
+        var flaws: [String] = []
+        for bucket in state.buckets {
+            for (number, placement) in bucket.placements.enumerated() {
+                let vBucket = VBucketID(UInt16(number))
+                let name = "\(bucket.settings.name) \(vBucket)"
+                var active: [[UInt8]: CopyContent.Version]?
+                for (place, owner) in placement.chain.nodes.enumerated() {
+                    guard let node = node(owner, state), let data = node.node?.data else {
+                        flaws.append("\(name): its node \(owner) is not there")
+                        continue
+                    }
+                    let report = data.reports(bucket.settings.name).first {
+                        $0.vBucket == vBucket
+                    }
+                    let wanted: VBucketState = place == 0 ? .active : .replica
+                    guard report?.state == wanted else {
+                        let found = report?.state.name ?? "missing"
+                        let history = report.map { ", branch \($0.position.branchFence)" } ?? ""
+                        flaws.append(
+                            "\(name) is \(found) on \(node.address), not \(wanted.name): fence "
+                                + "\(report?.fence ?? 0) of \(placement.fence), chain "
+                                + "\(placement.chain.nodes)\(history)"
+                        )
+                        continue
+                    }
+                    let copy = node.copy(vBucket, of: bucket.settings.name)
+                    if let prepares = copy?.prepares, prepares > 0 {
+                        flaws.append("\(name): \(node.address) has \(prepares) undecided writes")
+                    }
+                    let held = copy?.documents ?? [:]
+                    if place == 0 {
+                        active = held
+                    } else if let active, held != active {
+                        flaws.append("\(name): " + difference(active, held, node.address))
+                    }
+                }
+            }
+        }
+        return flaws
+    }
+
+    private func node(_ number: NodeNumber, _ state: ClusterState) -> SimulatedNode? {
+        guard let record = state.node(number: number) else { return nil }
+        return cluster.nodes.first { $0.address == record.host }
+    }
+
+    private func difference(
+        _ active: [[UInt8]: CopyContent.Version],
+        _ held: [[UInt8]: CopyContent.Version],
+        _ address: String
+    ) -> String {
+        let keys = Set(active.keys).union(held.keys).filter { active[$0] != held[$0] }
+        let first = keys.map { String(decoding: $0, as: UTF8.self) }.min() ?? ""
+        let (one, other) = (active[Array(first.utf8)], held[Array(first.utf8)])
+        return "\(address) differs in \(keys.count) keys, as \(first): "
+            + "\(one.map { "\($0)" } ?? "nothing") and here "
+            + "\(other.map { "\($0)" } ?? "nothing")"
+    }
+}
+
+extension VBucket {
+    /// How far a copy is, and whether something is undecided in it; nil where it means nothing now.
+    var standing: (fence: UInt64, covered: Seqno, high: Seqno, hasPrepares: Bool)? {
+        withCore { core in
+            guard core.ownership.exists, !core.ownership.isResetting, core.isLoaded else {
+                return nil
+            }
+            return (core.ownership.fence, core.coveredSeqno, core.highSeqno, core.hasPrepares)
+        }
+    }
+
+    /// The seqnos of what is undecided in it.
+    var undecided: Set<Seqno> { withCore { Set($0.outstandingPrepares.map(\.seqno)) } }
+}

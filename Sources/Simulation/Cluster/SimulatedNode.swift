@@ -1,0 +1,164 @@
+internal import Bytes
+internal import ClusterService
+internal import DataService
+internal import Orchestration
+internal import Seams
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// A machine with a node on it: the shipped `Node`, without HTTP, started again whenever it ended.
+///
+/// - The start is the real one: claim, read back, open, listen, announce.
+/// - A start that its disk refuses is tried again, as an operator would.
+final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and a check for it
+    /// One process.
+    final class Running: @unchecked Sendable {  // tidy:allow one thread, and a check for it
+        let environment: Environment
+        /// Where administrators' requests run, as on HTTP's threads.
+        let executor: LaneExecutor
+        let lane: any Lane
+        var node: Node?
+        var isServing = false
+        var isStopping = false
+
+        init(_ environment: Environment) {
+            self.environment = environment
+            lane = environment.lanes.makeLane("admin")
+            executor = LaneExecutor(lane)
+        }
+    }
+
+    static let adminPort: UInt16 = 8_091
+    static let dataPort: UInt16 = 11_210
+    static let peerPort: UInt16 = 8_099
+    private static let memory: UInt64 = 4 << 30
+
+    let host: SimulatedHost
+    private(set) var running: Running?
+    private let world: SimulatedWorld
+    private let probe: SimulatedProbe
+    /// Somebody starts it again when it ended.
+    var isWanted = true
+    /// Called once, when this process ends, at the same instant.
+    var beforeRestart: (() -> Void)?
+    /// How long until somebody starts it again, the next time.
+    var restartDelay: UInt64?
+    /// How often a process ended.
+    private(set) var restarts = 0
+
+    init(_ number: Int, cluster: SimulatedCluster) {
+        world = cluster.world
+        host = world.addHost(SimulatedNode.address(number), reactors: 1)
+        probe = SimulatedProbe(cluster, from: host.address)
+        host.died = { [weak self] in self?.ended() }
+    }
+
+    static func address(_ number: Int) -> String { "10.0.0.\(number)" }
+
+    var address: String { host.address }
+    var name: String { "\(host.address):\(SimulatedNode.adminPort)" }
+    var service: AdministrationService? { host.isRunning ? running?.node?.cluster : nil }
+    var node: Node? { host.isRunning ? running?.node : nil }
+    /// It has left the network and puts to disk what there is.
+    var isStopping: Bool { running?.isStopping == true }
+    /// It serves, and as a part of a cluster that was set up.
+    var isInCluster: Bool { isServing && service?.state.isProvisioned == true }
+    var isServing: Bool { host.isRunning && running?.isServing == true }
+
+    // MARK: Starting
+
+    func start() {
+        guard !host.isRunning, isWanted else { return }
+        let running = Running(host.start(tracing: .warning))
+        self.running = running
+        running.lane.post { [self] in begin(running) }
+    }
+
+    private func begin(_ running: Running) {
+        var settings = NodeSettings(memoryTotal: SimulatedNode.memory)
+        settings.directory = "/data"
+        settings.host = host.address
+        settings.kvPort = SimulatedNode.dataPort
+        settings.adminPort = SimulatedNode.adminPort
+        settings.peerPort = SimulatedNode.peerPort
+        settings.memoryQuota = 512 << 20
+        do throws(NodeError) {
+            let node = try Node(
+                settings,
+                environment: running.environment,
+                version: Release.couchbaseVersion,
+                probe: probe
+            )
+            running.node = node
+            let addresses = try node.serve()
+            running.executor.spawn { [self] in await announce(node, addresses, running) }
+        } catch {
+            giveUp(running, error)
+        }
+    }
+
+    private func announce(_ node: Node, _ addresses: Node.Addresses, _ running: Running) async {
+        do throws(NodeError) {
+            try await node.announce(addresses, adminPort: SimulatedNode.adminPort)
+            running.isServing = true
+        } catch {
+            giveUp(running, error)
+        }
+    }
+
+    private func giveUp(_ running: Running, _ error: NodeError) {
+        running.environment.trace.warning("node", "cannot start: \(error)")
+        world.after(0) { [weak self] in
+            guard let self, self.running === running else { return }
+            host.crash()
+            ended()
+        }
+    }
+
+    // MARK: Ending
+
+    func crash(isPower: Bool) {
+        guard host.isRunning else { return }
+        if isPower { host.cutPower() } else { host.crash() }
+        ended()
+    }
+
+    /// A clean stop, as SIGTERM asks for it; a node that cannot is killed after a while.
+    func stop() {
+        guard let running, let node = running.node, isServing else { return }
+        running.isServing = false
+        running.executor.spawn { [self] in
+            node.beginStop()
+            guard self.running === running else { return }
+            running.isStopping = true
+            host.leaveNetwork()
+            await node.stop()
+            world.after(0) { [self] in
+                guard self.running === running, host.isRunning else { return }
+                host.exit()
+                ended()
+            }
+        }
+        world.after(8_000_000_000) { [weak self] in
+            guard let self, self.running === running, host.isRunning else { return }
+            world.transcript.note("\(address) did not stop and is killed")
+            crash(isPower: false)
+        }
+    }
+
+    /// Whatever ended the process, somebody starts it again.
+    private func ended() {
+        let before = running
+        running = nil
+        restarts += 1
+        let told = beforeRestart
+        beforeRestart = nil
+        told?()
+        world.after(0) { before?.node?.data.abandon() }
+        var dice = world.dice("restart \(address) \(world.now)")
+        let delay = restartDelay ?? 200_000_000 + dice.next() % 4_000_000_000
+        restartDelay = nil
+        world.after(delay) { [weak self] in self?.start() }
+    }
+}

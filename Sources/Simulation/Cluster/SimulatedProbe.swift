@@ -1,0 +1,52 @@
+internal import ClusterService
+internal import Orchestration
+internal import Seams
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// What one node learns of another at its admin port before they know each other: the answers that
+/// HTTP would carry, from the other node's own administration service.
+struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one thread
+    private weak let cluster: SimulatedCluster?
+    private let from: String
+
+    init(_ cluster: SimulatedCluster, from: String) {
+        self.cluster = cluster
+        self.from = from
+    }
+
+    func ask(_ request: ProbeRequest) async -> ProbeAnswer {
+        // There and back; a process that died meanwhile never hears of it.
+        await withUnsafeContinuation { waiter in
+            cluster?.world.after(1_500_000) { waiter.resume() }
+        }
+        let other = cluster?.nodes.first { $0.address == request.host }
+        guard let other, !other.host.isFrozen, other.isServing, let service = other.service else {
+            return .unreachable("connection refused")
+        }
+        if let login = request.login, service.state.isProvisioned,
+            !service.isAdministrator(login.user, login.password)
+        {
+            return .answered(status: 401, body: [], localHost: from)
+        }
+        switch request.path {
+        case "/pools":
+            let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
+            return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
+        case "/nodes/self":
+            guard let own = service.state.node(number: service.thisNode) else {
+                return .answered(status: 503, body: [], localHost: from)
+            }
+            return answered(
+                #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
+                    + #""\#(own.host):\#(own.ports.admin)","#
+                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)}}"#
+            )
+        default: return .answered(status: 404, body: [], localHost: from)
+        }
+    }
+
+    private func answered(_ json: String) -> ProbeAnswer {
+        .answered(status: 200, body: Array(json.utf8), localHost: from)
+    }
+}

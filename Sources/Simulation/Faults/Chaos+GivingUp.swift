@@ -1,0 +1,53 @@
+internal import Bytes
+internal import Engine
+internal import Orchestration
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// Copies that are failed over while another one is behind, and then the active one ends before
+/// that one has caught up: what was durable was with the two that went.
+extension Chaos {
+    func chaseGivingUp() {
+        // What it comes to is judged only where nothing else was lost, and where whoever was asked to
+        // fail over said what that costs.
+        guard isOnDisk(), let row = rowToHurt(), let leader = cluster.leader,
+            let state = cluster.newestState, row.active !== leader
+        else { return }
+        let active = row.active
+        let others = row.owners.dropFirst().map(\.node).shuffled(using: &random)
+        guard let gone = others.first(where: { $0 !== leader }),
+            let late = others.first(where: { $0 !== gone }),
+            let record = state.nodes.first(where: { $0.host == gone.address })
+        else { return }
+        last(
+            1_500_000_000,
+            [.oneWay(from: active.address, to: late.address)],
+            [.healNetwork]
+        )
+        cluster.world.after(50_000_000 + random.next() % 400_000_000) { [weak self] in
+            guard let self, !isOver, row.isThere, cluster.leader === leader else { return }
+            giveUp(Spare(node: gone, record: record), asking: leader)
+            let end = cluster.world.now + 1_000_000_000
+            awaitGivenUp(active, late, without: record.number, until: end)
+        }
+    }
+
+    /// Until the map says that these two are all there is.
+    private func awaitGivenUp(
+        _ active: SimulatedNode,
+        _ late: SimulatedNode,
+        without gone: NodeNumber,
+        until end: UInt64
+    ) {
+        guard !isOver, cluster.world.now < end, active.host.isRunning,
+            let state = cluster.newestState
+        else { return }
+        let isGone = state.nodes.contains { $0.number == gone && $0.membership != .active }
+        guard isGone else {
+            return cluster.world.after(Chaos.interval) { [weak self] in
+                self?.awaitGivenUp(active, late, without: gone, until: end)
+            }
+        }
+        silence(active, because: "\(late.address) is behind, and another copy was given up")
+    }
+}

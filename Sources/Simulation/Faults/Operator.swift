@@ -1,0 +1,185 @@
+internal import Bytes
+internal import ClusterService
+internal import Orchestration
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// Somebody who administers while things go wrong: one action every ten seconds or so, as the
+/// workload's script has it.
+final class Operator {
+    enum Action: String, CaseIterable, Sendable {
+        case rebalance, stopRebalance, graceful, failOver, recover
+        /// A rebalance that leaves nodes out; adding some that are not in.
+        case takeOut, add
+        /// Throws out nodes that hold nothing any more.
+        case eject
+        case replicas
+        /// The bucket that is made and emptied is another one than those that clients rely on.
+        case createBucket, flushBucket
+        /// Only where a workload asks for it.
+        case deleteBucket
+
+        /// Those that any script may have.
+        static var usual: [Action] { allCases.filter { $0 != .deleteBucket } }
+    }
+
+    private let cluster: SimulatedCluster
+    private let judge: Judge
+    private let script: Workload.Script
+    private var random: SeededRandom
+    private var isOver = false
+    private(set) var counts: [Action: Int] = [:]
+    private var deleted = 0
+
+    init(_ cluster: SimulatedCluster, _ judge: Judge, _ script: Workload.Script) {
+        self.cluster = cluster
+        self.judge = judge
+        self.script = script
+        random = cluster.world.dice("operator")
+    }
+
+    func start() { next() }
+
+    func end() { isOver = true }
+
+    private func next() {
+        let range = script.pace.upperBound - script.pace.lowerBound + 1
+        cluster.world.after(script.pace.lowerBound + random.next() % range) { [weak self] in
+            guard let self, !isOver else { return }
+            act()
+            next()
+        }
+    }
+
+    private func draw() -> Action {
+        var left = random.next() % script.actions.reduce(0) { $0 + $1.weight }
+        for (action, weight) in script.actions {
+            if left < weight { return action }
+            left -= weight
+        }
+        return .rebalance
+    }
+
+    private func act() {
+        let able = cluster.nodes.filter { $0.isInCluster && !$0.host.isFrozen }
+        guard !able.isEmpty else { return }
+        let asked = able[Int(random.next() % UInt64(able.count))]
+        let target = cluster.nodes[Int(random.next() % UInt64(cluster.nodes.count))]
+        let dice = random.next()
+        let drawn = draw()
+        let isMade = asked.service?.state.bucket(named: SimulationRun.extraName) != nil
+        // It is made where there is none to empty, and emptied where there is one already.
+        let ofExtra: Action = isMade ? .flushBucket : .createBucket
+        let action = drawn == .flushBucket || drawn == .createBucket ? ofExtra : drawn
+        counts[action, default: 0] += 1
+        let what = "\(action.rawValue) (\(target.address))"
+        switch action {
+        case .createBucket:
+            let settings = SimulationRun.extraBucket(replicas: Int(dice % 3), after: deleted)
+            cluster.tell(asked, what) { await SimulatedCluster.create(settings, $0) }
+        case .flushBucket: flush(asked, what)
+        case .deleteBucket: delete(asked, what)
+        default:
+            let host = target.address
+            cluster.tell(asked, what) { await Operator.carry(action, host, dice, $0) }
+        }
+    }
+
+    private func flush(_ asked: SimulatedNode, _ what: String) {
+        let (name, judge) = (SimulationRun.extraName, judge)
+        guard asked.service?.state.bucket(named: name) != nil else { return }
+        let began = cluster.world.now
+        cluster.tell(asked, what) { service in
+            let outcome = await service.flushBucket(name)
+            if case .done = outcome { judge.flushed(name, began: began) }
+            return "\(outcome)"
+        }
+    }
+
+    private func delete(_ asked: SimulatedNode, _ what: String) {
+        let (name, judge) = (SimulationRun.extraName, judge)
+        guard asked.service?.state.bucket(named: name) != nil else { return }
+        let began = cluster.world.now
+        deleted += 1
+        cluster.tell(asked, what) { service in
+            let outcome = await service.deleteBucket(name)
+            if case .done = outcome { judge.flushed(name, began: began) }
+            return "\(outcome)"
+        }
+    }
+
+    // MARK: What is asked of a node
+
+    private static func carry(
+        _ action: Action,
+        _ host: String,
+        _ dice: UInt64,
+        _ service: AdministrationService
+    ) async -> String {
+        let name = service.state.nodes.first { $0.host == host }?.otpNode
+        switch action {
+        case .rebalance: return "\(await SimulatedCluster.startRebalance(service))"
+        case .stopRebalance: return "\(await service.stopRebalance())"
+        case .recover: return await recover(service, dice & 1 == 0 ? .full : .delta)
+        case .add: return await addAll(service)
+        case .replicas: return await setReplicas(Int(dice % 3), service)
+        case .eject:
+            let idle = service.state.nodes.filter { $0.membership != .active }
+            guard let one = idle.first else { return "nobody holds nothing" }
+            return "\(await service.eject(one.otpNode))"
+        default: break
+        }
+        guard let name else { return "no such node" }
+        switch action {
+        case .graceful: return "\(await service.startGracefulFailover([name]))"
+        case .failOver: return "\(await service.failOver([name]))"
+        default: return await takeOut(name, service)
+        }
+    }
+
+    private static func takeOut(_ name: String, _ service: AdministrationService) async -> String {
+        // Two at least stay, so that there is a cluster to speak of.
+        guard service.state.activeNodes.count > 2 else { return "too few would stay" }
+        let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
+        return "\(await service.rebalance(known: known, ejected: [name], delta: false))"
+    }
+
+    private static func setReplicas(_ count: Int, _ service: AdministrationService) async -> String
+    {
+        guard let bucket = service.state.buckets.first else { return "no bucket" }
+        var settings = bucket.settings
+        settings.replicas = count
+        let change = BucketChange(settings: settings, options: bucket.options)
+        do throws(ClusterError) {
+            return "\(try await service.propose(.changeBucket(change))), \(count) replicas"
+        } catch {
+            return error.description
+        }
+    }
+
+    /// Has everybody in that the cluster was built of.
+    static func addAll(_ service: AdministrationService) async -> String {
+        var outcomes: [String] = []
+        for number in 1...SimulatedCluster.nodesMax {
+            let host = SimulatedNode.address(number)
+            guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
+            let outcome = await service.addNode(
+                "\(host):\(SimulatedNode.adminPort)",
+                login: ("", ""),
+                services: ["kv"]
+            )
+            if case .refused(let text) = outcome, text.contains("reach") { continue }
+            outcomes.append("\(outcome)")
+        }
+        return outcomes.isEmpty ? "all are there that answer" : outcomes.joined(separator: "; ")
+    }
+
+    /// Has all nodes that were failed over come back, and deals everything out anew.
+    static func recover(_ service: AdministrationService, _ type: RecoveryType) async -> String {
+        for node in service.state.nodes where node.membership == .inactiveFailed {
+            let outcome = await service.setRecovery(node.otpNode, type)
+            guard case .done = outcome else { return "\(outcome)" }
+        }
+        return "\(type.name): \(await SimulatedCluster.startRebalance(service))"
+    }
+}

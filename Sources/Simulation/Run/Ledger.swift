@@ -1,0 +1,79 @@
+internal import DivanClient
+internal import Vocabulary
+
+/// What clients did and were told, kept for the end of a run.
+struct Ledger {
+    struct Result {
+        var tally = Tally()
+        var flaws: [String] = []
+    }
+
+    private var operations: [Judge.Document: [RegisterOperation]] = [:]
+    private var writes: [OneWriter.Place: AcknowledgedWrites] = [:]
+
+    mutating func did(_ document: Judge.Document, _ operation: RegisterOperation) {
+        operations[document, default: []].append(operation)
+    }
+
+    mutating func acknowledged(
+        _ document: Judge.Document,
+        _ value: [UInt8]?,
+        _ token: MutationToken
+    ) {
+        let place = OneWriter.Place(bucket: document.bucket, vBucket: token.vBucket)
+        let write = AcknowledgedWrites.Write(
+            key: Array(document.key.utf8),
+            value: value,
+            uuid: token.uuid,
+            seqno: token.seqno
+        )
+        writes[place, default: AcknowledgedWrites()].add(write)
+    }
+
+    /// `isBeyondAssumptions`: leases promised nothing, so reads say nothing.
+    func linearize(
+        isBeyondAssumptions: Bool,
+        _ isWanted: (Judge.Document) -> Bool
+    ) -> Result {
+        var result = Result()
+        let documents = operations.keys.filter(isWanted).sorted {
+            ($0.bucket, $0.key) < ($1.bucket, $1.key)
+        }
+        for document in documents {
+            let all = operations[document] ?? []
+            let counted = isBeyondAssumptions ? all.filter { !$0.isRead } : all
+            result.tally[.check, "linearizedKeys"] += 1
+            switch Linearizability.check(counted) {
+            case .explained(let checked):
+                result.tally[.check, "linearizedOperations"] += checked
+            case .tooMany(let checked):
+                result.tally[.check, "linearizedOperations"] += checked
+                result.tally[.check, "abandonedKeys"] += 1
+            case .impossible(let operation, let states):
+                let possible = states.map(RegisterOperation.text).joined(separator: " or ")
+                result.flaws.append(
+                    "Linearizable: \(document.bucket) \(document.key): \(operation), where there "
+                        + "was \(possible)"
+                )
+            }
+        }
+        return result
+    }
+
+    func find(
+        in copies: (String, VBucketID) -> (CopyContent, AcknowledgedWrites.Losses)?
+    ) -> Result {
+        var result = Result()
+        let places = writes.keys.sorted { ($0.bucket, $0.vBucket) < ($1.bucket, $1.vBucket) }
+        for place in places {
+            guard let (copy, losses) = copies(place.bucket, place.vBucket) else { continue }
+            let findings = writes[place]?.findings(in: copy, losses)
+            result.tally[.check, "foundWrites"] += findings?.found ?? 0
+            result.tally[.check, "lostWrites"] += findings?.lost ?? 0
+            for flaw in findings?.flaws.prefix(2) ?? [] {
+                result.flaws.append("Acknowledged: \(place.bucket) \(place.vBucket): \(flaw)")
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,370 @@
+internal import Bytes
+internal import ClusterService
+internal import DataService
+internal import DivanClient
+internal import Orchestration
+internal import Seams
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+internal import Wire
+
+/// One whole run: a cluster is built, used, hurt, healed, and asked what is left.
+///
+/// - Building, faults, quiet, end: each has a time by which it must have come to something, so that
+///   a run ends whatever happens in it.
+package final class SimulationRun {
+    private static let second: UInt64 = 1_000_000_000
+
+    /// A bucket that administrators make and empty.
+    static let extraName = "extra"
+    private static let extraClients = 2
+    /// A node that was invited has a minute to come, of the clock of whoever leads.
+    private static let invitationSeconds: UInt64 = 65
+
+    private let plan: SimulationPlan
+    private let workload: Workload
+    private let cluster: SimulatedCluster
+    private let chaos: Chaos
+    private let judge: Judge
+    private let watch: Watch
+    private let administrator: Operator?
+    private let failoverSeconds: UInt16
+    private let buckets: [BucketSettings]
+    private var clients: [WorkloadClient] = []
+
+    /// - Returns: Nil where the plan names a workload or a fault that there is not.
+    package init?(_ plan: SimulationPlan) {
+        guard let workload = Workload(plan.workload) else { return nil }
+        self.plan = plan
+        self.workload = workload
+        var dice = SeededRandom(seed: plan.seed ^ 0x73_696d_756c_6174)
+        let drawn = workload.nodes.lowerBound + Int(dice.next() % UInt64(workload.nodes.count))
+        cluster = SimulatedCluster(seed: plan.seed, nodes: plan.nodes ?? drawn)
+        let isGentle = dice.next() % 8 == 0 && plan.faults == "swarm"
+        let faults = workload.faults ?? (isGentle ? "harmless" : plan.faults)
+        guard let chaos = Chaos(cluster, faults: faults) else { return nil }
+        self.chaos = chaos
+        let replicas =
+            workload.replicas.lowerBound + Int(dice.next() % UInt64(workload.replicas.count))
+        var known = SimulationRun.buckets(replicas: replicas, workload)
+        // Where memory is short, half of the seeds let whole documents leave it, not values alone.
+        if chaos.kinds.contains(.tinyQuota), plan.seed & 1 == 0 {
+            known[0].evictionPolicy = .fullEviction
+        }
+        buckets = known
+        failoverSeconds = UInt16(1 + dice.next() % 5)
+        var script = dice.next() % 4 == 0 && plan.workload == "standard" ? nil : workload.script
+        let isLossless = chaos.isHarmless && plan.workload != "failover-storm"
+        if isLossless, let asked = script {
+            script?.actions = asked.actions.filter { $0.action != .failOver }
+        }
+        judge = Judge(
+            cluster.world,
+            isLossless: isLossless,
+            isBeyondAssumptions: chaos.isBeyondAssumptions
+        )
+        watch = Watch(cluster, judge)
+        chaos.isWhole = { [watch] in watch.exposure.losses == 0 }
+        chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
+        chaos.beforeEnd = { [watch] in watch.lookClosely() }
+        chaos.saidLate = { [judge] in judge.saysLate($0) }
+        administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
+    }
+
+    static func buckets(replicas: Int, _ workload: Workload) -> [BucketSettings] {
+        var first = BucketSettings(
+            name: "persistent",
+            uuid: String(repeating: "0a", count: 16),
+            quota: 100 << 20
+        )
+        first.vBuckets = workload.vBuckets
+        first.replicas = replicas
+        guard workload.hasEphemeral else { return [first] }
+        var second = first
+        second.name = "ephemeral"
+        second.uuid = String(repeating: "0b", count: 16)
+        second.type = .ephemeral
+        second.evictionPolicy = .noEviction
+        return [first, second]
+    }
+
+    /// `after`: how many of this name there were before, and are gone.
+    static func extraBucket(replicas: Int, after deleted: Int = 0) -> BucketSettings {
+        let digits = "\(deleted)"
+        var settings = BucketSettings(
+            name: extraName,
+            uuid: deleted == 0
+                ? String(repeating: "0c", count: 16)
+                : String(repeating: "c", count: 32 - digits.count) + digits,
+            quota: 100 << 20
+        )
+        settings.vBuckets = 16
+        settings.replicas = replicas
+        settings.flushEnabled = true
+        return settings
+    }
+
+    // MARK: Running
+
+    /// Runs it all; once.
+    package func run() -> SimulationOutcome {
+        watch.start()
+        let flaw = cluster.build(
+            buckets,
+            failoverSeconds: failoverSeconds,
+            failovers: workload.failoversMax
+        )
+        if let flaw {
+            judge.accuse("Live: \(flaw)")
+        } else {
+            note("built: \(cluster.nodes.count) nodes, faults \(chaos.names)")
+            use()
+        }
+        if let fault = cluster.world.transcript.fault { judge.accuse("Fault: \(fault)") }
+        let outcome = outcome()
+        cluster.dismantle()
+        return outcome
+    }
+
+    private func use() {
+        let host = cluster.world.addHost("10.0.1.1", reactors: 1)
+        let environment = host.start(tracing: .warning)
+        for number in 0..<workload.clients {
+            let bucket = buckets[number % buckets.count]
+            start(number / buckets.count, of: workload.clients / buckets.count, bucket, environment)
+        }
+        if administrator != nil {
+            let count = SimulationRun.extraClients
+            for number in 0..<count {
+                start(number, of: count, SimulationRun.extraBucket(replicas: 0), environment)
+            }
+        }
+        cluster.world.run(for: 2 * SimulationRun.second)
+        chaos.start(for: workload.faultSeconds * SimulationRun.second)
+        administrator?.start()
+        let length = workload.faultSeconds * SimulationRun.second
+        guard !cluster.world.run(for: length, until: { judge.isHopeless }) else { return }
+        chaos.end()
+        administrator?.end()
+        note("the faults are over")
+        settle()
+        for client in clients { client.stop() }
+        _ = cluster.waitUntil(seconds: 15) { clients.allSatisfy(\.isIdle) }
+        readEverything()
+        compare()
+        conclude()
+    }
+
+    private func start(
+        _ number: Int,
+        of count: Int,
+        _ bucket: BucketSettings,
+        _ environment: Environment
+    ) {
+        var workload = workload
+        if bucket.name == SimulationRun.extraName { workload.keysOfClient = 8 }
+        let client = WorkloadClient(
+            number,
+            of: count,
+            bucket: bucket,
+            workload: workload,
+            cluster: cluster,
+            environment: environment,
+            judge: judge
+        )
+        clients.append(client)
+        client.start()
+    }
+
+    // MARK: Live
+
+    /// Within 30 seconds everything serves; after an administrator has brought the nodes back, all
+    /// of them do.
+    private func settle() {
+        let convergence = Convergence(cluster: cluster)
+        // What was ordered last is done first: a failover by hand may leave vBuckets without a copy.
+        _ = cluster.waitUntil(seconds: 30) { !cluster.hasOpenOrders }
+        // Whoever fails nodes over by hand is told which vBuckets had no other copy; they stay
+        // without one until a rebalance makes them anew.
+        let isHandMade = administrator != nil
+        let flaws = { convergence.mapFlaws(toleratingLoss: isHandMade, toleratingInvited: $0) }
+        // Then only those are to be waited for that were invited, until their minute is over.
+        if !cluster.waitUntil(seconds: 30, { flaws(true).isEmpty })
+            || !cluster.waitUntil(seconds: Self.invitationSeconds, { flaws(false).isEmpty })
+        {
+            noteMembers()
+            for flaw in flaws(false).prefix(4) { judge.accuse("Live: \(flaw)") }
+            return
+        }
+        guard !convergence.hasLost else {
+            note("all serves that has a copy")
+            recover(convergence)
+            _ = writeEverywhere()
+            return
+        }
+        if !writeEverywhere() { return }
+        note("all serves")
+        recover(convergence)
+    }
+
+    private func recover(_ convergence: Convergence) {
+        for round in 0..<4 where recoveryNeed != nil {
+            guard let node = cluster.anybody else { return judge.accuse("Live: nobody answers") }
+            let type: RecoveryType = (plan.seed + UInt64(round)) & 1 == 0 ? .delta : .full
+            let outcome = cluster.ask(node, seconds: 60) { service in
+                let added = await Operator.addAll(service)
+                return "\(added); \(await Operator.recover(service, type))"
+            }
+            note("recovery: \(outcome ?? "no answer")")
+            _ = cluster.waitUntil(seconds: 60) { cluster.newestState?.rebalance == nil }
+        }
+        if let need = recoveryNeed {
+            noteMembers()
+            let last = cluster.newestState?.lastRebalance?.sentence ?? "no rebalance"
+            judge.accuse("Live: the nodes did not come back: \(need); \(last)")
+        }
+        _ = cluster.waitUntil(seconds: 10) { convergence.mapFlaws().isEmpty }
+        for flaw in convergence.mapFlaws().prefix(4) { judge.accuse("Live: \(flaw)") }
+    }
+
+    /// What each member of the log believes, for whoever reads the transcript.
+    private func noteMembers() {
+        for node in cluster.nodes {
+            guard let status = node.service?.raftStatus else { continue }
+            note(
+                "\(node.address): \(status.role) of term \(status.term), commit \(status.commit), "
+                    + "applied \(status.applied), leader \(status.leader.map { "\($0)" } ?? "none"), "
+                    + "voters \(status.configuration)" + (status.failure.map { ", \($0)" } ?? "")
+            )
+        }
+        guard let record = cluster.newestState?.rebalance, let leader = cluster.leader else {
+            return
+        }
+        let report = cluster.ask(leader) { await $0.report(of: record) }
+        note(
+            "the rebalance of \(record.kept) waits: \(report?.obstacle ?? "for nothing it knows of")"
+        )
+    }
+
+    /// What is not where it should be: a node failed over, or fewer copies than wanted.
+    private var recoveryNeed: String? {
+        guard let state = cluster.newestState else { return "nobody has a state" }
+        for node in cluster.nodes {
+            let record = state.nodes.first { $0.host == node.address }
+            guard record?.membership == .active else {
+                return "\(node.address) is \(record.map { "\($0.membership)" } ?? "no member")"
+            }
+        }
+        for bucket in state.buckets {
+            let wanted = min(bucket.settings.replicas + 1, state.activeNodes.count)
+            for (number, placement) in bucket.placements.enumerated()
+            where placement.chain.count != wanted {
+                return "\(bucket.settings.name) vb:\(number) has copies on "
+                    + "\(placement.chain.nodes), and there should be \(wanted)"
+            }
+        }
+        return nil
+    }
+
+    /// Whether every vBucket of every bucket takes a write.
+    private func writeEverywhere() -> Bool {
+        var isWell = true
+        let hasExtra = cluster.newestState?.bucket(named: SimulationRun.extraName) != nil
+        for bucket in buckets + (hasExtra ? [SimulationRun.extraBucket(replicas: 0)] : []) {
+            guard let client = clients.first(where: { $0.bucket.name == bucket.name }) else {
+                continue
+            }
+            let left = Guarded(Set((0..<bucket.vBuckets).map { VBucketID(UInt16($0)) }))
+            let errors = Guarded<[String]>([])
+            for _ in 0..<6 where !left.withLock({ $0.isEmpty }) {
+                errors.withLock { $0 = [] }
+                let answers = Guarded(0)
+                client.writeEverywhere { vBucket, error in
+                    if let error {
+                        errors.withLock { $0.append("\(vBucket): \(error)") }
+                    } else {
+                        left.withLock { _ = $0.remove(vBucket) }
+                    }
+                    answers.withLock { $0 += 1 }
+                }
+                _ = cluster.waitUntil(seconds: 5) { answers.withLock { $0 } == bucket.vBuckets }
+            }
+            guard !left.withLock({ $0.isEmpty }) else { continue }
+            isWell = false
+            let first = errors.withLock { $0.first } ?? "no client is there"
+            judge.accuse("Live: \(left.withLock { $0.count }) vBuckets take no write: \(first)")
+        }
+        return isWell
+    }
+
+    // MARK: The end
+
+    private func readEverything() {
+        for client in clients {
+            let answer = Guarded<Int?>(nil)
+            client.readAll { read in answer.withLock { $0 = read } }
+            _ = cluster.waitUntil(seconds: 10) { answer.withLock { $0 } != nil }
+        }
+    }
+
+    private func compare() {
+        let convergence = Convergence(cluster: cluster)
+        _ = cluster.waitUntil(seconds: 20) { convergence.copyFlaws().isEmpty }
+        for flaw in convergence.copyFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
+    }
+
+    /// What was done and told all along, looked at as a whole.
+    private func conclude() {
+        judge.linearize(isPromised)
+        judge.find { [self] bucket, vBucket in
+            // One that nobody serves is told of elsewhere.
+            guard let placement = cluster.newestState?.bucket(named: bucket)?[vBucket],
+                placement.isConfirmed, let owner = placement.chain.first,
+                let host = cluster.newestState?.node(number: owner)?.host,
+                let node = cluster.nodes.first(where: { $0.address == host }),
+                let copy = node.copy(vBucket, of: bucket),
+                node.node?.data.reports(bucket, of: [vBucket]).first?.state == .active
+            else { return nil }
+            let name = Changes.name(bucket, Int(vBucket.number))
+            if watch.changes.remade.contains(name) { return (copy, .ofEverything) }
+            return (copy, judge.isLossless ? .none : .byPromotion)
+        }
+    }
+
+    /// Whether what was lost in this seed is within what a level promises to survive.
+    ///
+    /// Said too seldom rather than too often: what of one bucket is lost counts for all, and whoever
+    /// fails over by hand may have given up the last copy.
+    private func isPromised(_ level: DurabilityLevel) -> Bool {
+        let counts = administrator?.counts ?? [:]
+        let failovers = chaos.failovers.withLock { $0 }
+        guard counts[.failOver] == nil, failovers.asked == failovers.safe else { return false }
+        if level == .persistToMajority { return !watch.disks.isBeyond }
+        let isSpare = counts[.replicas] == nil && buckets.allSatisfy { $0.replicas > 0 }
+        return watch.exposure.worst <= (isSpare && cluster.nodes.count > 1 ? 1 : 0)
+    }
+
+    private func note(_ text: String) { cluster.world.transcript.note(text) }
+
+    private func outcome() -> SimulationOutcome {
+        var outcome = SimulationOutcome()
+        let world = cluster.world
+        outcome.violations = judge.violations
+        outcome.digest = world.transcript.digest
+        outcome.nodes = cluster.nodes.count
+        outcome.steps = world.steps
+        outcome.nanoseconds = world.now
+        outcome.transcript = world.transcript.lines.map(\.description)
+        for client in clients { outcome.tally.add(client.tally) }
+        outcome.tally.add(judge.tally)
+        outcome.tally.add(watch.tally)
+        for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
+        for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
+        for (action, count) in administrator?.counts ?? [:] {
+            outcome.tally[.action, action.rawValue] = count
+        }
+        outcome.tally[.change, "restart"] = cluster.restarts
+        return outcome
+    }
+}

@@ -1,0 +1,148 @@
+internal import Vocabulary
+
+/// How a cluster is made, used and administered: what the name of a workload stands for.
+struct Workload {
+    /// What an administrator may be asked for, and how often.
+    struct Script {
+        /// Nanoseconds between two actions, at least and at most.
+        var pace: ClosedRange<UInt64>
+        /// How often each comes, beside the others.
+        var actions: [(action: Operator.Action, weight: UInt64)]
+    }
+
+    var nodes = 3...5
+    var replicas = 1...2
+    /// A second bucket, of memory alone.
+    var hasEphemeral = true
+    /// Of each bucket.
+    var vBuckets = 16
+    var clients = 8
+    /// Keys that one client writes and all read.
+    var keysOfClient = 16
+    /// Keys of each bucket that all its clients write, and read, all the time.
+    var registers = 36
+    /// All registers are written durably, not a third of them.
+    var isDurable = false
+    /// How long durable writes may take.
+    var durableMilliseconds: UInt64 = 10_000
+    var thinkNanoseconds: UInt64 = 100_000_000
+    var faultSeconds: UInt64 = 60
+    /// Nil: nobody administers.
+    var script: Script? = .standard
+    /// Kinds of faults in place of those that the plan asks for.
+    var faults: String?
+    /// Failovers in a row that happen by themselves.
+    var failoversMax: UInt16 = 1
+
+    static let names = [
+        "standard", "smoke", "async-only", "durable-only", "registers-few-keys",
+        "three-copies", "hot-keys", "bucket-storm", "rebalance-storm", "failover-storm",
+        "restart-all", "one-node", "two-nodes", "seven-nodes",
+    ]
+
+    /// - Returns: Nil where no workload has this name.
+    init?(_ name: String) {
+        switch name {
+        case "standard": break
+        case "smoke":
+            nodes = 3...3
+            replicas = 1...1
+            hasEphemeral = false
+            clients = 4
+            faultSeconds = 10
+            script = nil
+            faults = "none"
+        case "async-only":
+            registers = 0
+            keysOfClient = 24
+        case "durable-only":
+            // So few that several writes of each are under way.
+            vBuckets = 4
+            clients = 16
+            registers = 24
+            isDurable = true
+            // So short that some are called off.
+            durableMilliseconds = 2_000
+            keysOfClient = 0
+            thinkNanoseconds = 40_000_000
+            script = .durable
+            failoversMax = 100
+        // What it takes that two copies differ, and that durable writes survive either.
+        case "three-copies", "hot-keys":
+            replicas = 2...2
+            hasEphemeral = false
+            vBuckets = 4
+            clients = 12
+            registers = name == "hot-keys" ? 12 : 24
+            isDurable = name == "three-copies"
+            durableMilliseconds = 2_000
+            keysOfClient = 0
+            thinkNanoseconds = 25_000_000
+            script = .durable
+            failoversMax = 100
+        case "bucket-storm":
+            hasEphemeral = false
+            clients = 4
+            script = .buckets
+        case "registers-few-keys":
+            registers = 6
+            keysOfClient = 0
+            thinkNanoseconds = 30_000_000
+        case "rebalance-storm": script = .rebalances
+        case "failover-storm":
+            script = .failovers
+            failoversMax = 100
+        case "restart-all":
+            faults = "stopAll,powerAll,crashAll"
+            script = nil
+        case "one-node":
+            nodes = 1...1
+            replicas = 0...1
+        case "two-nodes": nodes = 2...2
+        case "seven-nodes": nodes = 7...7
+        default: return nil
+        }
+    }
+}
+
+extension Workload.Script {
+    private static let second: UInt64 = 1_000_000_000
+
+    static let standard = Workload.Script(
+        pace: 4 * second...16 * second,
+        actions: Operator.Action.usual.map { ($0, $0 == .rebalance || $0 == .recover ? 2 : 1) }
+    )
+
+    /// Nothing of what is asked for here may lose anything.
+    static let safe = Workload.Script(
+        pace: 4 * second...16 * second,
+        actions: Operator.Action.usual.filter { $0 != .failOver }.map { ($0, 1) }
+    )
+
+    static let rebalances = Workload.Script(
+        pace: 1 * second...5 * second,
+        actions: [
+            (.rebalance, 3), (.stopRebalance, 1), (.takeOut, 3), (.add, 3), (.replicas, 1),
+            (.graceful, 1), (.recover, 2),
+        ]
+    )
+
+    /// Nothing of this may lose what was written durably, so that all of it can be looked at.
+    static let durable = Workload.Script(
+        pace: 2 * second...7 * second,
+        actions: [(.recover, 4), (.rebalance, 1), (.takeOut, 1), (.add, 1), (.graceful, 1)]
+    )
+
+    /// A bucket that comes and goes under one name.
+    static let buckets = Workload.Script(
+        pace: 1 * second...4 * second,
+        actions: [
+            (.createBucket, 3), (.deleteBucket, 2), (.rebalance, 1), (.takeOut, 1), (.add, 1),
+        ]
+    )
+
+    static let failovers = Workload.Script(
+        pace: 2 * second...7 * second,
+        actions: [(.failOver, 2), (.graceful, 1), (.recover, 4), (.rebalance, 1)]
+    )
+}

@@ -1,0 +1,130 @@
+internal import Bytes
+internal import DivanClient
+internal import SimulatedPlatform
+internal import Vocabulary
+internal import Wire
+
+/// Documents that many write at once, of which the order is checked.
+///
+/// A third of them, or all, are written durably and never otherwise; every fourth holds a number, by which a
+/// write that was carried out twice shows.
+extension WorkloadClient {
+    func actOnRegister(_ client: Client) {
+        let register = Int(random.next() % UInt64(workload.registers))
+        let document = Judge.Document(
+            bucket: bucket.name,
+            key: "register\(register)",
+            isCounter: register % 4 == 3,
+            durability: level(register)
+        )
+        let options = document.durability.map(WriteOptions.durable) ?? .plain
+        if document.isCounter { return count(document, options, client) }
+        switch random.next() % 20 {
+        case 0...7: get(document, isOwner: false, client)
+        case 8...11: set(document, newValue(), options, client)
+        case 12, 13: delete(document, isOwner: false, options, client)
+        case 14, 15: add(document, options, client)
+        case 16, 17: replace(document, options, client)
+        default: compareAndSet(document, options, client)
+        }
+    }
+
+    /// Levels by register, so that each is only ever written at one.
+    private func level(_ register: Int) -> DurabilityLevel? {
+        guard workload.isDurable || register % 3 == 0 else { return nil }
+        guard bucket.type == .persistent else { return .majority }
+        switch workload.isDurable ? register % 3 : register / 3 % 3 {
+        case 0: return .majority
+        case 1: return .majorityAndPersistOnActive
+        default: return .persistToMajority
+        }
+    }
+
+    private func add(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+        let value = newValue()
+        judge.sends(value, to: document)
+        let sentAt = world.now
+        client.add(Array(document.key.utf8), value, options) { [self] result in
+            conclude(.add(value), document, value, sentAt, nil, result)
+            ended("add", isDone: isAnswer(result))
+        }
+    }
+
+    private func replace(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+        let value = newValue()
+        judge.sends(value, to: document)
+        let sentAt = world.now
+        client.replace(Array(document.key.utf8), value, options) { [self] result in
+            conclude(.replace(value), document, value, sentAt, nil, result)
+            ended("replace", isDone: isAnswer(result))
+        }
+    }
+
+    /// Over what this client last read, which others may have written over since.
+    private func compareAndSet(
+        _ document: Judge.Document,
+        _ options: WriteOptions,
+        _ client: Client
+    ) {
+        guard let (expected, cas) = known[document] else {
+            return get(document, isOwner: false, client)
+        }
+        let value = newValue()
+        judge.sends(value, to: document)
+        let sentAt = world.now
+        var options = options
+        options.cas = cas
+        client.replace(Array(document.key.utf8), value, options) { [self] result in
+            known[document] = nil
+            let action = RegisterOperation.Action.compareAndSet(expected: expected, new: value)
+            conclude(action, document, value, sentAt, expected, result)
+            ended("compareAndSet", isDone: isAnswer(result))
+        }
+    }
+
+    private func count(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+        let delta = random.next() % 4
+        guard delta != 0 else { return get(document, isOwner: false, client) }
+        let initial = random.next() % 1_000
+        let sentAt = world.now
+        let key = Array(document.key.utf8)
+        client.increment(key, by: Int64(delta), initial: initial, options) { [self] result in
+            let value = (try? result.get()).map { Array(String($0.value).utf8) }
+            let made = (try? result.get())?.value
+            let action = RegisterOperation.Action.increment(
+                by: delta,
+                initial: initial,
+                result: made
+            )
+            end(action, document, value, sentAt, result.map(\.token))
+            ended("increment", isDone: value != nil)
+        }
+    }
+
+    // MARK: Answers that say something of the state
+
+    private func isAnswer(_ result: Result<MutationResult, ClientError>) -> Bool {
+        switch result {
+        case .success: true
+        case .failure(let error): error.code == .exists || error.code == .notFound
+        }
+    }
+
+    private func conclude(
+        _ action: RegisterOperation.Action,
+        _ document: Judge.Document,
+        _ value: [UInt8],
+        _ sentAt: UInt64,
+        _ expected: [UInt8]?,
+        _ result: Result<MutationResult, ClientError>
+    ) {
+        if case .failure(let error) = result {
+            switch error.code {
+            case .exists: did(.found(except: expected), document, sentAt, world.now)
+            case .notFound: did(.read(nil), document, sentAt, world.now)
+            default: break
+            }
+        }
+        end(action, document, value, sentAt, result.map(\.token))
+    }
+}

@@ -1,0 +1,285 @@
+internal import Bytes
+internal import DivanClient
+internal import Orchestration
+internal import Seams
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// One user of a bucket: `DivanClient`, asked one thing after the other, with thought between.
+///
+/// Each client has keys that it alone writes, and reads everybody's; and there are registers, which
+/// all clients of a bucket write (`WorkloadClient+Registers`).
+final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and a check for it
+    let bucket: BucketSettings
+    let number: Int
+    let judge: Judge
+    let world: SimulatedWorld
+    let workload: Workload
+    private let clients: Int
+    private let environment: Environment
+    private let lane: any Lane
+    private let bootstrap: [SocketAddress]
+    /// Whether some node knows of the bucket: to ask in vain costs a proof of the password.
+    private let isThere: () -> Bool
+    private var client: Client?
+    var random: SeededRandom
+    private var values = 0
+    private var map: ClusterMap?
+    /// What this client last read of a register.
+    var known: [Judge.Document: (value: [UInt8], cas: CAS)] = [:]
+    private(set) var tally = Tally()
+    private var isStopping = false
+    /// Nothing is under way.
+    private(set) var isIdle = true
+
+    /// `clients`: of the same bucket, this one among them.
+    init(
+        _ number: Int,
+        of clients: Int,
+        bucket: BucketSettings,
+        workload: Workload,
+        cluster: SimulatedCluster,
+        environment: Environment,
+        judge: Judge
+    ) {
+        self.number = number
+        self.clients = clients
+        self.bucket = bucket
+        self.workload = workload
+        self.judge = judge
+        self.environment = environment
+        world = cluster.world
+        isThere = { [weak cluster] in cluster?.newestState?.bucket(named: bucket.name) != nil }
+        let name = "client \(bucket.name) \(number)"
+        lane = environment.lanes.makeLane(name)
+        random = cluster.world.dice(name)
+        bootstrap = cluster.nodes.map {
+            SocketAddress(host: $0.address, port: SimulatedNode.dataPort)
+        }
+    }
+
+    // MARK: Life
+
+    func start() {
+        lane.post { [self] in open() }
+    }
+
+    private func open() {
+        guard !isStopping else { return }
+        guard isThere() else { return openLater(500_000_000) }
+        var settings = ClientSettings(
+            bootstrap: bootstrap,
+            bucket: bucket.name,
+            user: SimulatedCluster.user,
+            password: SimulatedCluster.password
+        )
+        settings.durableTimeoutMilliseconds = workload.durableMilliseconds
+        let client = Client(settings, environment: environment, lane: lane)
+        client.open { [self] result in
+            switch result {
+            case .success:
+                self.client = client
+                think()
+            case .failure: openLater(300_000_000)
+            }
+        }
+    }
+
+    private func openLater(_ nanoseconds: UInt64) {
+        lane.post(after: nanoseconds) { [self] in open() }
+    }
+
+    /// Begins nothing any more.
+    func stop() { isStopping = true }
+
+    // MARK: One thing after the other
+
+    private func think() {
+        guard !isStopping else { return }
+        lane.post(after: random.next() % (2 * workload.thinkNanoseconds)) { [self] in
+            act()
+        }
+    }
+
+    private func act() {
+        guard !isStopping, let client else { return }
+        isIdle = false
+        client.look { [self] map in
+            guard let map else { return }
+            if map != self.map { judge.sees(map, after: self.map) }
+            self.map = map
+        }
+        let isRegister =
+            hasRegisters && (workload.keysOfClient == 0 || random.next() % 5 < 2)
+        if isRegister { return actOnRegister(client) }
+        let isForeign = random.next() % 10 == 0
+        let owner = isForeign ? Int(random.next() % UInt64(clients)) : number
+        let document = document(Int(random.next() % UInt64(workload.keysOfClient)), of: owner)
+        switch random.next() % 10 {
+        case 0...4 where owner == number: set(document, newValue(), .plain, client)
+        case 5 where owner == number: delete(document, isOwner: true, .plain, client)
+        default: get(document, isOwner: owner == number, client)
+        }
+    }
+
+    private var hasRegisters: Bool {
+        workload.registers > 0 && bucket.name != SimulationRun.extraName
+    }
+
+    /// Unlike every other that is ever written.
+    func newValue() -> [UInt8] {
+        values += 1
+        return Array("\(number).\(values)".utf8)
+    }
+
+    private func document(_ key: Int, of owner: Int) -> Judge.Document {
+        Judge.Document(bucket: bucket.name, key: "client\(owner)-key\(key)")
+    }
+
+    /// The answer came: what was asked, whether it came to something.
+    func ended(_ kind: String, isDone: Bool = true) {
+        tally[.operation, kind] += 1
+        if !isDone { tally[.check, "failedOperations"] += 1 }
+        isIdle = true
+        think()
+    }
+
+    func set(
+        _ document: Judge.Document,
+        _ value: [UInt8],
+        _ options: WriteOptions,
+        _ client: Client
+    ) {
+        judge.sends(value, to: document)
+        let sentAt = world.now
+        client.set(Array(document.key.utf8), value, options) { [self] result in
+            end(.set(value), document, value, sentAt, result.map(\.token))
+            ended("set", isDone: (try? result.get()) != nil)
+        }
+    }
+
+    func delete(
+        _ document: Judge.Document,
+        isOwner: Bool,
+        _ options: WriteOptions,
+        _ client: Client
+    ) {
+        let sentAt = world.now
+        client.delete(Array(document.key.utf8), options) { [self] result in
+            if case .failure(let error) = result, error.code == .notFound {
+                found(nil, document, isOwner: isOwner, sentAt)
+                return ended("delete")
+            }
+            end(.remove, document, nil, sentAt, result.map(\.token))
+            ended("delete", isDone: (try? result.get()) != nil)
+        }
+    }
+
+    func get(_ document: Judge.Document, isOwner: Bool, _ client: Client) {
+        let sentAt = world.now
+        client.get(Array(document.key.utf8)) { [self] result in
+            switch result {
+            case .success(let there):
+                known[document] = (there.value, there.cas)
+                found(there.value, document, isOwner: isOwner, sentAt)
+            case .failure(let error) where error.code == .notFound:
+                found(nil, document, isOwner: isOwner, sentAt)
+            case .failure: return ended("get", isDone: false)
+            }
+            ended("get")
+        }
+    }
+
+    // MARK: Telling the judge
+
+    /// A read found this.
+    func found(
+        _ value: [UInt8]?,
+        _ document: Judge.Document,
+        isOwner: Bool,
+        _ sentAt: UInt64
+    ) {
+        judge.read(document, value, isOwner: isOwner, askedAt: sentAt)
+        did(.read(value), document, sentAt, world.now)
+    }
+
+    /// A write of `value` was answered, and not with what it says of the state.
+    func end(
+        _ action: RegisterOperation.Action,
+        _ document: Judge.Document,
+        _ value: [UInt8]?,
+        _ sentAt: UInt64,
+        _ result: Result<MutationToken?, ClientError>
+    ) {
+        switch result {
+        case .success(let token):
+            judge.acknowledged(document, value, token, sentAt: sentAt)
+            did(action, document, sentAt, world.now)
+        case .failure(let error) where error.isAmbiguous:
+            judge.mayHaveWritten(document, value)
+            did(action, document, sentAt, nil)
+        case .failure: if let value, !document.isCounter { judge.refused(document, value) }
+        }
+    }
+
+    func did(
+        _ action: RegisterOperation.Action,
+        _ document: Judge.Document,
+        _ called: UInt64,
+        _ returned: UInt64?
+    ) {
+        let operation = RegisterOperation(
+            action,
+            called: called,
+            returned: returned,
+            client: number
+        )
+        judge.did(document, operation)
+    }
+
+    // MARK: In the end
+
+    /// Reads all it wrote and tells how many could be read.
+    func readAll(_ done: @escaping @Sendable (Int) -> Void) {
+        guard let client, workload.keysOfClient > 0 else { return done(0) }
+        let left = Guarded((left: workload.keysOfClient, read: 0))
+        let sentAt = world.now
+        for key in 0..<workload.keysOfClient {
+            let document = document(key, of: number)
+            client.get(Array(document.key.utf8)) { [self] result in
+                var isRead = true
+                switch result {
+                case .success(let there): found(there.value, document, isOwner: true, sentAt)
+                case .failure(let error) where error.code == .notFound:
+                    found(nil, document, isOwner: true, sentAt)
+                case .failure: isRead = false
+                }
+                let (count, read) = left.withLock { left in
+                    left.left -= 1
+                    if isRead { left.read += 1 }
+                    return left
+                }
+                if count == 0 { done(read) }
+            }
+        }
+    }
+
+    /// Writes to every vBucket; tells which took it.
+    func writeEverywhere(_ done: @escaping @Sendable (VBucketID, ClientError?) -> Void) {
+        guard let client else { return }
+        var missing = Set((0..<bucket.vBuckets).map { VBucketID(UInt16($0)) })
+        var number = 0
+        while !missing.isEmpty {
+            number += 1
+            let key = Array("probe\(self.number)-\(number)".utf8)
+            let vBucket = VBucketID(ofKey: key, count: bucket.vBuckets)
+            guard missing.remove(vBucket) != nil else { continue }
+            client.set(key, Array("1".utf8), .plain) { result in
+                switch result {
+                case .success: done(vBucket, nil)
+                case .failure(let error): done(vBucket, error)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import Simulation
+
+/// `divan-simulator --seed N ...`: a line a seed; 0 green, 1 violation, 2 usage.
+@main
+struct Main {
+    static func main() {
+        beginAgainWithFixedHashes()
+        guard let options = Options(CommandLine.arguments.dropFirst()) else { fail() }
+        switch options.extent {
+        case .seeds(let seeds): exit(run(seeds, options) ? 0 : 1)
+        case .story(let name): exit(tell(name, options) ? 0 : 1)
+        case .swarm(let seeds): exit(Swarm(options).run(seeds, seconds: nil) ? 0 : 1)
+        case .swarmFor(let seconds, let first):
+            exit(Swarm(options).run(first...UInt64.max, seconds: seconds) ? 0 : 1)
+        }
+    }
+
+    /// Whether all were green.
+    private static func run(_ seeds: ClosedRange<UInt64>, _ options: Options) -> Bool {
+        var isGreen = true
+        var plan = options.plan
+        for seed in seeds {
+            plan.seed = seed
+            guard let run = SimulationRun(plan) else { fail() }
+            let began = Date()
+            let outcome = run.run()
+            if options.isVerbose { outcome.transcript.forEach(say) }
+            let real = Date().timeIntervalSince(began)
+            let speed = Double(outcome.nanoseconds) / 1e9 / real
+            let timing =
+                options.isTimed ? String(format: "  %.2f s, %.0fx real time", real, speed) : ""
+            say(line(plan, outcome) + timing)
+            for violation in outcome.violations { say("  VIOLATION \(violation)") }
+            if options.isTallied { say("tally \(outcome.tally.line)") }
+            if !outcome.violations.isEmpty { isGreen = false }
+        }
+        return isGreen
+    }
+
+    /// Whether it was green.
+    private static func tell(_ name: String, _ options: Options) -> Bool {
+        guard let story = Story(name) else { fail() }
+        let outcome = story.run()
+        if options.isVerbose { outcome.transcript.forEach(say) }
+        let isGreen = outcome.violations.isEmpty
+        say("story \(name)  \(isGreen ? "green" : "\(outcome.violations.count) VIOLATIONS")")
+        for violation in outcome.violations { say("  VIOLATION \(violation)") }
+        return isGreen
+    }
+
+    private static func line(_ plan: SimulationPlan, _ outcome: SimulationOutcome) -> String {
+        let tally = outcome.tally
+        let count = outcome.violations.count
+        return "seed \(plan.seed)  digest \(String(outcome.digest, radix: 16))  "
+            + "\(outcome.nodes) nodes  \(tally.total(.operation)) operations, "
+            + "\(tally[.check, "failedOperations"]) failed  \(tally.total(.action)) actions  "
+            + "\(tally[.change, "failover"]) failovers  "
+            + "\(tally[.change, "takeover"] + tally[.change, "replicaMove"]) moves  "
+            + "[\(tally.text(.fault))]  "
+            + (count == 0 ? "green" : "\(count) VIOLATIONS")
+    }
+
+    /// Dictionaries of each process have an order of their own, and nodes tell each other things in
+    /// it; a seed is to come to the same in every process.
+    private static func beginAgainWithFixedHashes() {
+        let name = "SWIFT_DETERMINISTIC_HASHING"
+        guard ProcessInfo.processInfo.environment[name] == nil else { return }
+        setenv(name, "1", 1)
+        execv("/proc/self/exe", CommandLine.unsafeArgv)
+        fail()
+    }
+
+    /// At once, so that a line is there while the next seed runs.
+    static func say(_ line: String) {
+        FileHandle.standardOutput.write(Data((line + "\n").utf8))
+    }
+
+    private static func fail() -> Never {
+        FileHandle.standardError.write(Data((Options.usage + "\n").utf8))
+        exit(2)
+    }
+}

@@ -1,0 +1,93 @@
+import Simulation
+
+/// What was asked for on the command line.
+struct Options {
+    enum Extent {
+        /// In this process, a line each.
+        case seeds(ClosedRange<UInt64>)
+        /// Each in a process of its own, with floors in the end.
+        case swarm(ClosedRange<UInt64>)
+        /// The same for so long, from a seed on.
+        case swarmFor(seconds: Double, from: UInt64)
+        /// What a seed found, told again.
+        case story(String)
+    }
+
+    static let usage = """
+        usage: divan-simulator --seed N [--seeds COUNT]   seeds one after the other
+               divan-simulator --seeds A-B                a swarm: fails below its floors, too
+               divan-simulator --swarm SECONDS [--seed N] the same for so long, from seed N on
+               divan-simulator --story NAME               what a seed found, told again
+               [--nodes N] [--workload W] [--faults F] [--transcript] [--timing]
+          workloads: \(SimulationPlan.workloads.joined(separator: ", "))
+          stories:   \(Story.names.joined(separator: ", "))
+          faults:    swarm (by the seed), none, harmless, all, or kinds with commas between:
+                     \(SimulationPlan.faults.joined(separator: ", "))
+        """
+
+    var extent: Extent
+    var plan = SimulationPlan(seed: 0)
+    var isVerbose = false
+    var isTimed = false
+    /// What is counted, in one line for a program to read.
+    var isTallied = false
+
+    /// - Returns: Nil where they make no sense.
+    init?(_ arguments: some Sequence<String>) {
+        var rest = Array(arguments)[...]
+        var (seed, seconds): (UInt64?, Double?)
+        var count: UInt64?
+        var range: ClosedRange<UInt64>?
+        var story: String?
+        while let option = rest.popFirst() {
+            switch option {
+            case "--transcript": isVerbose = true
+            case "--timing": isTimed = true
+            case "--tally": isTallied = true
+            case "--seed":
+                guard let given = rest.popFirst().flatMap({ UInt64($0) }) else { return nil }
+                seed = given
+            case "--seeds":
+                let ends = (rest.popFirst() ?? "").split(separator: "-").map { UInt64($0) }
+                switch ends.count {
+                case 1: count = ends[0]
+                case 2:
+                    guard let first = ends[0], let last = ends[1], first <= last else { return nil }
+                    range = first...last
+                default: return nil
+                }
+                guard count != nil || range != nil, count != 0 else { return nil }
+            case "--swarm":
+                guard let given = rest.popFirst().flatMap({ Double($0) }), given > 0 else {
+                    return nil
+                }
+                seconds = given
+            case "--nodes":
+                guard let given = rest.popFirst().flatMap({ Int($0) }), 1...16 ~= given else {
+                    return nil
+                }
+                plan.nodes = given
+            case "--story":
+                guard let name = rest.popFirst(), Story.names.contains(name) else { return nil }
+                story = name
+            case "--workload": plan.workload = rest.popFirst() ?? ""
+            case "--faults": plan.faults = rest.popFirst() ?? ""
+            default: return nil
+            }
+        }
+        if let story {
+            guard seed == nil, count == nil, range == nil, seconds == nil else { return nil }
+            extent = .story(story)
+        } else if let seconds {
+            guard count == nil, range == nil else { return nil }
+            extent = .swarmFor(seconds: seconds, from: seed ?? 1)
+        } else if let range {
+            guard seed == nil else { return nil }
+            extent = .swarm(range)
+        } else {
+            guard let seed else { return nil }
+            extent = .seeds(seed...seed &+ ((count ?? 1) - 1))
+        }
+        guard SimulationRun(plan) != nil else { return nil }
+    }
+}

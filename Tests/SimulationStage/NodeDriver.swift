@@ -1,0 +1,148 @@
+import Bytes
+import DataService
+import Persistence
+import Seams
+import SimulatedPlatform
+import Vocabulary
+
+/// A data service on a simulated host: started, stopped and started again as its program would be.
+final class NodeDriver {
+    let host: SimulatedHost
+    let buckets: [BucketSettings]
+    private let judge: Judge
+    private let world: SimulatedWorld
+    private var running: Running?
+
+    /// What one start has; gone with it.
+    private final class Running: @unchecked Sendable {
+        let service: DocumentService
+        let environment: Environment
+        let lane: any Lane
+        var listener: (any Listener)?
+        /// Who waits for a clean stop that is under way.
+        var waiters: [() -> Void] = []
+
+        init(_ environment: Environment) {
+            self.environment = environment
+            lane = environment.lanes.makeLane("main")
+            service = DocumentService(
+                environment: environment,
+                version: "7.6.2",
+                dataDirectory: NodeDriver.directory,
+                plainBucketName: nil
+            )
+        }
+    }
+
+    static let directory = "/data"
+    static let address = "10.0.0.1"
+    static let port: UInt16 = 11_210
+
+    init(world: SimulatedWorld, judge: Judge, buckets: [BucketSettings]) {
+        self.world = world
+        self.judge = judge
+        self.buckets = buckets
+        host = world.addHost(NodeDriver.address, reactors: 2)
+        host.died = { [weak self] in self?.startLater() }
+    }
+
+    // MARK: Starting
+
+    func start() {
+        guard !host.isRunning else { return }
+        if let running { ended(running) }
+        judge.nodeStarts()
+        let running = Running(host.start(tracing: .warning))
+        self.running = running
+        let buckets = buckets
+        running.lane.post { NodeDriver.serve(running, buckets) }
+    }
+
+    private static func serve(_ running: Running, _ buckets: [BucketSettings]) {
+        let environment = running.environment
+        do throws(DiskError) {
+            try environment.disk.createDirectory(directory)
+            _ = try environment.disk.claim(directory)
+        } catch {
+            environment.trace.warning("node", error.description)
+            return again(running, buckets)
+        }
+        for settings in buckets where running.service.bucket(named: settings.name) == nil {
+            do throws(StorageError) {
+                try running.service.open(settings)
+            } catch {
+                environment.trace.warning("node", error.description)
+                return again(running, buckets)
+            }
+        }
+        running.service.startHousekeeping()
+        let address = SocketAddress(host: "0.0.0.0", port: port)
+        do throws(NetworkError) {
+            running.listener = try running.service.listen(on: address)
+        } catch {
+            environment.trace.fault("node", error.description)
+        }
+    }
+
+    /// A disk that does not let a node start is asked again, as an operator would.
+    private static func again(_ running: Running, _ buckets: [BucketSettings]) {
+        running.lane.post(after: 500_000_000) { serve(running, buckets) }
+    }
+
+    /// Whatever ended the process, somebody starts it again.
+    func startLater() {
+        if !host.isRunning, let running { ended(running) }
+        world.after(50_000_000) { [weak self] in self?.start() }
+    }
+
+    // MARK: Ending
+
+    func crash(_ end: (SimulatedHost) -> Void) {
+        guard host.isRunning else { return }
+        end(host)
+        startLater()
+    }
+
+    /// A clean stop, as SIGTERM asks for it; a node that cannot is killed after a while.
+    func stop(_ stopped: @escaping () -> Void) {
+        guard let running, host.isRunning else { return stopped() }
+        running.waiters.append(stopped)
+        guard running.waiters.count == 1 else { return }
+        running.lane.post { [self] in
+            running.listener?.close()
+            running.service.stop {
+                running.lane.post { [self] in finish(running) }
+            }
+        }
+        world.after(8_000_000_000) { [weak self] in
+            guard let self, self.running === running, host.isRunning else { return }
+            world.transcript.note("killed, because it did not stop")
+            host.crash()
+            ended(running)
+        }
+    }
+
+    private func finish(_ running: Running) {
+        guard self.running === running else { return }
+        let unpersisted = running.service.buckets.reduce(0) { $0 + $1.totals.unpersisted }
+        running.service.stopLanes()
+        if unpersisted == 0 { judge.nodeStopped() }
+        world.transcript.note("stopped, unpersisted: \(unpersisted)")
+        world.after(0) { [self] in
+            guard self.running === running else { return }
+            host.exit()
+            ended(running)
+        }
+    }
+
+    /// The process is gone; who waited for that goes on.
+    private func ended(_ running: Running) {
+        self.running = nil
+        running.service.abandon()
+        let waiters = running.waiters
+        running.waiters = []
+        for waiter in waiters { waiter() }
+    }
+}
+
+extension NodeDriver: @unchecked Sendable {}

@@ -1,0 +1,279 @@
+import Orchestration
+import Simulation
+import Testing
+import Vocabulary
+
+/// What is compared at the end, and on the way: each check is fed what it has to find.
+@Suite struct CheckerTests {
+    private let first = VBucketUUID(1)
+    private let second = VBucketUUID(2)
+
+    private func copy(
+        _ log: FailoverLog,
+        covered: UInt64,
+        _ documents: [(String, UInt64, String?)]
+    ) -> CopyContent {
+        var content = CopyContent(log: log, covered: Seqno(covered), documents: [:])
+        for (key, seqno, value) in documents {
+            content.documents[Array(key.utf8)] = CopyContent.Version(
+                seqno: Seqno(seqno),
+                cas: CAS(seqno),
+                value: value.map { Array($0.utf8) },
+                isDeleted: value == nil
+            )
+        }
+        return content
+    }
+
+    private func log(_ branches: [(VBucketUUID, UInt64, UInt64)]) -> FailoverLog {
+        var log = FailoverLog(first: branches[0].0, fence: branches[0].2)
+        for (uuid, seqno, fence) in branches.dropFirst() {
+            log.begin(uuid, at: Seqno(seqno), fence: fence)
+        }
+        return log
+    }
+
+    // MARK: Promises
+
+    /// Of two disks of which each write is on both: what ends the promise, and what does not.
+    @Test func disksAreLostByFailoversAndMemoryByEnds() {
+        func isBeyond(_ course: [(failovers: Int, ends: Int, high: UInt64, disk: UInt64)]) -> Bool {
+            var exposure = DiskExposure()
+            for now in course {
+                exposure.look(failovers: now.failovers, ends: now.ends, majority: 2) {
+                    ["copy": .init(high: Seqno(now.high), persisted: Seqno(now.disk))]
+                }
+            }
+            return exposure.isBeyond
+        }
+        // Any number of ends, or of failovers that nothing follows, or one failover and ends.
+        #expect(!isBeyond([(0, 1, 9, 9), (0, 9, 9, 0), (0, 20, 9, 0)]))
+        #expect(!isBeyond([(1, 0, 9, 0), (2, 0, 9, 0), (8, 0, 9, 0)]))
+        #expect(!isBeyond([(1, 0, 9, 0), (1, 1, 9, 0), (1, 9, 9, 0)]))
+        // Two disks are given up, and then a memory is gone; also at once, or long after.
+        #expect(isBeyond([(1, 0, 9, 0), (2, 0, 9, 0), (2, 1, 9, 0)]))
+        #expect(isBeyond([(2, 1, 9, 0)]))
+        #expect(isBeyond([(2, 0, 9, 0), (2, 0, 9, 0), (2, 0, 12, 8), (2, 1, 12, 8)]))
+        // All that there was is on the disks of those that count by then.
+        #expect(!isBeyond([(2, 0, 9, 0), (2, 0, 9, 0), (2, 0, 12, 9), (2, 1, 12, 9)]))
+        #expect(!isBeyond([(1, 0, 9, 0), (1, 0, 9, 0), (1, 0, 9, 9), (2, 0, 9, 0), (2, 1, 9, 0)]))
+    }
+
+    @Test func aDiskIsLostAsLongAsNotAllIsWhole() {
+        var exposure = DiskExposure()
+        exposure.look(failovers: 2, ends: 0, majority: 2) { nil }
+        for _ in 0..<3 { exposure.look(failovers: 2, ends: 0, majority: 2) { nil } }
+        exposure.look(failovers: 2, ends: 1, majority: 2) { nil }
+        #expect(exposure.isBeyond)
+    }
+
+    @Test func aNodeIsLostOnceWhateverHappensToItAndUntilAllIsWhole() {
+        var exposure = Exposure()
+        exposure.look(events: ["a": 1]) { false }
+        // Crashed, failed over, crashed again.
+        exposure.look(events: ["a": 3]) { false }
+        #expect(exposure.losses == 1 && exposure.worst == 1)
+        exposure.look(events: ["a": 3, "b": 1]) { true }
+        #expect(exposure.losses == 2 && exposure.worst == 2)
+        exposure.look(events: ["a": 3, "b": 1]) { false }
+        #expect(exposure.losses == 2)
+        exposure.look(events: ["a": 3, "b": 1]) { true }
+        #expect(exposure.losses == 0 && exposure.worst == 2)
+        exposure.look(events: ["a": 4, "b": 1]) { true }
+        #expect(exposure.losses == 1 && exposure.worst == 2)
+    }
+
+    // MARK: Common history
+
+    @Test func copiesMayBeFarApartAndAgree() {
+        let ahead = copy(log([(first, 0, 1)]), covered: 9, [("a", 9, "new"), ("b", 2, "b")])
+        let behind = copy(log([(first, 0, 1)]), covered: 3, [("a", 3, "old"), ("b", 2, "b")])
+        #expect(CommonHistory.end(ahead, behind) == Seqno(3))
+        #expect(CommonHistory.flaw(ahead, behind) == nil)
+    }
+
+    @Test func aGapInWhatIsCoveredIsFound() {
+        let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 1, "a"), ("b", 4, "b")])
+        let other = copy(log([(first, 0, 1)]), covered: 5, [("a", 1, "a")])
+        #expect(CommonHistory.flaw(one, other)?.contains("b is 4 b") == true)
+        #expect(CommonHistory.flaw(other, one) != nil)
+    }
+
+    @Test func anotherValueUnderTheSameNumberIsFound() {
+        let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "this")])
+        let other = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "that")])
+        #expect(CommonHistory.flaw(one, other) != nil)
+        let removed = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, nil)])
+        #expect(CommonHistory.flaw(one, removed) != nil)
+    }
+
+    /// What one has beyond the place where their histories part is nobody's business.
+    @Test func historiesThatPartedAreComparedUpToThere() {
+        let old = copy(log([(first, 0, 1)]), covered: 9, [("a", 3, "a"), ("b", 8, "lost")])
+        let new = copy(
+            log([(first, 0, 1), (second, 6, 20)]),
+            covered: 12,
+            [("a", 3, "a"), ("b", 7, "other")]
+        )
+        #expect(CommonHistory.end(old, new) == Seqno(6))
+        #expect(CommonHistory.flaw(old, new) == nil)
+        // As in a branch that begins at the high seqno: it claims what the new one never had.
+        let lying = copy(
+            log([(first, 0, 1), (second, 8, 20)]),
+            covered: 12,
+            [("a", 3, "a"), ("b", 7, "other")]
+        )
+        #expect(CommonHistory.flaw(old, lying) != nil)
+    }
+
+    @Test func strangersHaveNothingInCommon() {
+        let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "this")])
+        let other = copy(log([(second, 0, 2)]), covered: 5, [("a", 4, "that")])
+        #expect(CommonHistory.end(one, other) == nil)
+        #expect(CommonHistory.flaw(one, other) == nil)
+    }
+
+    @Test func aLogWhoseFencesFallIsFound() {
+        #expect(CommonHistory.flaw(log([(first, 0, 1), (second, 4, 9)])) == nil)
+        #expect(CommonHistory.flaw(log([(first, 0, 9), (second, 4, 1)])) != nil)
+    }
+
+    // MARK: Acknowledged writes
+
+    private func findings(
+        _ writes: [(String, String?, VBucketUUID, UInt64)],
+        in copy: CopyContent,
+        _ losses: AcknowledgedWrites.Losses
+    ) -> AcknowledgedWrites.Findings {
+        var all = AcknowledgedWrites()
+        for (key, value, uuid, seqno) in writes {
+            all.add(
+                AcknowledgedWrites.Write(
+                    key: Array(key.utf8),
+                    value: value.map { Array($0.utf8) },
+                    uuid: uuid,
+                    seqno: Seqno(seqno)
+                )
+            )
+        }
+        return all.findings(in: copy, losses)
+    }
+
+    @Test func writesOfTheHistoryThatIsLeftAreThereOrWrittenOver() {
+        let copy = copy(log([(first, 0, 1)]), covered: 9, [("a", 5, "a2"), ("b", 9, nil)])
+        let good = findings(
+            [("a", "a1", first, 3), ("a", "a2", first, 5), ("b", nil, first, 9)],
+            in: copy,
+            .none
+        )
+        #expect(good.flaws == [])
+        #expect(good.found == 3)
+        #expect(findings([("a", "a3", first, 8)], in: copy, .byPromotion).flaws.count == 1)
+        #expect(findings([("a", "other", first, 5)], in: copy, .byPromotion).flaws.count == 1)
+        #expect(findings([("c", "c", first, 2)], in: copy, .byPromotion).flaws.count == 1)
+    }
+
+    @Test func aPromotionExcusesWhatItCutOffAndNothingElse() {
+        let promoted = copy(
+            log([(first, 0, 1), (second, 4, 20)]),
+            covered: 6,
+            [("a", 3, "a")]
+        )
+        let cutOff = findings([("a", "x", first, 5)], in: promoted, .byPromotion)
+        #expect(cutOff.lost == 1)
+        #expect(cutOff.flaws == [])
+        // Where nobody died there is no excuse.
+        #expect(findings([("a", "x", first, 5)], in: promoted, .none).flaws.count == 1)
+        // Of the history that goes on nothing may be missing, whoever was promoted before.
+        #expect(findings([("a", "x", second, 7)], in: promoted, .byPromotion).flaws.count == 1)
+        // A history that nobody speaks of any more, and nobody was promoted.
+        let quiet = copy(log([(second, 0, 2)]), covered: 6, [])
+        #expect(findings([("a", "x", first, 5)], in: quiet, .byPromotion).flaws.count == 1)
+        #expect(findings([("a", "x", first, 5)], in: quiet, .ofEverything).flaws == [])
+        // What began anew keeps what it was told since.
+        #expect(findings([("a", "x", second, 7)], in: quiet, .ofEverything).flaws.count == 1)
+    }
+
+    /// A bucket that has the name of one that was deleted has none of its documents.
+    @Test func whatBeganAnewIsKnown() {
+        func name(_ vBucket: Int) -> String { Changes.name("b", vBucket) }
+        var (state, changes, index) = (ClusterState(memoryQuota: 1 << 30), Changes(), UInt64(0))
+        func apply(_ commands: ClusterCommand...) {
+            for command in commands {
+                index += 1
+                guard case .applied = state.apply(command, at: index) else {
+                    Issue.record("\(command)")
+                    continue
+                }
+            }
+            changes.look(state)
+        }
+        func bucket(_ uuid: String) -> ClusterCommand {
+            var settings = BucketSettings(name: "b", uuid: uuid, quota: 100 << 20)
+            (settings.vBuckets, settings.replicas) = (2, 0)
+            let rows = [NodeChain](repeating: [NodeNumber(1)], count: 2)
+            return .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows))
+        }
+        func step(_ uuid: String, _ phase: BucketStep.Phase) -> BucketStep {
+            BucketStep(name: "b", uuid: uuid, phase: phase)
+        }
+        let ports = NodePorts(admin: 1, data: 2, peer: 3)
+        let administrator = Administrator(name: "a", credentials: [1])
+        apply(
+            .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports)),
+            .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
+            bucket("one")
+        )
+        #expect(changes.remade.isEmpty)
+        apply(.setName("home"))
+        #expect(changes.remade.isEmpty)
+        // Whether or not anybody looked between.
+        var unseen = changes
+        apply(.deleteBucket(step("one", .begin)))
+        #expect(changes.remade == [name(0), name(1)])
+        apply(.deleteBucket(step("one", .end)), bucket("two"))
+        #expect(changes.remade == [name(0), name(1)])
+        unseen.look(state)
+        #expect(unseen.remade == [name(0), name(1)])
+        #expect(changes.tally[.change, "flush"] == 0)
+        apply(.flushBucket(step("two", .begin)))
+        #expect(changes.tally[.change, "flush"] == 1)
+    }
+
+    // MARK: Counting
+
+    @Test func aTallyComesBackFromItsLine() {
+        var tally = Tally()
+        tally[.operation, "set"] = 12
+        tally[.check, "linearizedKeys"] += 3
+        let line = tally.line.replacing("linearizedKeys", with: "keys_linearized")
+        #expect(line.split(separator: " ").count == 2)
+        #expect(Tally(line: tally.line) == tally)
+        #expect(Tally(line: "fault.crash=x") == nil)
+        #expect(Tally(line: "weather.rain=3") == nil)
+    }
+
+    /// Every kind that is counted has to come: a swarm of nothing falls short of each floor, and one
+    /// of which a single kind is missing of that one.
+    @Test func aKindThatNeverComesFallsShort() {
+        #expect(Floors.shortfalls(Tally(), seeds: 100).count == Floors.table.count)
+        for missing in Floors.table {
+            var tally = Tally()
+            for floor in Floors.table where floor != missing {
+                tally[floor.name.group, floor.name.kind] = floor.count
+            }
+            let shortfalls = Floors.shortfalls(tally, seeds: 100)
+            #expect(shortfalls.map(\.floor) == [missing])
+        }
+        #expect(Set(Floors.table.map(\.name)).count == Floors.table.count)
+    }
+
+    @Test func floorsGrowWithTheSwarm() {
+        var tally = Tally()
+        for floor in Floors.table { tally[floor.name.group, floor.name.kind] = floor.count }
+        #expect(Floors.shortfalls(tally, seeds: 100).isEmpty)
+        #expect(Floors.shortfalls(tally, seeds: 50).isEmpty)
+        #expect(Floors.shortfalls(Tally(), seeds: 49).isEmpty)
+        #expect(Floors.shortfalls(tally, seeds: 300).count == Floors.table.count)
+    }
+}
