@@ -12,7 +12,8 @@ struct DivanCluster: ParsableCommand {
             """,
         subcommands: [
             StartCommand.self, StopCommand.self, StatusCommand.self, KillCommand.self,
-            LogsCommand.self, DemoCommand.self,
+            LogsCommand.self, AddCommand.self, RemoveCommand.self, FailoverCommand.self,
+            RebalanceCommand.self, DemoCommand.self,
         ]
     )
 }

@@ -47,14 +47,14 @@ struct Provisioning {
     }
 
     /// Waits until every bucket is healthy on all nodes and takes requests on the data port.
-    func awaitServing(kvPort: Int) throws -> [BucketStatus] {
+    func awaitServing(kvPorts: [Int]) throws -> [BucketStatus] {
         let deadline = Deadline(seconds: 120)
         let start = Deadline(seconds: 2)
         var told = false
         while true {
             let buckets = try buckets()
             let waitingFor = try buckets.filter { bucket in
-                try !bucket.isHealthy || !serves(bucket.name, kvPort: kvPort)
+                try !bucket.isHealthy || !kvPorts.allSatisfy { try serves(bucket.name, kvPort: $0) }
             }
             if waitingFor.isEmpty { return buckets }
             let names = waitingFor.map(\.name).joined(separator: ", ")

@@ -42,12 +42,31 @@ struct NodePorts: Codable {
     var kv: Int
     var admin: Int
     var views: Int
+    /// For the other nodes.
+    var peer: Int
 
     init(node index: Int, offset: Int) {
         let added = 100 * index + offset
         kv = 11_210 + added
         admin = 8_091 + added
         views = 8_092 + added
+        peer = 21_100 + added
+    }
+
+    /// What an earlier release remembered has no port for other nodes.
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        kv = try values.decode(Int.self, forKey: .kv)
+        admin = try values.decode(Int.self, forKey: .admin)
+        views = try values.decode(Int.self, forKey: .views)
+        peer = try values.decodeIfPresent(Int.self, forKey: .peer) ?? kv - 11_210 + 21_100
+    }
+
+    /// Ports for one more node, as far from those of another one as their numbers are.
+    init(node index: Int, like other: RememberedNode?) {
+        let usual = other.map { NodePorts(node: $0.index, offset: 0) }
+        let offset = other.map { $0.ports.admin - (usual?.admin ?? $0.ports.admin) } ?? 0
+        self.init(node: index, offset: offset)
     }
 }
 

@@ -8,7 +8,7 @@ struct StartCommand: ParsableCommand {
         abstract: "Start the cluster, or what of it does not run; make the buckets named."
     )
 
-    @Option(help: "How many nodes; one, for now.")
+    @Option(help: "How many nodes a new cluster has.")
     var nodes = 1
 
     @Option(
@@ -29,12 +29,11 @@ struct StartCommand: ParsableCommand {
     @Option(help: "Added to every port, for more than one cluster on a machine.")
     var portOffset: Int?
 
+    private static let nodesMax = 16
+
     func run() throws {
-        guard nodes == 1 else {
-            throw Refusal(
-                "--nodes \(nodes) is not possible yet: this version runs clusters of one node.",
-                cure: "Leave --nodes away."
-            )
+        guard (1...Self.nodesMax).contains(nodes) else {
+            throw Refusal("--nodes takes 1 to \(Self.nodesMax): this is one machine.")
         }
         let began = monotonicNanoseconds()
         let checkout = try Checkout()

@@ -21,9 +21,22 @@ struct Starter {
         buckets: [BucketRequest]
     ) throws -> Outcome {
         var cluster = try resolve(directory: directory, nodes: nodes, portOffset: portOffset)
+        let started = try run(&cluster)
+
+        let admin = try admin(of: cluster)
+        let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
+        try provisioning.provision()
+        try gather(cluster.nodes, Topology(admin: admin))
+        try provisioning.create(buckets)
+        let statuses = try provisioning.awaitServing(kvPorts: cluster.runningNodes.map(\.ports.kv))
+        return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
+    }
+
+    /// Starts the nodes that do not run, and waits until they listen; returns how many those were.
+    @discardableResult
+    func run(_ cluster: inout RememberedCluster) throws -> Int {
         let program = try checkout.program("divan-server")
         try makeDirectory(cluster.directory)
-
         var started: [Int] = []
         for (place, node) in cluster.nodes.enumerated() where node.process?.isRunning != true {
             cluster.nodes[place].process = try ServerProcess.start(
@@ -32,6 +45,7 @@ struct Starter {
                     "--data", node.dataDirectory(in: cluster.directory),
                     "--kv-port", String(node.ports.kv), "--admin-port", String(node.ports.admin),
                     "--views-port", String(node.ports.views),
+                    "--peer-port", String(node.ports.peer),
                 ],
                 output: node.readyFile(in: cluster.directory),
                 log: node.logFile(in: cluster.directory)
@@ -44,14 +58,24 @@ struct Starter {
             try awaitReady(&cluster.nodes[place], in: cluster.directory)
         }
         try memory.store(cluster)
+        return started.count
+    }
 
-        let node = try cluster.firstRunningNode()
-        let admin = AdminClient(port: node.ports.admin, credentials: credentials)
-        let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
-        try provisioning.provision()
-        try provisioning.create(buckets)
-        let statuses = try provisioning.awaitServing(kvPort: node.ports.kv)
-        return Outcome(cluster: cluster, startedNodes: started.count, buckets: statuses)
+    /// The admin port of a node that runs, of another one than `except`.
+    func admin(of cluster: RememberedCluster, except: Int? = nil) throws -> AdminClient {
+        guard let node = cluster.runningNodes.first(where: { $0.index != except }) else {
+            throw Refusal("No other node runs.", cure: "cluster/start starts all of them.")
+        }
+        return AdminClient(port: node.ports.admin, credentials: credentials)
+    }
+
+    /// Takes into the cluster those nodes that are in none yet, and gives them their share.
+    private func gather(_ nodes: [RememberedNode], _ topology: Topology) throws {
+        let known = Set(try topology.members.compactMap(\.port))
+        let strangers = nodes.filter { !known.contains($0.ports.admin) }
+        guard !strangers.isEmpty else { return }
+        for node in strangers { try topology.add(port: node.ports.admin) }
+        try topology.rebalance()
     }
 
     /// The cluster that is meant: the one that runs, the one remembered, or a new one.

@@ -8,6 +8,9 @@ struct DemoCommand: ParsableCommand {
         abstract: "Start the cluster, fill the bucket `demo`, put it under load, leave it running."
     )
 
+    @Option(help: "How many nodes a new cluster has.")
+    var nodes = 3
+
     @Option(help: "How long the load test takes.")
     var seconds = 10.0
 
@@ -33,12 +36,18 @@ struct DemoCommand: ParsableCommand {
         else { throw Refusal("The bucket demo is gone again.") }
 
         print("Loading \(documents.description) into the bucket demo ...")
-        let client = try open(bucket, port: node.ports.kv)
-        try DemoLoader(client: client, vBuckets: bucket.numVBuckets).load(documents.all)
+        let admin = AdminClient(port: node.ports.admin, credentials: Credentials())
+        let map = try admin.require("GET", "/pools/default/b/\(bucket.name)").json(DemoMap.self)
+        let clients = try map.ports.map { try open(bucket, port: $0) }
+        try DemoLoader(clients: clients, active: map.active).load(documents.all)
 
-        print("\nLoad test by divan-bench, \(Int(seconds)) s; server and load share this machine.")
+        print("\nLoad test by divan-bench, \(Int(seconds)) s; servers and load share this machine.")
         let load = DemoLoad(checkout: checkout, credentials: Credentials())
-        let isMeasured = try load.run(on: node, bucket: bucket.name, seconds: seconds)
+        let isMeasured = try load.run(
+            on: outcome.cluster.nodes,
+            bucket: bucket.name,
+            seconds: seconds
+        )
         print()
 
         let summary = Summary(outcome: outcome, credentials: Credentials(), seconds: took)
@@ -55,7 +64,7 @@ struct DemoCommand: ParsableCommand {
         )
         return try starter.start(
             directory: directory,
-            nodes: 1,
+            nodes: nodes,
             portOffset: portOffset,
             buckets: [DemoCommand.bucket]
         )
@@ -94,10 +103,28 @@ struct DemoCommand: ParsableCommand {
         ]
         if isPasswordless {
             lines += [
-                "", "The bucket demo needs no password, as clients of long ago expect. Its node",
-                "listens on 127.0.0.1 only; choose otherwise for documents that matter.",
+                "", "The bucket demo needs no password, as clients of long ago expect. Its nodes",
+                "listen on 127.0.0.1 only; choose otherwise for documents that matter.",
             ]
         }
         return lines.joined(separator: "\n")
     }
+}
+
+/// Who serves which vBucket of the bucket, as the cluster tells clients.
+private struct DemoMap: Decodable {
+    private struct Servers: Decodable {
+        let serverList: [String]
+        let vBucketMap: [[Int]]
+    }
+
+    private let vBucketServerMap: Servers
+
+    /// Data ports, by node.
+    var ports: [Int] {
+        vBucketServerMap.serverList.compactMap { $0.split(separator: ":").last.flatMap { Int($0) } }
+    }
+
+    /// The node of each vBucket; -1 where there is none.
+    var active: [Int] { vBucketServerMap.vBucketMap.map { $0.first ?? -1 } }
 }

@@ -13,14 +13,21 @@ struct DemoLoad {
     /// Runs to the end.
     ///
     /// - Returns: Whether it could be measured; if not, the program has said why.
-    func run(on node: RememberedNode, bucket: String, seconds: Double) throws -> Bool {
+    func run(
+        on nodes: [RememberedNode],
+        bucket: String,
+        seconds: Double
+    ) throws -> Bool {
+        guard let node = nodes.first else { throw Refusal("No node runs.") }
         let process = Process()
         process.executableURL = URL(filePath: try checkout.program("divan-bench"))
         process.arguments = [
             workload, "--port", String(node.ports.kv), "--bucket", bucket,
             "--user", credentials.user, "--seconds", String(seconds),
         ]
-        if let server = node.process { process.arguments? += ["--server-pid", String(server.pid)] }
+        for server in nodes.compactMap(\.process) {
+            process.arguments? += ["--server-pid", String(server.pid)]
+        }
         process.environment = ProcessInfo.processInfo.environment
             .merging(["DIVAN_PASSWORD": credentials.password]) { $1 }
         process.standardInput = FileHandle.nullDevice

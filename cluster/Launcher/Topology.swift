@@ -1,0 +1,129 @@
+internal import Foundation
+
+/// The cluster's nodes as any of them tells it, and what is asked of it about them.
+struct Topology {
+    let admin: AdminClient
+
+    struct Member: Decodable {
+        let otpNode: String
+        let hostname: String
+        let clusterMembership: String
+        let status: String
+
+        var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
+    }
+
+    private struct Pool: Decodable {
+        let nodes: [Member]
+        let balanced: Bool
+    }
+
+    private struct Task: Decodable {
+        let type: String
+        let status: String
+        let progress: Double?
+        let errorMessage: String?
+    }
+
+    var members: [Member] {
+        get throws { try admin.require("GET", "/pools/default").json(Pool.self).nodes }
+    }
+
+    /// A rebalance would change something.
+    var isUnbalanced: Bool {
+        get throws { try !admin.require("GET", "/pools/default").json(Pool.self).balanced }
+    }
+
+    func member(port: Int) throws -> Member? { try members.first { $0.port == port } }
+
+    /// The member that a node of ours is, or what to do where it is none.
+    func member(_ node: RememberedNode) throws -> Member {
+        guard let member = try member(port: node.ports.admin) else {
+            throw Refusal(
+                "Node \(node.index) is no member of the cluster.",
+                cure: "cluster/add takes a new node in."
+            )
+        }
+        return member
+    }
+
+    /// Takes in the node whose admin port this is; it serves documents after a rebalance.
+    func add(port: Int) throws {
+        try tell(
+            "/controller/addNode",
+            [
+                ("hostname", "127.0.0.1:\(port)"), ("user", admin.credentials.user),
+                ("password", admin.credentials.password), ("services", "kv"),
+            ]
+        )
+    }
+
+    func failOver(_ member: Member, isHard: Bool) throws {
+        let path = isHard ? "/controller/failOver" : "/controller/startGracefulFailover"
+        try tell(path, [("otpNode", member.otpNode)])
+        if !isHard { try awaitRebalance("Failing over gracefully") }
+    }
+
+    /// Deals the documents out anew over all members but `ejected`, which leave; returns when done.
+    func rebalance(ejecting ejected: [Member] = []) throws {
+        try tell(
+            "/controller/rebalance",
+            [
+                ("knownNodes", try members.map(\.otpNode).joined(separator: ",")),
+                ("ejectedNodes", ejected.map(\.otpNode).joined(separator: ",")),
+            ]
+        )
+        try awaitRebalance("Rebalancing")
+    }
+
+    func stopRebalance() throws { try tell("/controller/stopRebalance", []) }
+
+    /// Shows progress where somebody watches, and says why where it fails.
+    private func awaitRebalance(_ what: String) throws {
+        var line = ProgressText(what)
+        while true {
+            let tasks = try admin.require("GET", "/pools/default/tasks").json([Task].self)
+            guard let task = tasks.first(where: { $0.type == "rebalance" }) else {
+                throw Refusal("The cluster does not say how its rebalance goes.")
+            }
+            guard task.status == "running" else {
+                line.end()
+                if let message = task.errorMessage { throw Refusal(message) }
+                return
+            }
+            line.show(percent: task.progress ?? 0)
+            pause(milliseconds: 100)
+        }
+    }
+
+    /// What the cluster refuses is said in its own words.
+    private func tell(_ path: String, _ form: [(String, String)]) throws {
+        let reply = try admin.request("POST", path, form: form)
+        guard !(200...299).contains(reply.status) else { return }
+        let list = try? reply.json([String].self).joined(separator: " ")
+        throw Refusal(list ?? "POST \(path) was answered \(reply.status): \(reply.text)")
+    }
+}
+
+/// A percentage that grows on one line of a terminal; nothing where nobody watches.
+struct ProgressText {
+    private let what: String
+    private let isWatched = isatty(2) == 1
+    private var shown = -1
+
+    init(_ what: String) {
+        self.what = what
+    }
+
+    mutating func show(percent: Double) {
+        let whole = Int(percent)
+        guard isWatched, whole != shown else { return }
+        shown = whole
+        FileHandle.standardError.write(Data("\r\(what): \(whole) %".utf8))
+    }
+
+    mutating func end() {
+        if shown >= 0 { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
+        shown = -1
+    }
+}

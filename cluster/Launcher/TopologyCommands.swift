@@ -1,0 +1,123 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// `add`: one more node, started, taken in, and given its share.
+struct AddCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Start one more node, take it into the cluster, and rebalance."
+    )
+
+    @Flag(inversion: .prefixedNo, help: "Deal the documents out anew once it is in.")
+    var rebalance = true
+
+    func run() throws {
+        let checkout = try Checkout()
+        let memory = try ClusterMemory(checkout)
+        var cluster = try runningCluster(memory)
+        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
+        let index = (cluster.nodes.map(\.index).max() ?? -1) + 1
+        let ports = NodePorts(node: index, like: cluster.nodes.first)
+        cluster.nodes.append(RememberedNode(index: index, ports: ports, process: nil))
+        try starter.run(&cluster)
+        guard let node = cluster.nodes.last else { return }
+        let topology = try Topology(admin: starter.admin(of: cluster))
+        try topology.add(port: node.ports.admin)
+        if rebalance { try topology.rebalance() }
+        print(
+            "Node \(index) is in: http://127.0.0.1:\(node.ports.admin)"
+                + (rebalance ? "" : "   it serves documents after cluster/rebalance")
+        )
+    }
+}
+
+/// `remove`: a node gives its documents to the others, leaves, and ends.
+struct RemoveCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Rebalance a node out of the cluster and stop it; no document is lost."
+    )
+
+    @Argument(help: "The node's number, from 0.")
+    var node: Int
+
+    func run() throws {
+        let checkout = try Checkout()
+        let memory = try ClusterMemory(checkout)
+        var cluster = try runningCluster(memory)
+        let leaving = try cluster.node(node)
+        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
+        let topology = try Topology(admin: starter.admin(of: cluster, except: node))
+        try topology.rebalance(ejecting: [topology.member(leaving)])
+        leaving.process?.signal(SIGTERM)
+        guard leaving.process?.awaitEnd(seconds: 60) != false else {
+            throw Refusal("Node \(node) left the cluster, but its process does not end.")
+        }
+        cluster.nodes.removeAll { $0.index == node }
+        try memory.store(cluster)
+        print("Node \(node) left and was stopped.")
+    }
+}
+
+/// `failover`: the other nodes take over what a node serves.
+struct FailoverCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "failover",
+        abstract: "Have the other nodes take over what a node serves.",
+        discussion: """
+            Gracefully, where the node runs: nothing is lost. With --hard at once, for a node that \
+            does not answer: what it had not replicated is lost. cluster/rebalance then drops the \
+            node, unless it was added back.
+            """
+    )
+
+    @Argument(help: "The node's number, from 0.")
+    var node: Int
+
+    @Flag(help: "At once, also where the node does not answer.")
+    var hard = false
+
+    func run() throws {
+        let checkout = try Checkout()
+        let memory = try ClusterMemory(checkout)
+        let cluster = try runningCluster(memory)
+        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
+        let topology = try Topology(admin: starter.admin(of: cluster, except: node))
+        try topology.failOver(topology.member(cluster.node(node)), isHard: hard)
+        print("Node \(node) is failed over.")
+    }
+}
+
+/// `rebalance`: every node gets its share.
+struct RebalanceCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rebalance",
+        abstract: "Deal the documents out evenly over the nodes; nodes failed over leave."
+    )
+
+    @Flag(help: "Stop the one that runs; what has moved stays where it is.")
+    var stop = false
+
+    func run() throws {
+        let checkout = try Checkout()
+        let memory = try ClusterMemory(checkout)
+        let cluster = try runningCluster(memory)
+        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
+        let topology = try Topology(admin: starter.admin(of: cluster))
+        if stop {
+            try topology.stopRebalance()
+            print("The rebalance was stopped.")
+        } else {
+            try topology.rebalance()
+            print("Balanced.")
+        }
+    }
+}
+
+/// The cluster that runs, or what to do where none does.
+private func runningCluster(_ memory: ClusterMemory) throws -> RememberedCluster {
+    guard let cluster = try memory.load(), !cluster.runningNodes.isEmpty else {
+        throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
+    }
+    return cluster
+}
