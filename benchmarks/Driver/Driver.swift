@@ -20,7 +20,7 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
     let environment: Environment
     let account: Login.Account
     let lane: any Lane
-    let map: ClusterMap
+    let map: ServerMap
     let scratch = ByteWriter()
 
     @exclusivity(unchecked) var phase = Phase.idle
@@ -43,7 +43,7 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
         _ workload: Workload,
         _ dialect: Dialect,
         _ account: Login.Account,
-        map: ClusterMap,
+        map: ServerMap,
         environment: Environment
     ) {
         self.workload = workload

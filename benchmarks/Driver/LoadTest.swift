@@ -45,8 +45,8 @@ struct LoadTest {
     // MARK: Steps
 
     /// Asks the first node for the map, on a connection of its own.
-    private func findMap(_ environment: Environment) throws(BenchError) -> ClusterMap {
-        guard target.dialect == .couchbase else { return ClusterMap(only: target.address) }
+    private func findMap(_ environment: Environment) throws(BenchError) -> ServerMap {
+        guard target.dialect == .couchbase else { return ServerMap(only: target.address) }
         let found = Guarded<Result<[UInt8], BenchError>?>(nil)
         let done = DispatchSemaphore(value: 0)
         let (account, nonce) = (target.account, environment.entropy.hex(16))
@@ -67,9 +67,9 @@ struct LoadTest {
         let configuration = try result.get()
         let host = target.address.host
         // Not within the closure: an error with a type does not pass through it.
-        let parsed: Result<ClusterMap, BenchError> = configuration.withUnsafeBytes { buffer in
+        let parsed: Result<ServerMap, BenchError> = configuration.withUnsafeBytes { buffer in
             do throws(BenchError) {
-                return .success(try ClusterMap(configuration: ByteView(buffer), host: host))
+                return .success(try ServerMap(configuration: ByteView(buffer), host: host))
             } catch {
                 return .failure(error)
             }

@@ -22,8 +22,15 @@ struct Login {
 
     struct Account: Sendable {
         let user: String
-        let password: String
         let bucket: String
+        /// Shared by all connections of the account.
+        let keys: SCRAMPassword
+
+        init(user: String, password: String, bucket: String) {
+            self.user = user
+            self.bucket = bucket
+            keys = SCRAMPassword(password)
+        }
     }
 
     private let account: Account
@@ -55,11 +62,10 @@ struct Login {
             send(.saslAuth, mechanism, scram.clientFirst, output)
         case .authenticate:
             try expect(frame, .authContinue, "SCRAM's first step")
-            let password = Array(account.password.utf8)
             guard
                 case .send(let next, let message) = scram.answer(
                     serverFirst: frame.value,
-                    password: password
+                    password: account.keys
                 )
             else { throw BenchError("the server's SCRAM message is malformed") }
             scram = next

@@ -22,7 +22,7 @@ final class RequestRing: @unchecked Sendable {  // tidy:allow nothing changes af
         _ workload: Workload,
         _ documents: Documents,
         _ dialect: Dialect,
-        map: ClusterMap,
+        map: ServerMap,
         node: Int,
         seed: UInt64
     ) {

@@ -1,9 +1,8 @@
 internal import ArgumentParser
-internal import Foundation
 internal import Seams
 
 /// `divan-bench run`: one workload against one server.
-struct RunCommand: ParsableCommand {
+struct RunCommand: LoadCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
         abstract: "Run one workload against one server.",
@@ -25,14 +24,7 @@ struct RunCommand: ParsableCommand {
     @Option(help: "Port of the server (11210 for couchbase, 11211 for memcached, 6379 for redis).")
     var port: UInt16?
 
-    @Option(help: "Bucket (couchbase).")
-    var bucket = "demo"
-
-    @Option(help: "User (couchbase).")
-    var user = "Administrator"
-
-    @Option(help: "Password (couchbase); DIVAN_PASSWORD in the environment is another way.")
-    var password: String?
+    @OptionGroup var account: AccountOptions
 
     @Option(help: "Instead of the workload's: connections.")
     var connections: Int?
@@ -67,27 +59,18 @@ struct RunCommand: ParsableCommand {
     @Option(help: "Core of the answering server of --null.")
     var nullCore: Int?
 
-    @Option(help: "File for the result as JSON.")
-    var json: String?
+    @OptionGroup var result: ResultOptions
 
-    @Flag(help: "No progress line.")
-    var quiet = false
-
-    func run() throws {
-        do throws(BenchError) {
-            try test()
-        } catch {
-            FileHandle.standardError.write(Data("divan-bench: \(error)\n".utf8))
-            throw ExitCode(1)
-        }
-    }
-
-    private func test() throws(BenchError) {
+    func test() throws(BenchError) {
         let workload = try settings()
         var target = LoadTest.Target(
             address: SocketAddress(host: host, port: port ?? standardPort),
             dialect: dialect,
-            account: Login.Account(user: user, password: secret, bucket: bucket),
+            account: Login.Account(
+                user: account.user,
+                password: account.secret,
+                bucket: account.bucket
+            ),
             serverPIDs: serverPid
         )
         var server: NullServer?
@@ -99,16 +82,10 @@ struct RunCommand: ParsableCommand {
             server = started
         }
         defer { server?.stop() }
-        let progress = ProgressLine(isQuiet: quiet)
+        let progress = ProgressLine(isQuiet: result.quiet)
         let test = LoadTest(workload: workload, target: target, progress: progress)
         let outcome = try test.run()
-        if let json {
-            let data = Data(Report.json(outcome))
-            guard FileManager.default.createFile(atPath: json, contents: data) else {
-                throw BenchError("cannot write \(json)")
-            }
-        }
-        FileHandle.standardOutput.write(Data(Report.table(outcome).utf8))
+        try result.write(Report.table(outcome), json: Report.json(outcome))
     }
 
     private var standardPort: UInt16 {
@@ -117,10 +94,6 @@ struct RunCommand: ParsableCommand {
         case .memcached: 11_211
         case .redis: 6_379
         }
-    }
-
-    private var secret: String {
-        password ?? ProcessInfo.processInfo.environment["DIVAN_PASSWORD"] ?? "password"
     }
 
     /// The workload with what the command line says instead.

@@ -35,7 +35,7 @@ def connect(port, timeout=10):
 
 
 class Server:
-    """A process pinned to `core`, with a directory of its own."""
+    """A process pinned to `core` (None: to no core), with a directory of its own."""
 
     name = ""
 
@@ -53,8 +53,9 @@ class Server:
         """Starts the process and returns when it answers; returns the seconds that took."""
         began = time.monotonic()
         self.log = open(os.path.join(self.directory, f"{self.name}.log"), "ab")
+        pinning = [] if self.core is None else ["taskset", "-c", str(self.core)]
         self.process = subprocess.Popen(
-            ["taskset", "-c", str(self.core)] + self.command(),
+            pinning + self.command(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.log,

@@ -1,0 +1,62 @@
+internal import ArgumentParser
+internal import Bytes
+internal import DivanClient
+internal import Foundation
+internal import LinuxPlatform
+internal import Seams
+internal import Vocabulary
+
+/// Which cluster, as whom, and how sure: what every command needs that uses the client library.
+struct ClusterOptions: ParsableArguments {
+    @Option(help: "Nodes to begin with, as host:port, separated by commas.")
+    var bootstrap = "127.0.0.1:11210"
+
+    @OptionGroup var account: AccountOptions
+
+    @Option(help: "Of writes: majority, majorityAndPersistOnActive or persistToMajority.")
+    var durability: String?
+
+    @Option(help: "Milliseconds that one operation may take with all its attempts.")
+    var timeout: UInt64 = 2_500
+
+    func level() throws(BenchError) -> DurabilityLevel? {
+        switch durability {
+        case nil: return nil
+        case "majority": return .majority
+        case "majorityAndPersistOnActive": return .majorityAndPersistOnActive
+        case "persistToMajority": return .persistToMajority
+        case let other: throw BenchError("there is no durability \(other ?? "")")
+        }
+    }
+
+    /// A client on a lane of its reactor that has a map of the bucket.
+    func open(_ environment: Environment) throws(BenchError) -> Client {
+        let lane = environment.network.lane(ofReactor: 0)
+        let client = Client(try settings(), environment: environment, lane: lane)
+        let found = Guarded<ClientError?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        client.open { result in
+            if case .failure(let error) = result { found.withLock { $0 = error } }
+            done.signal()
+        }
+        done.wait()
+        if let error = found.withLock({ $0 }) { throw BenchError(error.description) }
+        return client
+    }
+
+    private func settings() throws(BenchError) -> ClientSettings {
+        var nodes: [SocketAddress] = []
+        for text in bootstrap.split(separator: ",") {
+            guard let address = SocketAddress(parsing: String(text)) else {
+                throw BenchError("--bootstrap: \"\(text)\" is not host:port")
+            }
+            nodes.append(address)
+        }
+        return ClientSettings(
+            bootstrap: nodes,
+            bucket: account.bucket,
+            user: account.user,
+            password: account.secret
+        )
+    }
+}

@@ -1,0 +1,42 @@
+internal import Bytes
+internal import DivanClient
+internal import Seams
+internal import Vocabulary
+
+/// Which server has which vBucket, for requests that are rendered ahead of time.
+///
+/// The client library reads the map and routes; here it must name a server for every vBucket, since
+/// what is rendered cannot wait for a better map.
+struct ServerMap: Sendable {
+    let nodes: [SocketAddress]
+    private let router: KeyRouter?
+
+    /// A server that is all there is and knows nothing of vBuckets.
+    init(only address: SocketAddress) {
+        nodes = [address]
+        router = nil
+    }
+
+    /// The map in a bucket's configuration as GET_CLUSTER_CONFIG answers it; `host` is the one we
+    /// reached the node by, which the map writes as `$HOST`.
+    init(configuration: ByteView, host: String) throws(BenchError) {
+        let map: ClusterMap
+        do throws(ClusterMap.Nonsense) {
+            map = try ClusterMap(configuration, host: host)
+        } catch {
+            throw BenchError("the bucket's configuration is of no use: \(error)")
+        }
+        for number in 0..<map.vBucketCount
+        where map.node(of: VBucketID(UInt16(number))) == nil {
+            throw BenchError("the vBucket map has a vBucket that nobody serves")
+        }
+        nodes = map.nodes.map { node in
+            node.host == "localhost" ? SocketAddress(host: host, port: node.port) : node
+        }
+        router = KeyRouter(map)
+    }
+
+    func vBucket(of key: ByteView) -> VBucketID { router?.vBucket(of: key) ?? VBucketID(0) }
+
+    func node(of vBucket: VBucketID) -> Int { router?.map.node(of: vBucket) ?? 0 }
+}

@@ -1,0 +1,53 @@
+internal import ArgumentParser
+internal import Foundation
+
+/// Who asks, and for which bucket: what every command needs that logs in.
+struct AccountOptions: ParsableArguments {
+    @Option(help: "Bucket (couchbase).")
+    var bucket = "demo"
+
+    @Option(help: "User (couchbase).")
+    var user = "Administrator"
+
+    @Option(help: "Password (couchbase); DIVAN_PASSWORD in the environment is another way.")
+    var password: String?
+
+    var secret: String {
+        password ?? ProcessInfo.processInfo.environment["DIVAN_PASSWORD"] ?? "password"
+    }
+}
+
+/// Where the result goes.
+struct ResultOptions: ParsableArguments {
+    @Option(help: "File for the result as JSON.")
+    var json: String?
+
+    @Flag(help: "No progress line.")
+    var quiet = false
+
+    /// The table for people on standard output, and the JSON in the file that was named.
+    func write(_ text: String, json bytes: @autoclosure () -> [UInt8]) throws(BenchError) {
+        if let json {
+            guard FileManager.default.createFile(atPath: json, contents: Data(bytes())) else {
+                throw BenchError("cannot write \(json)")
+            }
+        }
+        FileHandle.standardOutput.write(Data(text.utf8))
+    }
+}
+
+/// A command whose failure is one sentence for people and exit code 1.
+protocol LoadCommand: ParsableCommand {
+    func test() throws(BenchError)
+}
+
+extension LoadCommand {
+    func run() throws {
+        do throws(BenchError) {
+            try test()
+        } catch {
+            FileHandle.standardError.write(Data("divan-bench: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+internal import Bytes
+internal import DivanClient
+internal import Histogram
+internal import Seams
+internal import Vocabulary
+
+/// How far the first replica is behind, seen from outside, beside whatever load goes on.
+///
+/// A sample writes a document and, from the answer on, asks the replica for it until it has it: the
+/// lag is the time from the one answer to the other. So it is too long by up to one question and its
+/// answer, never too short by more than the answer's way; how long the last question took is kept
+/// beside it (`Found.questions`), because that is the method's own resolution.
+///
+/// - One question of a sample is under way at a time.
+/// - A sample that is given up counts as long as it was waited for.
+final class ReplicationSampler: @unchecked Sendable {  // tidy:allow one reactor's, by its lane
+    struct Found: Sendable {
+        var lags = SteadyTally.histogram()
+        /// How long the question took that found the document there.
+        var questions = SteadyTally.histogram()
+        /// Samples whose write failed: nothing can be said of the replica then.
+        var failed = 0
+        var givenUp = 0
+    }
+
+    /// Samples use so many keys, in turns.
+    private static let keyCount = 4_096
+    /// Nanoseconds between an answer and the next question: none is too often beside a load.
+    private static let pause: UInt64 = 200_000
+    private static let patience: UInt64 = 5_000_000_000
+
+    private let client: Client
+    private let environment: Environment
+    private let lane: any Lane
+    private let interval: UInt64
+    private var number = 0
+    private var nextDue: UInt64 = 0
+    private var isRunning = false
+    private(set) var underWay = 0
+    private(set) var found = Found()
+
+    init(perSecond: Double, _ client: Client, _ environment: Environment) {
+        self.client = client
+        self.environment = environment
+        lane = environment.network.lane(ofReactor: 0)
+        interval = UInt64(1e9 / perSecond)
+    }
+
+    private var now: UInt64 { environment.time.monotonicNanoseconds() }
+
+    func begin() {
+        isRunning = true
+        nextDue = now
+        pace()
+    }
+
+    func stop() { isRunning = false }
+
+    private func pace() {
+        guard isRunning else { return }
+        while nextDue <= now {
+            nextDue += interval
+            sample()
+        }
+        lane.post(after: nextDue - min(now, nextDue)) { [self] in pace() }
+    }
+
+    private func sample() {
+        underWay += 1
+        number += 1
+        let key = Array("lag:\(number % ReplicationSampler.keyCount)".utf8)
+        client.set(key, Array("{\"sample\":\(number)}".utf8)) { [self] result in
+            switch result {
+            case .success(let written): ask(key, written.cas, since: now)
+            case .failure:
+                found.failed += 1
+                underWay -= 1
+            }
+        }
+    }
+
+    private func ask(_ key: [UInt8], _ cas: CAS, since answered: UInt64) {
+        let asked = now
+        client.getReplica(key, number: 1) { [self] result in
+            let time = now
+            let isThere = if case .success(let there) = result { there.cas == cas } else { false }
+            let isOver = !isThere && time - answered > ReplicationSampler.patience
+            guard isThere || isOver else {
+                lane.post(after: ReplicationSampler.pause) { [self] in
+                    ask(key, cas, since: answered)
+                }
+                return
+            }
+            if isOver { found.givenUp += 1 }
+            underWay -= 1
+            found.lags.record(time - answered)
+            found.questions.record(time - asked)
+        }
+    }
+}

@@ -1,0 +1,165 @@
+internal import ArgumentParser
+internal import Bytes
+internal import DivanClient
+internal import Foundation
+internal import LinuxPlatform
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// `divan-bench steady`: a load that goes on while nodes are killed, failed over and rebalanced.
+struct SteadyCommand: LoadCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "steady",
+        abstract: "Load a cluster steadily through the client library, and tell what went wrong.",
+        discussion: """
+            Routes by the cluster map and follows it. Prints errors by kind, latencies, the longest \
+            time without any success and the longest time that one key was not served; --json also \
+            writes a timeline of tenths of a second. Ctrl-C or SIGTERM ends the load early.
+            """
+    )
+
+    @Argument(help: "Workload file: keys, values and mix.")
+    var workload: String
+
+    @OptionGroup var cluster: ClusterOptions
+
+    @Option(help: "Operations a second, begun whether others have ended or not; 0: a closed loop.")
+    var rate = 1_000.0
+
+    @Option(help: "Operations under way: of a closed loop always, of an open one at most.")
+    var underWay: Int?
+
+    @Option(help: "Seconds.")
+    var seconds = 10.0
+
+    @Option(help: "Instead of the workload's: number of keys.")
+    var keys: Int?
+
+    @Option(help: "Instead of the workload's: of 100 operations, how many write.")
+    var writePercent: Double?
+
+    @Flag(inversion: .prefixedNo, help: "Store all documents first, or not.")
+    var preload = true
+
+    @Option(help: "Times a second to watch how long a write takes to reach the replica; 0: never.")
+    var sampleReplication = 0.0
+
+    @OptionGroup var result: ResultOptions
+
+    func test() throws(BenchError) {
+        let plan = try plan()
+        let end = Interruption()
+        let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
+        let environment = world.environment
+        let lane = environment.network.lane(ofReactor: 0)
+        let client = try cluster.open(environment)
+        let load = SteadyLoad(plan, client, environment)
+        let progress = ProgressLine(isQuiet: result.quiet)
+        if preload { fill(load, plan, lane, progress) }
+        let sampler =
+            sampleReplication > 0
+            ? ReplicationSampler(perSecond: sampleReplication, client, environment) : nil
+        lane.post {
+            load.begin()
+            sampler?.begin()
+        }
+        let start = Date.now
+        while case let left = seconds - Date.now.timeIntervalSince(start), left > 0, !end.hasCome {
+            usleep(UInt32(min(left, 0.05) * 1_000_000))
+            let (succeeded, failed) = lane.ask { (load.tally.succeeded, load.tally.failed) }
+            let done = Report.grouped(Double(succeeded))
+            progress.show("\(done) succeeded, \(Report.grouped(Double(failed))) failed")
+        }
+        let lasted = Date.now.timeIntervalSince(start)
+        lane.post {
+            load.stop()
+            sampler?.stop()
+        }
+        while lane.ask({ load.underWay + (sampler?.underWay ?? 0) }) > 0 { usleep(10_000) }
+        progress.clear()
+        let report = SteadyReport(
+            tally: lane.ask { load.end() },
+            plan: plan,
+            seconds: (lasted * 1_000).rounded() / 1_000,
+            skipped: lane.ask { load.skipped },
+            replication: lane.ask { sampler?.found }
+        )
+        try result.write(report.text, json: report.json)
+    }
+
+    private func fill(
+        _ load: SteadyLoad,
+        _ plan: SteadyLoad.Plan,
+        _ lane: any Lane,
+        _ progress: ProgressLine
+    ) {
+        lane.post { load.load() }
+        while true {
+            let done = lane.ask { load.loaded }
+            progress.show("loading", done, of: plan.workload.keys)
+            if done == plan.workload.keys { return }
+            usleep(50_000)
+        }
+    }
+
+    private func plan() throws(BenchError) -> SteadyLoad.Plan {
+        var file = try Workload(file: workload)
+        file.keys = keys ?? file.keys
+        file.writePercent = writePercent ?? file.writePercent
+        try file.validate()
+        let isSensible =
+            rate >= 0 && rate.isFinite && seconds > 0 && (0...10_000).contains(sampleReplication)
+            && cluster.timeout > 0 && underWay ?? 1 > 0
+        guard isSensible else {
+            throw BenchError(
+                "--rate is 0 or more, --sample-replication 0 to 10000; --seconds, --timeout, "
+                    + "--under-way are more than 0"
+            )
+        }
+        return SteadyLoad.Plan(
+            workload: file,
+            rate: rate,
+            underWayMax: underWay ?? (rate > 0 ? 50_000 : 64),
+            durability: try cluster.level(),
+            timeoutMilliseconds: cluster.timeout
+        )
+    }
+}
+
+/// Ctrl-C or SIGTERM: the load ends as if its time were over.
+final class Interruption {
+    private let sources: [any DispatchSourceSignal]
+    private let flag = Guarded(false)
+
+    init() {
+        let flag = flag
+        sources = [SIGINT, SIGTERM].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { flag.withLock { $0 = true } }
+            source.resume()
+            return source
+        }
+    }
+
+    var hasCome: Bool { flag.withLock { $0 } }
+}
+
+extension Lane {
+    /// Runs `body` on the lane and waits for what it returns; called from outside it.
+    func ask<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
+        let place = Guarded<Result?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        post {
+            let result = body()
+            place.withLock { $0 = result }
+            done.signal()
+        }
+        done.wait()
+        guard let result = place.withLock({ $0 }) else {
+            preconditionFailure("the lane has signalled that it is done")
+        }
+        return result
+    }
+}

@@ -1,0 +1,1 @@
+"""The targets of a cluster on one machine: what `benchmarks/cluster` measures."""

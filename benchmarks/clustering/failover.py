@@ -1,0 +1,98 @@
+"""How long the keys of a node that dies cannot be written, and what a node that is asked to go
+costs."""
+
+import statistics
+import time
+
+from comparison.figures import figure
+from comparison.servers import Failure
+
+from . import load
+from .members import Cluster
+
+# So few that each is written a dozen times a second: a key is known to be served only as often as
+# somebody asks for it.
+KEYS, RATE = 240, 3_000
+AFTER = 4.0
+
+
+def durable(plan):
+    """The same for durable writes, with two replicas: the copies that remain are a majority."""
+    return outage(plan, 2, "majority")
+
+
+def killed(plan):
+    """Nodes are killed in turns, each in a cluster of its own; the founder leads at first."""
+    return outage(plan, 1, None)
+
+
+def outage(plan, replicas, durability):
+    rounds = plan.rounds(durable=bool(durability))
+    times = []
+    for number in range(rounds):
+        plan.say(f"kill -9, {durability or 'no'} durability, {number + 1} of {rounds}")
+        times.append(one_outage(replicas, durability, number % 3))
+    what = "kill -9 until all keys of the node are written again"
+    if durability:
+        what += f", durably ({durability})"
+    every = ", ".join("never" if each == float("inf") else f"{each:.2f}" for each in times)
+    return [figure(what, statistics.median(times), "s", 2, note=(
+        f"median of {rounds}: {every}; 3 nodes, {replicas} replica(s), auto-failover after 1 s, "
+        f"node 1, 2, 3 in turns; {KEYS} keys, each written every {1000 * KEYS / RATE:.0f} ms, "
+        "from the signal to the last key's success"))]
+
+
+def one_outage(replicas, durability, victim):
+    options = {"durability": durability} if durability else {}
+    with Cluster(3) as cluster:
+        cluster.fail_over_automatically(1)
+        cluster.create(replicas)
+        load.fill(cluster, "set50-100", KEYS)
+        # A new leader waits before it fails anybody over, and so it would in the field.
+        time.sleep(1)
+        with load.Load(cluster, "set50-100", 1 + AFTER, keys=KEYS, rate=RATE, write_percent=100,
+                       preload=False, **options) as writes:
+            time.sleep(1)
+            began = cluster.members[victim].kill()
+            found = writes.wait()
+    if not found["succeeded"]:
+        raise Failure(f"no write at all succeeded: {load.told(found)}")
+    return recovery(found, began)
+
+
+def recovery(found, killed):
+    """Seconds until the last key was written again; infinite where the load's end came first."""
+    again = found.get("writtenAgainAtNanoseconds", 0)
+    if again < killed and not found["unwrittenKeys"]:
+        raise Failure("no key was out of service after the kill: the load did not see it")
+    return float("inf") if found["unwrittenKeys"] else (again - killed) / 1e9
+
+
+def graceful(plan):
+    """A node is asked to go while others ask it for documents."""
+    failed, done, took, slowest = 0, 0, [], 0
+    documents, rate = plan.scaled(20_000), 2_000
+    for victim in (2, 0):
+        plan.say(f"graceful failover of node {victim + 1}")
+        with Cluster(3) as cluster:
+            cluster.create(1)
+            load.fill(cluster, "set50-json-1k", documents)
+            with load.Load(cluster, "set50-json-1k", 90, keys=documents, rate=rate,
+                           preload=False) as steady:
+                time.sleep(1)
+                member = cluster.members[victim]
+                took.append(cluster.fail_over_gracefully(member))
+                time.sleep(0.5)
+                found = steady.end()
+            rows = cluster.copies()
+        if any(row[0] == member.port for row in rows):
+            raise Failure("the node that was failed over is still active by the map")
+        failed += found["failed"]
+        done += found["succeeded"]
+        slowest = max([slowest] + [
+            found[kind].get("max", 0) for kind in ("getMilliseconds", "setMilliseconds")])
+    return [figure("graceful failover under load: failed operations", failed, "", 0, note=(
+        f"of {done + failed}, half SET, at {rate} a second, slowest {slowest:.0f} ms; took "
+        + " and ".join(f"{time:.1f} s" for time in took)
+        + f" with {documents} x 1 KiB; node 3, then (in a new cluster) node 1"))]
+
