@@ -2,6 +2,7 @@
 
 import pytest
 
+from rig.disk import Impossible, SmallDisk
 from rig.node import Node
 
 
@@ -32,6 +33,33 @@ def bucket(node):
     """The name of a bucket on the shared node."""
     node.create_bucket("travel")
     return "travel"
+
+
+@pytest.fixture
+def start(request):
+    """Makes clusters that end with the test; their logs are shown where it fails."""
+    clusters = []
+
+    def make(maker, *arguments, **settings):
+        clusters.append(maker(*arguments, **settings))
+        return clusters[-1]
+
+    yield make
+    for cluster in clusters:
+        if getattr(request.node, "failed_here", False):
+            print(cluster.logs())
+        cluster.close()
+
+
+@pytest.fixture
+def small_disk():
+    """A disk of 64 MB, which can be made larger."""
+    try:
+        disk = SmallDisk(64)
+    except Impossible as reason:
+        pytest.skip(f"NOT TESTED: {reason}")
+    yield disk
+    disk.close()
 
 
 @pytest.fixture

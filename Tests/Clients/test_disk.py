@@ -1,24 +1,15 @@
 """The disk: what is on it for others to read, and what happens when it fails."""
 
-import ctypes
 import json
-import os
-import pathlib
 import random
 import shutil
 import sqlite3
 import subprocess
-import tempfile
 import time
-
-import pytest
 
 from rig.load import fetch, ingest
 from rig.node import SERVER, wait_until
 from rig.wire import Op, Status, vbucket_of
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-MNT_DETACH = 2
 
 
 def settle(node, bucket):
@@ -139,36 +130,6 @@ def test_values_are_compressed_on_disk(make_node):
 # A full disk
 
 
-class SmallDisk:
-    """A tmpfs of a few megabytes, mounted while the test runs; only root can."""
-
-    def __init__(self, megabytes):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="divan-disk-"))
-        options = f"size={megabytes}m".encode()
-        if LIBC.mount(b"divan", str(self.path).encode(), b"tmpfs", 0, options) != 0:
-            reason = os.strerror(ctypes.get_errno())
-            self.path.rmdir()
-            pytest.skip(f"NOT TESTED: cannot mount a tmpfs here: {reason}")
-
-    def grow(self, megabytes):
-        flags = 32  # MS_REMOUNT
-        options = f"size={megabytes}m".encode()
-        assert LIBC.mount(b"divan", str(self.path).encode(), b"tmpfs", flags, options) == 0
-
-    def close(self):
-        LIBC.umount2(str(self.path).encode(), MNT_DETACH)
-        self.path.rmdir()
-
-
-@pytest.fixture
-def small_disk():
-    if os.getuid() != 0:
-        pytest.skip("NOT TESTED: only root can mount a small disk")
-    disk = SmallDisk(64)
-    yield disk
-    disk.close()
-
-
 def noise(number, size):
     """A value that does not compress."""
     return random.Random(number).randbytes(size)
@@ -196,7 +157,7 @@ def test_a_full_disk_costs_no_document_and_is_survived(make_node, small_disk):
             return any("full" in alert["msg"].lower() for alert in alerts)
 
         wait_until(is_told, 10, "an alert that the disk is full")
-        small_disk.grow(512)
+        small_disk.resize(512)
         settle(node, "kept")
         assert connection.set(b"after", b"1").status == Status.SUCCESS
     settle(node, "kept")
@@ -228,7 +189,7 @@ def test_nothing_is_called_persisted_that_a_full_disk_refused(make_node, small_d
                 promised.append((number, key))
         assert 0 < len(promised) < len(tokens)
     node.kill()
-    small_disk.grow(512)
+    small_disk.resize(512)
     node.start()
     node.await_bucket("kept")
     with node.connect("kept") as connection:

@@ -18,12 +18,13 @@ LAUNCHER = ROOT / ".build/release/divan-cluster"
 
 
 def free_offset():
-    """An offset at which the ports of a node are free."""
-    for offset in range(20_000, 40_000, 137):
+    """An offset at which the ports of three nodes are free."""
+    for offset in range(1_000, 40_000, 337):
         try:
-            for port in (11210, 8091, 8092):
-                with socket.create_server(("127.0.0.1", port + offset)):
-                    pass
+            for node in range(3):
+                for port in (11210, 8091, 8092, 21100):
+                    with socket.create_server(("127.0.0.1", port + offset + 100 * node)):
+                        pass
             return offset
         except OSError:
             continue
@@ -166,8 +167,19 @@ def test_logs_show_what_the_server_said(checkout):
     assert "There is no node 7" in checkout.run("logs", "7", code=1)
 
 
-def test_more_than_one_node_is_refused_by_name(checkout):
-    assert "--nodes 2" in checkout.start("--nodes", "2", code=1)
+def test_more_nodes_than_a_machine_should_run_are_refused_by_name(checkout):
+    assert "--nodes" in checkout.start("--nodes", "17", code=1)
+
+
+def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
+    checkout.start("--nodes", "2", "--bucket", "travel:100:1")
+    status = checkout.status()
+    assert [node["running"] for node in status["nodes"]] == [True, True]
+    assert all(bucket["healthy"] for bucket in status["buckets"])
+    assert "Node 2 is in" in checkout.run("add", seconds=120)
+    assert len(checkout.status()["nodes"]) == 3
+    assert "Node 2 left" in checkout.run("remove", "2", seconds=120)
+    assert len(checkout.status()["nodes"]) == 2
 
 
 def test_a_named_directory_is_remembered(checkout, tmp_path_factory):

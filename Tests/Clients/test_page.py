@@ -131,6 +131,25 @@ def test_a_wrong_password_is_told_and_nothing_is_shown(page):
     assert "data buckets" not in page.text().lower()
 
 
+def test_a_bucket_may_ask_for_more_durability_than_its_clients(page, node):
+    log_in(page)
+    page.click("data buckets", "buckets")
+    page.click("create new data bucket", "create bucket")
+    page.fill(["bucket name", "name"], "durable")
+    page.fill(["quota", "ram", "memory"], "100")
+    page.fill("replica", "1")
+    page.click("advanced settings")
+    page.fill("answered once", "majority")
+    page.click("create", "save")
+    page.wait_for_text("not enough data nodes")
+    page.fill("replica", "0")
+    page.click("create", "save")
+    path = "/pools/default/buckets/durable"
+    wait_until(lambda: node.admin.get(path).status == 200, 10, "the bucket is there")
+    assert node.admin.get(path).json["durabilityMinLevel"] == "majority"
+    assert page.console == [], "the page threw"
+
+
 def test_what_the_server_refuses_is_shown_where_it_was_typed(page, node):
     log_in(page)
     page.click("data buckets", "buckets")

@@ -422,11 +422,12 @@ def test_a_frame_that_ends_too_soon_is_invalid(kv, key):
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_durable_write_is_refused_and_not_done(kv, key, level):
+def test_a_durable_write_of_a_single_copy_is_done(kv, key, level):
     for frames in (bytes([0x11, level]), struct.pack(">BBH", 0x13, level, 1500)):
-        status = kv.set(key, b"1", frames=frames).status
-        assert status in (Status.DURABILITY_INVALID, Status.DURABILITY_IMPOSSIBLE)
-    assert kv.get(key).status == Status.NOT_FOUND
+        reply = kv.set(key, b"%d" % len(frames), frames=frames)
+        assert reply.status == Status.SUCCESS
+        assert kv.get(key).value == b"%d" % len(frames)
+        assert kv.get(key).cas == reply.cas
 
 
 @pytest.mark.parametrize("frames", [b"\x11\x00", b"\x11\x09", b"\x13\x01\x00\x00", b"\x12\x01\x01"])

@@ -11,15 +11,12 @@ from rig.node import PASSWORD, USER, wait_until
 from rig.wire import Closed, Connection, Feature, Op, Status, USUAL_FEATURES, frame
 
 ALL_FEATURES = list(range(1, 0x22)) + [0x7F, 0xFFFE]
-# Advertised only by a server that has them: sub-document, compression, durable writes, pushed maps.
+# Advertised only by a server that has them: sub-document, compression.
 NOT_BUILT = {
     Feature.TLS,
     Feature.XATTR,
     Feature.SNAPPY,
     Feature.SNAPPY_EVERYWHERE,
-    Feature.MAP_PUSH,
-    Feature.MAP_PUSH_BRIEF,
-    Feature.SYNC_REPLICATION,
     Feature.CREATE_AS_DELETED,
     Feature.SUBDOC_REPLICA_READ,
     Feature.SUBDOC_BINARY_XATTR,
@@ -50,6 +47,14 @@ def test_hello_grants_only_what_was_asked_for_and_what_is_built(raw):
     assert granted <= set(ALL_FEATURES)
     assert not granted & NOT_BUILT
     assert 0x7F not in granted and 0xFFFE not in granted
+
+
+def test_of_two_kinds_of_pushed_maps_the_brief_one_is_granted_and_only_with_duplex(raw):
+    kinds = [Feature.MAP_PUSH, Feature.MAP_PUSH_BRIEF]
+    granted = set(raw.hello([Feature.DUPLEX, *kinds]))
+    assert granted == {Feature.DUPLEX, Feature.MAP_PUSH_BRIEF}
+    asked = struct.pack(">2H", *kinds)
+    assert raw.call(Op.HELLO, b"", value=asked, vbucket=0).status == Status.INVALID
 
 
 def test_hello_may_be_repeated_and_replaces(node, bucket):

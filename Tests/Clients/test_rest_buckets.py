@@ -137,8 +137,9 @@ def test_a_bucket_has_the_fields_clients_cannot_do_without(node):
     assert len(found["vBucketServerMap"]["vBucketMap"]) == 1024
     # What is not built is visibly absent.
     assert "ddocs" not in found and "couchApiBase" not in this
-    for capability in ("couchapi", "collections", "durableWrite", "dcp", "xattr", "rangeScan"):
+    for capability in ("couchapi", "collections", "dcp", "xattr", "rangeScan"):
         assert capability not in found["bucketCapabilities"]
+    assert "durableWrite" in found["bucketCapabilities"]
 
 
 def test_types_and_policies_are_said_as_they_are(node):

@@ -316,6 +316,8 @@ def test_metrics_count_what_clients_did(make_node):
         found = [line.split(" ") for line in lines if f'bucket="{bucket}"' in line]
         return {name.replace(f'bucket="{bucket}"', ""): int(number) for name, number in found}
 
+    # What a new bucket is goes to disk too.
+    wait_until(lambda: metrics("two")["kv_ep_oldest_unpersisted_ms{}"] == 0, 5)
     with node.connect("one") as connection:
         before = metrics("one")
         others = metrics("two")

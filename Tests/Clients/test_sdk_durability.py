@@ -11,8 +11,6 @@ from couchbase.durability import (
 )
 from couchbase.exceptions import (
     DurabilityImpossibleException,
-    DurabilityInvalidLevelException,
-    FeatureUnavailableException,
 )
 from couchbase.options import RemoveOptions, UpsertOptions
 
@@ -55,18 +53,22 @@ def test_a_removal_can_be_persisted_too(collection):
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
-def test_durable_writes_are_refused_honestly(collection, level):
+def test_durable_writes_of_a_single_copy_are_done(collection, level):
     key = f"durable-{level.name}"
-    with pytest.raises(
-        (
-            DurabilityImpossibleException,
-            DurabilityInvalidLevelException,
-            FeatureUnavailableException,
-        )
-    ):
-        collection.upsert(key, {}, UpsertOptions(durability=ServerDurability(level)))
+    result = collection.upsert(key, {}, UpsertOptions(durability=ServerDurability(level)))
+    assert collection.get(key).cas == result.cas
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_durable_writes_without_copies_are_refused_honestly(node, level):
+    node.create_bucket(f"lonely-{level.name}", replicaNumber=1)
+    cluster = sdk.connect(node)
+    collection = cluster.bucket(f"lonely-{level.name}").default_collection()
+    with pytest.raises(DurabilityImpossibleException):
+        collection.upsert("key", {}, UpsertOptions(durability=ServerDurability(level)))
     # Refused means not done.
-    assert collection.exists(key).exists is False
+    assert collection.exists("key").exists is False
+    cluster.close()
 
 
 def test_persisted_is_there_after_a_crash(make_node):

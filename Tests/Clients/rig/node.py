@@ -42,9 +42,14 @@ def wait_until(condition, seconds=10.0, what=None):
 
 
 class Node:
-    """One node; `start` may be called again after `stop` or `kill`."""
+    """One node; `start` may be called again after `stop` or `kill`.
 
-    def __init__(self, *flags, directory=None, data=None):
+    `host` is where clients reach it, `prefix` what its command begins with.
+    """
+
+    def __init__(self, *flags, directory=None, data=None, host="127.0.0.1", prefix=()):
+        self.host = host
+        self.prefix = list(prefix)
         self.owns_directory = directory is None
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="divan-"))
         self.data = pathlib.Path(data) if data else self.directory / "data"
@@ -60,7 +65,7 @@ class Node:
         for name in ("--kv-port", "--admin-port", "--views-port"):
             if name not in self.flags:
                 flags += [name, "0"]
-        return [str(SERVER), *flags, *self.flags]
+        return [*self.prefix, str(SERVER), *flags, *self.flags]
 
     def start(self, user=None):
         """Starts the server and waits for its ready line; `user` is another uid to run as."""
@@ -153,16 +158,16 @@ class Node:
     @property
     def admin(self):
         """The admin port, as the administrator."""
-        return rest.Rest(self.admin_port, (USER, PASSWORD))
+        return rest.Rest(self.admin_port, (USER, PASSWORD), self.host)
 
     @property
     def anonymous(self):
         """The admin port, as nobody."""
-        return rest.Rest(self.admin_port, None)
+        return rest.Rest(self.admin_port, None, self.host)
 
     @property
     def connection_string(self):
-        return f"couchbase://127.0.0.1:{self.kv_port}"
+        return f"couchbase://{self.host}:{self.kv_port}"
 
     def provision(self, quota_megabytes=2048):
         form = {
@@ -172,7 +177,7 @@ class Node:
             "services": "kv",
             "memoryQuota": quota_megabytes,
         }
-        reply = rest.Rest(self.admin_port, None).post("/clusterInit", form)
+        reply = self.anonymous.post("/clusterInit", form)
         if reply.status != 200:
             raise RuntimeError(f"clusterInit: {reply.status} {reply.text}")
         return self
@@ -194,15 +199,15 @@ class Node:
             nodes = reply.json["nodes"]
             if not nodes or any(node["status"] != "healthy" for node in nodes):
                 return False
-            with wire.Connection(self.kv_port) as connection:
+            with wire.Connection(self.kv_port, host=self.host) as connection:
                 connection.log_in(USER, PASSWORD)
                 return connection.select_bucket(name).status == 0
 
         wait_until(serves, seconds, f"bucket {name} serves")
 
-    def connect(self, bucket=None, features=wire.USUAL_FEATURES):
+    def connect(self, bucket=None, features=wire.USUAL_FEATURES, seconds=15):
         """A connection to the data port, logged in, with the bucket selected."""
-        connection = wire.Connection(self.kv_port)
+        connection = wire.Connection(self.kv_port, seconds, self.host)
         connection.hello(features)
         connection.log_in(USER, PASSWORD)
         if bucket is not None:
@@ -215,4 +220,4 @@ class Node:
 
     def database_files(self):
         """The SQLite files of all buckets."""
-        return sorted(path for path in self.data.rglob("*.sqlite") if path.is_file())
+        return sorted(path for path in (self.data / "buckets").rglob("*.sqlite") if path.is_file())

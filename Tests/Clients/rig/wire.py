@@ -29,7 +29,8 @@ class Status:
     AUTH_ERROR, AUTH_CONTINUE, ACCESS = 0x20, 0x21, 0x24
     UNKNOWN_FRAME, UNKNOWN_COMMAND, NO_MEMORY, NOT_SUPPORTED = 0x80, 0x81, 0x82, 0x83
     INTERNAL, BUSY, TEMPORARY = 0x84, 0x85, 0x86
-    DURABILITY_INVALID, DURABILITY_IMPOSSIBLE = 0xA0, 0xA1
+    DURABILITY_INVALID, DURABILITY_IMPOSSIBLE, SYNC_WRITE_IN_PROGRESS = 0xA0, 0xA1, 0xA2
+    SYNC_WRITE_AMBIGUOUS, SYNC_WRITE_RECOMMITTING = 0xA3, 0xA4
 
 
 class Feature:
@@ -112,8 +113,8 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, port, seconds=15):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
+    def __init__(self, port, seconds=15, host="127.0.0.1"):
+        self.socket = socket.create_connection((host, port), timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.vbuckets = 1024

@@ -1,0 +1,229 @@
+"""Several divan-server processes that become one cluster, ended by number whatever happens."""
+
+import itertools
+import os
+import signal
+import socket
+import time
+
+from rig.node import PASSWORD, USER, Node, wait_until
+
+# Below what the system gives to outgoing connections, so that a node finds its ports after a
+# restart; in a row, so that two runs side by side can be given different ones.
+PORTS = itertools.count(int(os.environ.get("DIVAN_PORTS", 23000)))
+
+
+def free_port():
+    for port in PORTS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class Member(Node):
+    """A node whose ports stay the same over restarts."""
+
+    def __init__(self, ports=None, **options):
+        ports = ports or [free_port() for _ in range(4)]
+        names = ("--kv-port", "--admin-port", "--views-port", "--peer-port")
+        flags = [str(each) for pair in zip(names, ports) for each in pair]
+        flags += options.pop("flags", ())
+        super().__init__(*flags, "--memory-quota", "512", **options)
+        self.kv_port, self.admin_port = ports[:2]
+        # Under these names the others know it; on several machines not always its address.
+        self.name = self.host
+
+    @property
+    def address(self):
+        return f"{self.name}:{self.admin_port}"
+
+    def suspend(self):
+        """Stops all its threads; on a busy machine they run on for a while after the signal."""
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(self._is_suspended, 10, "the node stands still")
+
+    def _is_suspended(self):
+        tasks = f"/proc/{self.process.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                    return False
+        return True
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self, seconds=30):
+        self.resume()
+        return super().stop(seconds)
+
+
+class Cluster:
+    """Nodes that were started together; the first is provisioned, the others belong to nobody.
+
+    `members` is how many there are, or who they are.
+    """
+
+    def __init__(self, members):
+        self.members = (
+            [Member() for _ in range(members)] if isinstance(members, int) else members
+        )
+        try:
+            for member in self.members:
+                member.start()
+            self.members[0].provision(512)
+        except BaseException:
+            self.close()
+            raise
+
+    def __getitem__(self, number):
+        return self.members[number]
+
+    def __len__(self):
+        return len(self.members)
+
+    def close(self):
+        for member in self.members:
+            member.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def living(self):
+        return [member for member in self.members if member.is_running]
+
+    @property
+    def connection_string(self):
+        """All nodes, so that a client can begin with any that lives."""
+        places = ",".join(f"{member.host}:{member.kv_port}" for member in self.members)
+        return f"couchbase://{places}"
+
+    # What the cluster says of itself
+
+    def nodes(self, at=0):
+        """Its nodes by address, as one of them says."""
+        reply = self[at].admin.get("/pools/default")
+        return {node["hostname"]: node for node in reply.json["nodes"]}
+
+    def membership(self, number, at=0):
+        found = self.nodes(at).get(self[number].address)
+        return found and found["clusterMembership"]
+
+    def name(self, number, at=0):
+        return self.nodes(at)[self[number].address]["otpNode"]
+
+    def vbucket_map(self, bucket, at=0):
+        """For each vBucket the addresses of its copies, active first; None where one is missing."""
+        reply = self[at].admin.get(f"/pools/default/b/{bucket}").json
+        servers = reply["vBucketServerMap"]["serverList"]
+        numbers = {
+            f"{member.name}:{member.kv_port}": number
+            for number, member in enumerate(self.members)
+        }
+        places = [numbers[place.replace("$HOST", self[at].host)] for place in servers]
+        return [
+            [places[each] if each >= 0 else None for each in row]
+            for row in reply["vBucketServerMap"]["vBucketMap"]
+        ]
+
+    def progress(self, at=0):
+        return self[at].admin.get("/pools/default/rebalanceProgress").json
+
+    def rebalance_task(self, at=0):
+        """The running rebalance as `tasks` tells of it, without the progress of each node."""
+        for task in self[at].admin.get("/pools/default/tasks").json:
+            if task["type"] == "rebalance":
+                return {key: value for key, value in task.items() if key != "perNode"}
+        return None
+
+    def logs(self):
+        return "\n".join(f"--- {member.address}\n{member.log()}" for member in self.members)
+
+    # What is done to it
+
+    def add(self, number, at=0):
+        form = {
+            "hostname": self[number].address,
+            "user": USER,
+            "password": PASSWORD,
+            "services": "kv",
+        }
+        reply = self[at].admin.post("/controller/addNode", form)
+        if reply.status != 200:
+            raise RuntimeError(f"addNode: {reply!r}")
+        return reply.json["otpNode"]
+
+    def start_rebalance(self, eject=(), at=0):
+        nodes = self.nodes(at)
+        form = {
+            "knownNodes": ",".join(node["otpNode"] for node in nodes.values()),
+            "ejectedNodes": ",".join(nodes[self[number].address]["otpNode"] for number in eject),
+        }
+        reply = self[at].admin.post("/controller/rebalance", form)
+        if reply.status != 200:
+            raise RuntimeError(f"rebalance: {reply!r}")
+
+    def rebalance(self, eject=(), at=0, seconds=60):
+        """Rebalances, and returns how many seconds it took."""
+        began = time.monotonic()
+        self.start_rebalance(eject, at)
+        self.await_rebalance(at, seconds)
+        return time.monotonic() - began
+
+    def await_rebalance(self, at=0, seconds=60):
+        try:
+            wait_until(
+                lambda: self.progress(at)["status"] == "none", seconds, "the rebalance ends"
+            )
+        except TimeoutError as timeout:
+            # What it waits for is what the node itself says, and so what a user would see.
+            raise TimeoutError(f"{timeout}; {self.rebalance_task(at)}") from None
+        failure = self.progress(at).get("errorMessage")
+        if failure:
+            raise RuntimeError(f"rebalance: {failure}")
+
+    def fail_over(self, number, at=0, path="failOver", **more):
+        form = {"otpNode": self.name(number, at), **more}
+        return self[at].admin.post(f"/controller/{path}", form, seconds=60)
+
+    def set_auto_failover(self, timeout=1, at=0, max_count=10):
+        form = {"enabled": "true", "timeout": timeout, "maxCount": max_count}
+        reply = self[at].admin.post("/settings/autoFailover", form)
+        if reply.status != 200:
+            raise RuntimeError(f"autoFailover: {reply!r}")
+
+    def await_healthy(self, at=0, seconds=30):
+        """All that are known are members, and every bucket serves on them."""
+
+        def is_healthy():
+            return all(
+                node["clusterMembership"] == "active" and node["status"] == "healthy"
+                for node in self.nodes(at).values()
+            )
+
+        wait_until(is_healthy, seconds, "all nodes are healthy")
+
+
+def made(members, buckets=(), **settings):
+    """A cluster of so many nodes, or of those given, rebalanced, with buckets."""
+    cluster = Cluster(members)
+    try:
+        for number in range(1, len(cluster)):
+            cluster.add(number)
+        if len(cluster) > 1:
+            cluster.rebalance()
+        for bucket in buckets:
+            cluster[0].create_bucket(bucket, **{"replicaNumber": 1, "numVBuckets": 64, **settings})
+    except BaseException:
+        print(cluster.logs())
+        cluster.close()
+        raise
+    return cluster

@@ -1,0 +1,86 @@
+"""Documents that are written and read where a node's map says, and what became of them."""
+
+import time
+
+from rig.node import wait_until
+from rig.wire import Op, Status, vbucket_of
+
+
+class Documents:
+    """Documents that are written where the map says; each write's answer is taken as it comes."""
+
+    def __init__(self, cluster, bucket):
+        self.cluster = cluster
+        self.bucket = bucket
+        self.written = {}
+
+    def owners(self, at):
+        """By vBucket: the number of the node that a node's map names."""
+        return [row[0] for row in self.cluster.vbucket_map(self.bucket, at)]
+
+    def of(self, number, at):
+        """The keys whose documents a node is to answer for."""
+        owners = self.owners(at)
+        return [key for key in self.written if owners[vbucket_of(key, len(owners))] == number]
+
+    def write(self, name, count, at):
+        """Every one is acknowledged."""
+        refused = self.try_write(name, count, at)
+        assert not refused, refused
+
+    def try_write(self, name, count, at, value_of=None):
+        """By key, the status of what was refused."""
+        owners = self.owners(at)
+        refused = {}
+        with Doors(self.cluster, self.bucket) as doors:
+            for number in range(count):
+                key = b"%s-%d" % (name.encode(), number)
+                value = value_of(number) if value_of else b"%d" % time.monotonic_ns()
+                reply = doors[owners[vbucket_of(key, len(owners))]].set(key, value)
+                if reply.status == Status.SUCCESS:
+                    self.written[key] = value
+                else:
+                    refused[key] = reply.status
+        return refused
+
+    def wrong(self, at, replicas=False):
+        """What is not as it was written, of active copies or of replicas, as a node's map says."""
+        rows = self.cluster.vbucket_map(self.bucket, at)
+        wrong = {}
+        with Doors(self.cluster, self.bucket) as doors:
+            for key, value in self.written.items():
+                row = rows[vbucket_of(key, len(rows))]
+                if replicas:
+                    if None in row:
+                        wrong[key] = row
+                        continue
+                    reply = doors[row[1]].call(Op.GET_REPLICA, key)
+                else:
+                    reply = doors[row[0]].get(key)
+                if reply.status != Status.SUCCESS or reply.value != value:
+                    wrong[key] = (row, hex(reply.status), reply.value[:40])
+        return wrong
+
+    def await_copies(self, at):
+        wait_until(lambda: not self.wrong(at, replicas=True), 10, "replicas have everything")
+
+
+class Doors:
+    """A connection to each node, made when it is needed."""
+
+    def __init__(self, cluster, bucket):
+        self.cluster = cluster
+        self.bucket = bucket
+        self.open = {}
+
+    def __getitem__(self, number):
+        if number not in self.open:
+            self.open[number] = self.cluster[number].connect(self.bucket, seconds=5)
+        return self.open[number]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for connection in self.open.values():
+            connection.close()

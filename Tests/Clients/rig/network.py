@@ -1,0 +1,145 @@
+"""Machines that are network namespaces of this one, on one switch, with links that can be cut.
+
+Nothing outside of them changes: switch and cables are in namespaces as well. Only root may make
+them; `Impossible` says why where they cannot be made.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import subprocess
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+NAMESPACES = pathlib.Path("/run/netns")
+FILES = pathlib.Path("/etc/netns")
+PREFIX = "divan"
+# Nobody's: what is sent to it reaches every port of the switch, and nobody takes it.
+NOWHERE = "02:00:00:00:ff:ff"
+
+
+class Impossible(Exception):
+    """Namespaces cannot be made here."""
+
+
+def ip(*words):
+    try:
+        result = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20)
+    except FileNotFoundError as error:
+        raise Impossible("there is no `ip` command (iproute2)") from error
+    if result.returncode != 0:
+        raise Impossible(f"ip {' '.join(words)}: {result.stderr.strip()}")
+    return result.stdout
+
+
+def remove_leftovers():
+    """What runs left that were killed."""
+    if not NAMESPACES.exists():
+        return
+    for path in NAMESPACES.glob(f"{PREFIX}-*-*"):
+        owner = path.name.split("-")[1]
+        if owner.isdecimal() and not pathlib.Path(f"/proc/{owner}").exists():
+            remove(path.name)
+
+
+def remove(namespace):
+    subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=20)
+    with contextlib.suppress(OSError):
+        (FILES / namespace / "hosts").unlink()
+        (FILES / namespace).rmdir()
+        FILES.rmdir()
+
+
+class Network:
+    """Machines by name, each with an address; all names are known on all of them."""
+
+    def __init__(self, names):
+        self.addresses = {name: f"10.213.7.{place + 1}" for place, name in enumerate(names)}
+        self.cuts = set()
+        if os.getuid() != 0:
+            raise Impossible("only root can make network namespaces")
+        remove_leftovers()
+        try:
+            self._make()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self):
+        switch = self.namespace("switch")
+        ip("netns", "add", switch)
+        ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+        ip("-n", switch, "link", "set", "bridge", "up")
+        hosts = "127.0.0.1 localhost\n" + "".join(
+            f"{address} {name}\n" for name, address in self.addresses.items()
+        )
+        for name, address in self.addresses.items():
+            inside = self.namespace(name)
+            ip("netns", "add", inside)
+            ip("-n", inside, "link", "add", "eth0", "type", "veth", "peer", name, "netns", switch)
+            ip("-n", switch, "link", "set", name, "master", "bridge", "up")
+            ip("-n", inside, "link", "set", "lo", "up")
+            ip("-n", inside, "address", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", inside, "link", "set", "eth0", "up")
+            (FILES / inside).mkdir(parents=True, exist_ok=True)
+            (FILES / inside / "hosts").write_text(hosts)
+
+    def close(self):
+        for name in (*self.addresses, "switch"):
+            remove(self.namespace(name))
+
+    @staticmethod
+    def namespace(name):
+        return f"{PREFIX}-{os.getpid()}-{name}"
+
+    def command(self, name):
+        """What a command begins with that is to run there; its process number stays the same."""
+        return ["ip", "netns", "exec", self.namespace(name)]
+
+    @contextlib.contextmanager
+    def inside(self, name):
+        """The calling thread's sockets, and those of threads it starts, are there meanwhile."""
+        with open("/proc/thread-self/ns/net", "rb") as home:
+            with open(NAMESPACES / self.namespace(name), "rb") as there:
+                enter(there)
+            try:
+                yield self
+            finally:
+                enter(home)
+
+    # Cutting: packets vanish, and nobody is told
+
+    def cut(self, source, target):
+        """What `source` sends to `target` gets lost; the other way is open."""
+        self._route(source, target, "replace", "lladdr", NOWHERE, "nud", "permanent")
+        self.cuts.add((source, target))
+
+    def cut_off(self, name, talks=False, hears=False, others=None):
+        """Cuts a machine off from other machines: the client's own line to it stays."""
+        for other in others or [each for each in self.addresses if each not in (name, "client")]:
+            if not talks:
+                self.cut(name, other)
+            if not hears:
+                self.cut(other, name)
+
+    def heal(self):
+        for source, target in self.cuts:
+            self._route(source, target, "del")
+        self.cuts = set()
+
+    def _route(self, source, target, verb, *words):
+        place = (self.addresses[target], *words, "dev", "eth0")
+        ip("-n", self.namespace(source), "neighbour", verb, *place)
+
+    def unplug(self, name):
+        """Pulls a machine's cable: it is told."""
+        ip("-n", self.namespace("switch"), "link", "set", name, "down")
+
+    def plug(self, name):
+        ip("-n", self.namespace("switch"), "link", "set", name, "up")
+
+
+def enter(namespace):
+    if LIBC.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+        raise Impossible(f"setns: {os.strerror(ctypes.get_errno())}")

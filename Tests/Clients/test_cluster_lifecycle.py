@@ -1,0 +1,360 @@
+"""A cluster's life over REST: it grows, shrinks, loses nodes and gets them back, documents stay."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from couchbase.exceptions import CouchbaseException
+
+import documents as documents_by_map
+from cluster import Cluster, made
+from rig import sdk
+from rig.node import PASSWORD, USER, wait_until
+
+COUNT = 500
+
+
+class Documents:
+    """What was written through the SDK, to be read back through it."""
+
+    def __init__(self, cluster, bucket="travel"):
+        self.client = sdk.connect(cluster)
+        self.collection = self.client.bucket(bucket).default_collection()
+        self.expected = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.client.close()
+
+    def write(self, name, count=COUNT):
+        for number in range(count):
+            key, value = f"{name}-{number}", {"name": name, "number": number}
+            self.collection.upsert(key, value)
+            self.expected[key] = value
+
+    def wrong(self):
+        """The keys that do not have what was written to them."""
+        return [
+            key
+            for key, value in self.expected.items()
+            if self.collection.get(key).content_as[dict] != value
+        ]
+
+
+def active_counts(cluster, bucket="travel", at=0):
+    rows = cluster.vbucket_map(bucket, at)
+    return {number: sum(row[0] == number for row in rows) for number in range(len(cluster))}
+
+
+def is_unprovisioned(member):
+    reply = member.anonymous.get("/pools/default")
+    return reply.status == 404 and "unknown pool" in reply.text
+
+
+def await_no_files(member):
+    """Files are put aside at once, and removed behind whatever still reads them."""
+
+    def has_none():
+        return not list((member.data / "buckets").glob("*/**/*.sqlite"))
+
+    wait_until(has_none, 10, "its documents' files are gone")
+
+
+# Growing and shrinking
+
+
+def test_nodes_are_added_and_rebalanced_in_with_documents_and_out_again(start):
+    cluster = start(Cluster, 3)
+    cluster[0].create_bucket("travel", replicaNumber=1, numVBuckets=64)
+    with Documents(cluster) as documents:
+        documents.write("alone")
+        cluster.add(1)
+        cluster.add(2, at=0)
+        assert cluster.membership(2, at=1) == "inactiveAdded"
+        assert active_counts(cluster) == {0: 64, 1: 0, 2: 0}
+        cluster.rebalance(at=2)
+        assert max(active_counts(cluster, at=1).values()) <= 22
+        assert all(None not in row and len(set(row)) == 2 for row in cluster.vbucket_map("travel"))
+        documents.write("three")
+        assert documents.wrong() == []
+        # The one that everything began with goes.
+        cluster.rebalance(eject=(0,), at=1)
+        assert active_counts(cluster, at=1) == {0: 0, 1: 32, 2: 32}
+        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node belongs to nobody")
+        await_no_files(cluster[0])
+        documents.write("two")
+        assert documents.wrong() == []
+        # And comes back, empty, as any other would.
+        cluster.add(0, at=2)
+        cluster.rebalance(at=1)
+        assert max(active_counts(cluster, at=0).values()) <= 22
+        assert documents.wrong() == []
+
+
+def test_the_leader_of_two_nodes_can_be_rebalanced_out(start):
+    cluster = start(made, 2, ["travel"])
+    with Documents(cluster) as documents:
+        documents.write("before")
+        # The founder leads; whoever is left has to lead alone afterwards.
+        cluster.rebalance(eject=(0,), at=1)
+        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node belongs to nobody")
+        assert list(cluster.nodes(at=1)) == [cluster[1].address]
+        cluster[1].create_bucket("second", replicaNumber=0, numVBuckets=64)
+        assert documents.wrong() == []
+        cluster.add(0, at=1)
+        cluster.rebalance(at=1)
+        assert documents.wrong() == []
+
+
+def test_an_added_node_can_be_ejected_and_added_again(start):
+    cluster = start(Cluster, 2)
+    name = cluster.add(1)
+    reply = cluster[1].admin.post("/controller/ejectNode", {"otpNode": name})
+    assert reply.status == 200
+    wait_until(lambda: is_unprovisioned(cluster[1]), 10, "the node belongs to nobody")
+    assert cluster.membership(1) is None
+    assert cluster.add(1) == name
+    cluster.rebalance()
+    reply = cluster[0].admin.post("/controller/ejectNode", {"otpNode": name})
+    assert reply.status == 400
+
+
+@pytest.mark.parametrize("way", ["ejected", "failed over gracefully"])
+def test_a_node_that_leaves_is_in_the_map_until_clients_have_followed(start, way):
+    # A client cuts its connections to a node that its map does not name, and with them what it had
+    # asked there: so that has to be answered before.
+    cluster = start(made, 3, ["travel"])
+    kept_since, gone_at = None, None
+    with cluster[0].admin.stream("/pools/default/bs/travel") as stream:
+        port = cluster[2].kv_port
+        if way == "ejected":
+            cluster.start_rebalance(eject=(2,))
+        else:
+            assert cluster.fail_over(2, path="startGracefulFailover").status == 200
+        while gone_at is None:
+            config = json.loads(stream.next())
+            server_map = config["vBucketServerMap"]
+            ports = [int(server.rsplit(":", 1)[1]) for server in server_map["serverList"]]
+            owners = {ports[row[0]] for row in server_map["vBucketMap"]}
+            assert [node["services"].get("kv") for node in config["nodesExt"]][: len(ports)] == ports
+            if port not in ports:
+                gone_at = time.monotonic()
+            elif port not in owners and kept_since is None:
+                kept_since = time.monotonic()
+            elif port in owners:
+                assert kept_since is None
+    cluster.await_rebalance()
+    assert kept_since is not None and gone_at - kept_since > 0.5
+
+
+def test_a_deleted_buckets_name_is_taken_until_no_node_serves_it(start):
+    # Whoever stands still may serve it for a moment yet when it goes on.
+    cluster = start(made, 3, ["travel"])
+    with ThreadPoolExecutor() as beside:
+        cluster[2].suspend()
+        try:
+            deletion = beside.submit(cluster[0].admin.delete, "/pools/default/buckets/travel")
+            wait_until(
+                lambda: cluster[0].admin.get("/pools/default/buckets/travel").status == 404,
+                10,
+                "the map has no such bucket",
+            )
+            form = {"name": "travel", "ramQuotaMB": 100, "replicaNumber": 1}
+            reply = cluster[1].admin.post("/pools/default/buckets", form)
+            assert reply.status == 500 and "still exists" in reply.text, reply
+            assert not deletion.done()
+        finally:
+            cluster[2].resume()
+        assert deletion.result(30).status == 200
+    cluster[1].create_bucket("travel", replicaNumber=1, numVBuckets=64)
+
+
+def test_nodes_that_cannot_be_added_are_refused_with_the_reason(start):
+    cluster = start(Cluster, 2)
+    stranger = start(Cluster, 1)
+
+    def refusal(hostname, **more):
+        form = {"hostname": hostname, "user": USER, "password": PASSWORD, **more}
+        reply = cluster[0].admin.post("/controller/addNode", form)
+        assert reply.status == 400, reply
+        assert isinstance(reply.json, list) and all(isinstance(each, str) for each in reply.json)
+        return reply.json[0]
+
+    assert "127.0.0.1:1" in refusal("127.0.0.1:1")
+    assert "host name" in refusal("127.0.0.1:no")
+    assert "already" in refusal(stranger[0].address) or "provisioned" in refusal(
+        stranger[0].address
+    )
+    assert refusal(cluster[0].address)
+    assert "service" in refusal(cluster[1].address, services="nonsense")
+    cluster.add(1)
+    assert "already" in refusal(cluster[1].address)
+    assert len(cluster.nodes()) == 2
+
+
+def test_a_node_joins_a_cluster_on_its_own_request(start):
+    cluster = start(Cluster, 2)
+    form = {"hostname": cluster[0].address, "user": USER, "password": "wrong"}
+    reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
+    assert reply.status == 400
+    form["password"] = PASSWORD
+    reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
+    assert reply.status == 200
+    assert cluster.membership(1) == "inactiveAdded"
+    reply = cluster[1].admin.post("/node/controller/doJoinCluster", form)
+    assert reply.status == 400 and "already provisioned" in reply.text
+    cluster.rebalance(at=1)
+    assert cluster.membership(1) == "active"
+
+
+def test_a_lone_node_can_be_reset(start):
+    cluster = start(made, 1, ["travel"], replicaNumber=0)
+    assert cluster[0].admin.post("/controller/hardResetNode").status == 200
+    assert is_unprovisioned(cluster[0])
+    await_no_files(cluster[0])
+    cluster[0].provision(512)
+    cluster[0].create_bucket("travel", numVBuckets=64)
+
+
+def test_a_rebalance_can_be_stopped_and_begun_again(start):
+    cluster = start(Cluster, 2)
+    cluster[0].create_bucket("travel", replicaNumber=0, numVBuckets=1024)
+    with Documents(cluster) as documents:
+        documents.write("stop", 2 * COUNT)
+        # Enough to copy that it is not over before it is stopped.
+        bulk = documents_by_map.Documents(cluster, "travel")
+        assert not bulk.try_write("bulk", 40_000, 0, lambda _: b"x" * 1024)
+        cluster.add(1)
+        cluster.start_rebalance()
+        assert cluster.progress()["status"] == "running"
+        wait_until(lambda: active_counts(cluster)[1] > 20, 20, "some were moved")
+        assert cluster[1].admin.post("/controller/stopRebalance").status == 200
+        wait_until(lambda: cluster.progress()["status"] == "none", 10, "it stops")
+        moved = active_counts(cluster)[1]
+        assert 0 < moved < 512
+        assert documents.wrong() == []
+        cluster.rebalance()
+        assert active_counts(cluster) == {0: 512, 1: 512}
+        assert documents.wrong() == []
+
+
+# Losing nodes and getting them back
+
+
+def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
+    cluster = start(made, 3, ["travel"])
+    with Documents(cluster) as documents:
+        documents.write("before")
+        time.sleep(1)
+        cluster[2].kill()
+        assert cluster.fail_over(2).status == 200
+        assert cluster.membership(2) == "inactiveFailed"
+        assert active_counts(cluster)[2] == 0
+        assert documents.wrong() == []
+        documents.write("meanwhile")
+        cluster.rebalance(eject=(2,))
+        assert cluster.membership(2) is None
+        assert all(None not in row for row in cluster.vbucket_map("travel"))
+        assert documents.wrong() == []
+        # It learns that it was left out, and may come back as an empty node.
+        cluster[2].start()
+        wait_until(lambda: is_unprovisioned(cluster[2]), 10, "the node belongs to nobody")
+
+
+@pytest.mark.parametrize("recovery", ["reAddNode", "full", "delta"])
+def test_a_failed_over_node_comes_back(start, recovery):
+    cluster = start(made, 3, ["travel"])
+    with Documents(cluster) as documents:
+        documents.write("before")
+        assert cluster.fail_over(1).status == 200
+        documents.write("meanwhile")
+        form = {"otpNode": cluster.name(1)}
+        if recovery == "reAddNode":
+            assert cluster[0].admin.post("/controller/reAddNode", form).status == 200
+        else:
+            form["recoveryType"] = recovery
+            assert cluster[0].admin.post("/controller/setRecoveryType", form).status == 200
+        cluster.rebalance()
+        assert cluster.membership(1) == "active"
+        assert active_counts(cluster)[1] >= 20
+        assert documents.wrong() == []
+
+
+def test_a_graceful_failover_moves_everything_away_first(start):
+    cluster = start(made, 3, ["travel"])
+    with Documents(cluster) as documents:
+        documents.write("before")
+        assert cluster.fail_over(2, path="startGracefulFailover").status == 200
+        cluster.await_rebalance()
+        assert cluster.membership(2) == "inactiveFailed"
+        assert active_counts(cluster)[2] == 0
+        assert documents.wrong() == []
+        reply = cluster[0].admin.post(
+            "/controller/setRecoveryType",
+            {"otpNode": cluster.name(2), "recoveryType": "full"},
+        )
+        assert reply.status == 200
+        cluster.rebalance()
+        assert active_counts(cluster)[2] >= 20
+        assert documents.wrong() == []
+
+
+# Restarts
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_everything_is_there_after_one_node_and_then_all_were_restarted(start, how):
+    cluster = start(made, 3, ["travel"])
+    with Documents(cluster) as documents:
+        documents.write("before")
+        # Everything is on disk within a second, on every copy.
+        time.sleep(1.5)
+        getattr(cluster[1], how)()
+        cluster[1].start()
+        cluster.await_healthy()
+        await_readable(documents)
+        assert documents.wrong() == []
+        documents.write("between")
+        time.sleep(1.5)
+    for member in cluster.members:
+        getattr(member, how)()
+    for member in cluster.members:
+        member.start()
+    cluster.await_healthy()
+    with Documents(cluster) as again:
+        again.expected = documents.expected
+        await_readable(again)
+        assert again.wrong() == []
+        again.write("after")
+        assert again.wrong() == []
+
+
+def await_readable(documents):
+    def is_readable():
+        try:
+            documents.wrong()
+        except CouchbaseException:
+            return False
+        return True
+
+    wait_until(is_readable, 30, "every document can be read")
+
+
+def test_a_new_bucket_is_known_to_serve_at_once(start):
+    cluster = start(made, 2)
+    began = time.monotonic()
+    for name in ("one", "two", "three"):
+        cluster[0].admin.post(
+            "/pools/default/buckets", {"name": name, "ramQuotaMB": 100, "replicaNumber": 1}
+        )
+
+        def is_healthy(name=name):
+            nodes = cluster[0].admin.get(f"/pools/default/buckets/{name}").json["nodes"]
+            return len(nodes) == 2 and all(node["status"] == "healthy" for node in nodes)
+
+        wait_until(is_healthy, 10, "every node serves it")
+    # Nodes tell each other how they are once a second: each bucket would wait for the next.
+    assert time.monotonic() - began < 2

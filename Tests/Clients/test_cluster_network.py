@@ -1,0 +1,286 @@
+"""Nodes on machines of their own, with a network between them that breaks in every way it can."""
+
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cluster import Cluster, Member, made
+from documents import Documents
+from rig import network as rig_network
+from rig.node import PASSWORD, USER, wait_until
+from rig.wire import Closed, Op, Status
+
+BUCKET = "travel"
+NAMES = ("db1", "db2", "db3")
+# Each machine has all ports for itself.
+PORTS = (11210, 8091, 8092, 21100)
+VBUCKETS = 64
+
+
+@pytest.fixture
+def machines():
+    """Three machines and the client's, which this test's sockets belong to."""
+    try:
+        network = rig_network.Network([*NAMES, "client"])
+    except rig_network.Impossible as reason:
+        pytest.skip(f"NOT TESTED: no network namespaces here: {reason}")
+    try:
+        with network.inside("client"):
+            yield network
+    finally:
+        network.close()
+
+
+def members(network, names=NAMES):
+    return [
+        Member(
+            PORTS,
+            host=network.addresses[name],
+            prefix=network.command(name),
+            flags=("--bind", "0.0.0.0"),
+        )
+        for name in names
+    ]
+
+
+def formed(start, network):
+    """Three nodes that do not fail over by themselves before a second has passed."""
+    cluster = start(made, members(network), [BUCKET], numVBuckets=VBUCKETS)
+    cluster.set_auto_failover(timeout=1)
+    return cluster
+
+
+def answers(cluster, number, keys):
+    """How a node answers writes and reads of keys, whoever they belong to."""
+    told = set()
+    with cluster[number].connect(BUCKET, seconds=5) as connection:
+        for key in keys:
+            told.add(connection.set(key, b"too late").status)
+            told.add(connection.get(key).status)
+    return told
+
+
+def changes_asked_of(cluster, number, others):
+    """Answers to what only a majority can do; each takes seconds, so all are asked at once."""
+    known = ",".join(node["otpNode"] for node in cluster.nodes(number).values())
+    attempts = {
+        "/pools/default/buckets": {"name": "more", "ramQuotaMB": 100},
+        "/controller/failOver": {"otpNode": cluster.name(others[1], number)},
+        "/controller/rebalance": {"knownNodes": known, "ejectedNodes": ""},
+    }
+
+    def ask(attempt):
+        path, form = attempt
+        return path, cluster[number].admin.post(path, form, seconds=30)
+
+    with ThreadPoolExecutor() as several:
+        return list(several.map(ask, attempts.items()))
+
+
+def come_back(cluster, number, at):
+    """A node that was failed over hears of it, and serves again after a rebalance."""
+    wait_until(lambda: cluster.membership(number, at=number) == "inactiveFailed", 10, "it knows")
+    # What was sent while the cable was cut is sent again with growing pauses: it is heard seconds later.
+    address = cluster[number].address
+    wait_until(lambda: cluster.nodes(at)[address]["status"] == "healthy", 20, "it is heard")
+    form = {"otpNode": cluster.name(number, at), "recoveryType": "delta"}
+    reply = cluster[at].admin.post("/controller/setRecoveryType", form)
+    assert reply.status == 200, reply
+    cluster.rebalance(at=at)
+    cluster.await_healthy(at)
+
+
+# Several machines
+
+
+def test_machines_become_one_cluster_by_their_addresses(start, machines):
+    cluster = start(Cluster, members(machines))
+    cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
+    # On loopback as far as it knew; whoever it adds reaches it where it really is.
+    cluster.add(1)
+    form = {"hostname": cluster[0].address, "user": USER, "password": PASSWORD}
+    reply = cluster[2].anonymous.post("/node/controller/doJoinCluster", form)
+    assert reply.status == 200, reply
+    expected = {f"{address}:8091" for name, address in machines.addresses.items() if name in NAMES}
+    for number in range(3):
+        assert set(cluster.nodes(number)) == expected
+    cluster.rebalance(at=2)
+    documents = Documents(cluster, BUCKET)
+    documents.write("first", 300, at=1)
+    documents.await_copies(at=2)
+    for number in range(3):
+        terse = cluster[number].admin.get(f"/pools/default/b/{BUCKET}").json
+        servers = terse["vBucketServerMap"]["serverList"]
+        assert sorted(servers) == sorted(place.replace("8091", "11210") for place in expected)
+        with cluster[number].connect(BUCKET) as connection:
+            assert b"127.0.0.1" not in connection.call(Op.GET_CLUSTER_CONFIG, vbucket=0).value
+    # And after all of them were restarted.
+    for member in cluster.members:
+        member.stop()
+    for member in cluster.members:
+        member.start()
+    cluster.await_healthy()
+    assert set(cluster.nodes(1)) == expected
+    wait_until(lambda: not documents.wrong(at=0), 10, "every document is there")
+    documents.write("second", 100, at=2)
+
+
+SDK = """
+import datetime, json, sys
+sys.path.insert(0, sys.argv[1])
+from rig import sdk
+class Place:
+    connection_string = sys.argv[2]
+cluster = sdk.connect(Place)
+collection = cluster.bucket(sys.argv[3]).default_collection()
+for number in range(100):
+    collection.upsert(f"sdk-{number}", {"number": number})
+read = [collection.get(f"sdk-{number}").content_as[dict]["number"] for number in range(100)]
+print(json.dumps(read))
+cluster.close()
+"""
+
+
+def test_machines_are_known_by_names_and_clients_find_them_by_those(start, machines):
+    cluster = start(Cluster, members(machines))
+    reply = cluster[0].admin.post("/node/controller/rename", {"hostname": "db1"})
+    assert reply.status == 200, reply
+    for member, name in zip(cluster.members, NAMES):
+        member.name = name
+    cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
+    for number in (1, 2):
+        cluster.add(number)
+    cluster.rebalance()
+    for number in range(3):
+        assert set(cluster.nodes(number)) == {f"{name}:8091" for name in NAMES}
+    # The official client on a machine of its own, which knows nothing but names.
+    result = subprocess.run(
+        [
+            *machines.command("client"),
+            sys.executable,
+            "-c",
+            SDK,
+            str(rig_network.pathlib.Path(__file__).parent),
+            # Two, because for one it would ask for a DNS record.
+            "couchbase://db3,db2",
+            BUCKET,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == list(range(100))
+    # A name stays over a restart, and the others find the node by it.
+    cluster[0].stop()
+    cluster[0].start()
+    cluster.await_healthy(at=1)
+    assert set(cluster.nodes(1)) == {f"{name}:8091" for name in NAMES}
+    documents = Documents(cluster, BUCKET)
+    wait_until(lambda: not documents.try_write("after", 100, at=0), 10, "everything serves")
+
+
+# Partitions
+
+
+@pytest.mark.parametrize("number", [0, 2], ids=["the-leader", "a-follower"])
+def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machines, number):
+    cluster = formed(start, machines)
+    others = [each for each in range(3) if each != number]
+    at = others[0]
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", 400, at)
+    documents.await_copies(at)
+    keys = documents.of(number, at)[:50]
+    assert len(keys) == 50
+    machines.cut_off(NAMES[number])
+    began = time.monotonic()
+    wait_until(
+        lambda: cluster.membership(number, at) == "inactiveFailed", 15, "it is failed over"
+    )
+    print("failed over after", round(time.monotonic() - began, 2), "s")
+    # The client still reaches it: it must not answer for what it does not own any more.
+    assert Status.SUCCESS not in answers(cluster, number, keys)
+    assert documents.wrong(at) == {}
+    documents.write("meanwhile", 400, at)
+    # Nothing can be decided in the minority.
+    for path, reply in changes_asked_of(cluster, number, others):
+        assert reply.status >= 500, (path, reply)
+        assert reply.text.strip(), path
+    assert cluster[at].admin.get("/pools/default").json["rebalanceStatus"] == "none"
+    machines.heal()
+    come_back(cluster, number, at)
+    for each in range(3):
+        assert documents.wrong(each) == {}
+    documents.await_copies(at)
+    assert len(cluster[at].admin.get("/pools/default/buckets").json) == 1
+
+
+@pytest.mark.parametrize("broken", ["talks", "hears"])
+def test_a_link_that_works_one_way_is_no_link(start, machines, broken):
+    """A node that is not heard, and one that hears nothing: both are failed over, once."""
+    cluster = formed(start, machines)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", 200, at=0)
+    documents.await_copies(at=0)
+    machines.cut_off("db2", talks=broken != "talks", hears=broken != "hears")
+    wait_until(lambda: cluster.membership(1, at=0) == "inactiveFailed", 15, "it is failed over")
+    assert Status.SUCCESS not in answers(cluster, 1, list(documents.written)[:50])
+    assert documents.wrong(at=0) == {}
+    documents.write("meanwhile", 200, at=2)
+    machines.heal()
+    come_back(cluster, 1, at=0)
+    assert documents.wrong(at=1) == {}
+    settings = cluster[0].admin.get("/settings/autoFailover").json
+    # The rebalance counts from 0 again: nobody else was failed over since.
+    assert settings["count"] == 0
+    assert all(cluster.membership(each, at=2) == "active" for each in range(3))
+
+
+def test_two_nodes_that_do_not_see_each_other_are_seen_by_the_third(start, machines):
+    """Nobody is failed over for one cable, and all goes on when it is mended."""
+    cluster = formed(start, machines)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", 200, at=0)
+    documents.await_copies(at=0)
+    machines.cut_off("db2", others=["db3"])
+    time.sleep(4)
+    assert all(cluster.membership(each) == "active" for each in range(3))
+    assert documents.wrong(at=0) == {}
+    # Every vBucket has an owner with a lease; what has its replica behind the cut waits for that.
+    documents.write("meanwhile", 200, at=0)
+    machines.heal()
+    documents.await_copies(at=0)
+    for each in range(3):
+        assert documents.wrong(each) == {}
+
+
+def test_a_cable_that_is_pulled_for_a_moment_costs_nothing(start, machines):
+    cluster = formed(start, machines)
+    cluster.set_auto_failover(timeout=10)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", 200, at=0)
+    with cluster[1].connect(BUCKET) as connection:
+        machines.unplug("db2")
+        time.sleep(2)
+        machines.plug("db2")
+        # A connection outlives it; the node has its lease again and answers for what it owns.
+        keys = documents.of(1, at=0)
+
+        def serves():
+            try:
+                return all(
+                    connection.get(key).value == documents.written[key] for key in keys[:20]
+                )
+            except (Closed, ConnectionError):
+                return False
+
+        wait_until(serves, 10, "it serves again")
+    assert all(cluster.membership(each) == "active" for each in range(3))
+    documents.write("after", 200, at=0)
+    documents.await_copies(at=0)
+    assert documents.wrong(at=1) == {}

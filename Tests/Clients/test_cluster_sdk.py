@@ -1,0 +1,265 @@
+"""The unmodified Python client while the cluster changes under it: what it was told stays true."""
+
+import struct
+import threading
+import time
+
+import pytest
+from couchbase.exceptions import (
+    AmbiguousTimeoutException,
+    CouchbaseException,
+    DocumentNotFoundException,
+    RequestCanceledException,
+    TemporaryFailException,
+    UnAmbiguousTimeoutException,
+)
+
+from cluster import Cluster, made
+from rig import sdk
+from rig.node import wait_until
+from rig.wire import Closed, Op, Status, frame, vbucket_of
+
+# What a client may be told while a node goes away: try again, in other words.
+RETRIABLE = (
+    AmbiguousTimeoutException,
+    UnAmbiguousTimeoutException,
+    RequestCanceledException,
+    TemporaryFailException,
+)
+
+
+class Traffic:
+    """One writer and one reader over keys of their own, until they are told to end.
+
+    The versions of a key rise: `acknowledged` is the newest that was answered with success,
+    `sent` the newest that left.
+    """
+
+    def __init__(self, collection, name, count=200):
+        self.collection = collection
+        self.keys = [f"{name}-{number}" for number in range(count)]
+        self.acknowledged = dict.fromkeys(self.keys, 0)
+        self.sent = dict.fromkeys(self.keys, 0)
+        self.refusals = []
+        self.wrong = []
+        self.slowest = 0.0
+        self.writes = self.reads = 0
+        self.is_paused = threading.Event()
+        self.may_write = threading.Event()
+        self.may_write.set()
+        self.is_ended = False
+        self.threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._write, self._read)
+        ]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        self.is_ended = True
+        self.may_write.set()
+        for thread in self.threads:
+            thread.join(30)
+
+    def pause_writing(self):
+        self.is_paused.clear()
+        self.may_write.clear()
+        assert self.is_paused.wait(30)
+
+    def go_on_writing(self):
+        self.may_write.set()
+
+    def _write(self):
+        version = 0
+        while not self.is_ended:
+            if not self.may_write.is_set():
+                self.is_paused.set()
+                self.may_write.wait()
+                continue
+            version += 1
+            key = self.keys[version % len(self.keys)]
+            self.sent[key] = version
+            began = time.monotonic()
+            try:
+                self.collection.upsert(key, {"key": key, "version": version})
+                self.acknowledged[key] = version
+                self.writes += 1
+            except CouchbaseException as failure:
+                self.refusals.append(failure)
+            self.slowest = max(self.slowest, time.monotonic() - began)
+
+    def _read(self):
+        number = 0
+        while not self.is_ended:
+            number += 1
+            self._check(self.keys[number % len(self.keys)])
+            time.sleep(0.001)
+
+    def _check(self, key):
+        try:
+            document = self.collection.get(key).content_as[dict]
+        except DocumentNotFoundException:
+            return
+        except CouchbaseException as failure:
+            self.refusals.append(failure)
+            return
+        self.reads += 1
+        if document["key"] != key or not 0 < document["version"] <= self.sent[key]:
+            self.wrong.append((key, document, self.sent[key]))
+
+    def lost(self):
+        """Acknowledged versions that are not there, nor newer ones of their keys."""
+        lost = {}
+        for key, version in self.acknowledged.items():
+            if version == 0:
+                continue
+            try:
+                there = self.collection.get(key).content_as[dict]["version"]
+            except DocumentNotFoundException:
+                there = 0
+            if there < version:
+                lost[key] = (version, there)
+        return lost
+
+    def other_than_retriable(self):
+        return [failure for failure in self.refusals if not isinstance(failure, RETRIABLE)]
+
+
+@pytest.fixture
+def client():
+    clients = []
+
+    def connect(cluster, bucket="travel"):
+        clients.append(sdk.connect(cluster))
+        return clients[-1].bucket(bucket).default_collection()
+
+    yield connect
+    for each in clients:
+        each.close()
+
+
+def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, client):
+    cluster = start(Cluster, 3)
+    cluster[0].create_bucket("travel", replicaNumber=1, numVBuckets=64)
+    with Traffic(client(cluster), "grow") as traffic:
+        for number in (1, 2):
+            cluster.add(number)
+        print("1 -> 3 nodes:", cluster.rebalance(), "s")
+        print("3 -> 2 nodes:", cluster.rebalance(eject=(0,), at=1), "s")
+        traffic.end()
+        print(traffic.writes, "writes, slowest", traffic.slowest)
+        assert traffic.refusals == []
+        assert traffic.wrong == []
+        assert traffic.lost() == {}
+        assert traffic.writes > 100 and traffic.reads > 100
+
+
+def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(start, client):
+    cluster = start(made, 3, ["travel"])
+    cluster.set_auto_failover(timeout=1)
+    with Traffic(client(cluster), "kill") as traffic:
+        time.sleep(1)
+        cluster[2].kill()
+        began = time.monotonic()
+        wait_until(lambda: cluster.membership(2) == "inactiveFailed", 15, "it is failed over")
+        print("failed over after", time.monotonic() - began, "s")
+        wait_until(lambda: writes_pass(traffic), 10, "writes pass again")
+        print("writes pass after", time.monotonic() - began, "s")
+        # A replica lags by milliseconds: what was under way may be lost, and nothing else.
+        traffic.pause_writing()
+        tail = traffic.lost()
+        print("lost with the killed node:", tail)
+        assert len(tail) <= 20
+        traffic.acknowledged.update({key: there for key, (_, there) in tail.items()})
+        traffic.go_on_writing()
+        cluster[2].start()
+        reply = cluster[0].admin.post(
+            "/controller/setRecoveryType",
+            {"otpNode": cluster.name(2), "recoveryType": "full"},
+        )
+        assert reply.status == 200
+        print("rebalance:", cluster.rebalance(), "s")
+        traffic.end()
+        assert traffic.other_than_retriable() == []
+        assert traffic.wrong == []
+        assert traffic.lost() == {}
+
+
+def test_nothing_is_lost_where_the_writer_paused_before_the_kill(start, client):
+    cluster = start(made, 3, ["travel"])
+    cluster.set_auto_failover(timeout=1)
+    with Traffic(client(cluster), "pause") as traffic:
+        time.sleep(1)
+        traffic.pause_writing()
+        time.sleep(0.5)
+        cluster[1].kill()
+        wait_until(lambda: cluster.membership(1) == "inactiveFailed", 15, "it is failed over")
+        assert traffic.lost() == {}
+        traffic.go_on_writing()
+        time.sleep(0.5)
+        traffic.end()
+        assert traffic.other_than_retriable() == []
+        assert traffic.wrong == []
+        assert traffic.lost() == {}
+
+
+def writes_pass(traffic):
+    """A key of every vBucket's owner can be written, quickly."""
+    began = time.monotonic()
+    for key in traffic.keys[:64]:
+        try:
+            traffic.collection.upsert("probe-" + key, {})
+        except CouchbaseException:
+            return False
+    return time.monotonic() - began < 2
+
+
+def test_a_stopped_node_acknowledges_nothing_after_its_lease(start):
+    """Two writers, one at the old owner and one at the new: never both are told success."""
+    cluster = start(made, 3, ["travel"])
+    cluster.set_auto_failover(timeout=1)
+    key = b"whose"
+    with cluster[0].connect("travel") as first:
+        assert first.vbuckets == 64
+    owner = next(
+        number for number in range(3) if try_write(cluster[number], key, b"0") == Status.SUCCESS
+    )
+    other = (owner + 1) % 3
+    connections = [cluster[owner].connect("travel") for _ in range(8)]
+    cluster[owner].suspend()
+    wait_until(
+        lambda: cluster.membership(owner, at=other) == "inactiveFailed", 15, "it is failed over"
+    )
+    new = next(
+        number
+        for number in range(3)
+        if number != owner and try_write(cluster[number], key, b"new") == Status.SUCCESS
+    )
+    # These wait in the stopped node's sockets: it finds them before it hears of anything.
+    for number, connection in enumerate(connections):
+        send_write(connection, key, b"old %d" % number)
+    cluster[owner].resume()
+    for connection in connections:
+        try:
+            assert connection.receive().status != Status.SUCCESS
+        except (Closed, ConnectionError):
+            pass
+        connection.close()
+    with cluster[new].connect("travel") as connection:
+        assert connection.get(key).value == b"new"
+    assert try_write(cluster[owner], key, b"late") == Status.NOT_MY_VBUCKET
+
+
+def send_write(connection, key, value):
+    place = vbucket_of(key, connection.vbuckets)
+    connection.send(frame(Op.SET, key, struct.pack(">II", 0, 0), value, vbucket=place))
+
+
+def try_write(member, key, value):
+    with member.connect("travel") as connection:
+        return connection.set(key, value).status
