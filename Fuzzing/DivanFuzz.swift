@@ -14,8 +14,11 @@ enum DivanFuzz {
         case "blocks": target = BlockTarget().run
         case "json": target = JSONTarget().run
         case "scram": target = SCRAMTarget().run
+        case "peers": target = PeerTarget().run
         default:
-            print("usage: divan-fuzz frames|dispatcher|blocks|json|scram [libFuzzer's arguments]")
+            print(
+                "usage: divan-fuzz frames|dispatcher|blocks|json|scram|peers [libFuzzer's arguments]"
+            )
             exit(64)
         }
     }
