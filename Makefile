@@ -7,7 +7,7 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo stop test sanitize fuzz lint format benchmark clean
+.PHONY: help deps build demo stop test sanitize fuzz lint format benchmark targets clean
 
 help: ## What one can do here
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ test: ## Everything: format, unit, process and client tests, the page in a brows
 	@deps/install build demo test
 	@$(MAKE) --no-print-directory lint
 	$(BUILD) --build-tests
-	swift test -c release --skip-build --no-parallel
+	@Tests/unit
 	@$(MAKE) --no-print-directory $(VENV)/ready
 	$(VENV)/bin/python -m pytest Tests/Clients $(PYTEST)
 
@@ -58,6 +58,11 @@ benchmark: ## Compare with memcached and Redis, under 10 minutes (QUICK=1: under
 	@deps/install build benchmark
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/compare
+
+targets: ## Measure the targets of a cluster, under 8 minutes (QUICK=1: under two)
+	@deps/install build
+	$(BUILD)
+	@QUICK=$(QUICK) benchmarks/cluster
 
 clean: ## Remove what was built, and the tests' Python packages; documents stay
 	rm -rf .build $(VENV)

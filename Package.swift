@@ -17,16 +17,20 @@ let plan = """
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary
     machines   Replication        Bytes Vocabulary Wire
-    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
+    adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     platforms  LinuxPlatform      Bytes Seams CLinux
-    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Persistence Credentials
-    services   ClusterService     Bytes Vocabulary Seams Orchestration Credentials
-    assembly   Server             Bytes Vocabulary Seams JSON Engine Orchestration Credentials Persistence DataService ClusterService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    platforms  SimulatedPlatform  Bytes Seams CSQLite
+    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication Credentials Persistence
+    services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
+    assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Orchestration Credentials Persistence DataService ClusterService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
+    facades    Simulation         Bytes Vocabulary Seams Wire Engine Consensus Orchestration Persistence Replication SimulatedPlatform DataService ClusterService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
-    programs   divan-bench        Bytes Vocabulary Seams Wire JSON LinuxPlatform Credentials swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
+    programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
+    programs   divan-simulator    Simulation
     programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
     """
 
@@ -90,18 +94,22 @@ var settings: [SwiftSetting] = [
 /// Builds under a sanitizer (`address`, `thread`: Tests/sanitize) and for the fuzzer (`fuzz`:
 /// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
 /// threads; where a sanitizer watches memory, every block comes from malloc.
-/// The lane `core` has the machines of the cluster and nothing else: it builds in seconds.
+/// The lane `core` has the machines of the cluster and nothing else: it builds in seconds. The lane
+/// `simulation` has what runs in the simulator: everything but HTTP and what speaks it.
 let lane = Context.environment["DIVAN_LANE"]
 let upperFloors: Set<Substring> = ["assembly", "facades", "measures", "programs"]
 let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
+let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
     lane == "core"
     ? ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
-    : [
-        "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
-        "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
-    ]
+    : lane == "simulation"
+        ? ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
+        : [
+            "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
+            "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
+        ]
 if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
 var floors: [Substring: Substring] = [:]
@@ -111,7 +119,8 @@ var targets: [Target] = []
 
 for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
     let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
-    if lane != nil, lanesLeaveOut.contains(floor) { continue }
+    let isSimulated = lane == "simulation" && simulated.contains(module)
+    if lane != nil, lanesLeaveOut.contains(floor), !isSimulated { continue }
     var dependencies: [Target.Dependency] = []
     for use in uses {
         let parts = use.split(separator: "/")
@@ -135,6 +144,7 @@ for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
 
     let path = homes[String(module)] ?? "Sources/\(module)"
     let name = String(module)
+    let papers = ["README.md"] + (module == "Simulation" ? ["Corpus.md"] : [])
     let isProgram = floor == "programs" || floor == "measures"
     let resources: [Resource] = module == "HTTPFrontend" ? [.embedInCode("Console/Assets")] : []
     targets.append(
@@ -143,14 +153,14 @@ for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
                 name: name,
                 dependencies: dependencies,
                 path: path,
-                exclude: ["README.md"],
+                exclude: papers,
                 swiftSettings: settings
             )
             : .target(
                 name: name,
                 dependencies: dependencies,
                 path: path,
-                exclude: ["README.md"],
+                exclude: papers,
                 resources: resources,
                 swiftSettings: settings
             )
@@ -184,10 +194,13 @@ let tests: [(name: String, uses: [String])] = [
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
-    ("OrchestrationTests", ["Orchestration", "Vocabulary"]),
+    ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),
     (
         "ClusterServiceTests",
-        ["ClusterService", "Orchestration", "Credentials", "Vocabulary", "Seams", "Bytes"]
+        [
+            "ClusterService", "Consensus", "Persistence", "Orchestration", "Credentials",
+            "LinuxPlatform", "Wire", "Vocabulary", "Seams", "Bytes",
+        ]
     ),
     (
         "HTTPFrontendTests",
@@ -203,13 +216,28 @@ let tests: [(name: String, uses: [String])] = [
             "Bytes",
         ]
     ),
-    ("CredentialsTests", ["Credentials", "Bytes"]),
+    ("CredentialsTests", ["Credentials", "Wire", "Bytes", "Vocabulary"]),
+    (
+        "DivanClientTests",
+        [
+            "DivanClient", "DataService", "Credentials", "LinuxPlatform", "Wire", "Seams",
+            "Vocabulary", "Bytes",
+        ]
+    ),
     ("EngineTests", ["Engine", "Bytes", "Vocabulary"]),
     (
         "DataServiceTests",
         [
             "TestWorld", "DataService", "Engine", "Credentials", "Bytes", "Vocabulary", "Seams",
             "LinuxPlatform",
+        ]
+    ),
+    (
+        "SimulationTests",
+        [
+            "SimulationStage", "divan-simulated-node", "divan-simulator", "Simulation",
+            "SimulatedPlatform", "Consensus", "Orchestration", "LinuxPlatform", "Persistence",
+            "Wire", "Bytes", "Vocabulary", "Seams", "CSQLite",
         ]
     ),
 ]
@@ -223,6 +251,30 @@ if lane != "core" {
                 "Bytes", "Vocabulary", "Seams", "Engine", "DataService", "LinuxPlatform",
             ],
             path: "Tests/TestWorld",
+            swiftSettings: settings
+        )
+    )
+}
+
+// The lives of one node in the simulator, for tests and as a program.
+if lane == nil || lane == "simulation" {
+    targets.append(
+        .target(
+            name: "SimulationStage",
+            dependencies: [
+                "Bytes", "Vocabulary", "Seams", "SimulatedPlatform", "Persistence", "DataService",
+                "TestWorld", "CSQLite",
+            ],
+            path: "Tests/SimulationStage",
+            exclude: ["README.md"],
+            swiftSettings: settings
+        )
+    )
+    targets.append(
+        .executableTarget(
+            name: "divan-simulated-node",
+            dependencies: ["SimulationStage"],
+            path: "Tests/SimulatedNode",
             swiftSettings: settings
         )
     )
@@ -250,7 +302,7 @@ targets += built.map { test in
         name: test.name,
         dependencies: test.uses.map { .target(name: $0) },
         path: "Tests/\(test.name)",
-        exclude: test.name == "ProtocolTests" ? ["README.md"] : [],
+        exclude: ["ProtocolTests", "ConsensusTests"].contains(test.name) ? ["README.md"] : [],
         swiftSettings: settings
     )
 }
