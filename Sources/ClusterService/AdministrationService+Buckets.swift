@@ -13,6 +13,8 @@ package enum BucketOutcome: Sendable {
     case flushDisabled
     /// Not now: something else is under way.
     case busy(String)
+    /// It began, and goes on; whoever asked has waited long enough.
+    case late(String)
     /// A sentence for whoever asked; the details are in the log.
     case failed(String)
 }
@@ -111,7 +113,7 @@ extension AdministrationService {
         guard bucket.settings.flushEnabled else { return .flushDisabled }
         let uuid = bucket.settings.uuid
         let deadline = environment.time.monotonicNanoseconds() + Self.flushPatience
-        let late = BucketOutcome.failed(
+        let late = BucketOutcome.late(
             "Some node has not emptied its copies yet; it will, once it is back."
         )
         var begun = await beginFlush(name, uuid)

@@ -14,6 +14,8 @@ extension AdministrationService: StateFollower {
         core.withLock { $0.state = now }
         guard core.withLock({ $0.isFollowing }) else {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
+            // It may be what a lease counted for, of one or two voters, that is no more.
+            member.beats.tellLease()
             return nil
         }
         var failure: DataPlaneError?

@@ -66,10 +66,11 @@ extension Raft {
         guard target != node, configuration.voters.contains(target) else {
             return refuse(.noSuchVoter)
         }
+        // It has an election timeout to succeed, however often it is asked for; then proposals are
+        // taken again. Not the timer of the quorum: who is asked again and again must still notice
+        // that nobody answers.
+        if leading.transferTarget != target { leading.transferTicks = 0 }
         leading.transferTarget = target
-        // It has an election timeout to succeed; then proposals are taken again. Not the timer of
-        // the quorum: who is asked again and again must still notice that nobody answers.
-        leading.transferTicks = 0
         sendAppend(to: target, evenEmpty: false)
         handOverIfReady(to: target)
     }

@@ -32,8 +32,12 @@ def rebalance(node, ejected=()):
     assert reply.status == 200, reply
 
     def is_over():
-        pool = node.admin.get("/pools/default").json
-        return pool["rebalanceStatus"] == "none"
+        (task,) = [
+            one for one in node.admin.get("/pools/default/tasks").json if one["type"] == "rebalance"
+        ]
+        # The command line reads it without asking whether it is there.
+        assert task["status"] == "notRunning" or isinstance(task["detailedProgress"], dict), task
+        return task["status"] == "notRunning"
 
     wait_until(is_over, 60, "the rebalance is over")
     task = node.admin.get("/pools/default/tasks").json[0]
@@ -359,6 +363,18 @@ def test_failed_rebalances_may_be_tried_again(nodes):
         assert reply.status == 400 and reply.json["errors"], reply
     assert nodes[1].admin.post("/controller/cancelRebalanceRetry/none").status == 404
     assert nodes[2].admin.post(path, before | {"enabled": "false"}).status == 200
+
+
+def test_what_automatic_failover_cannot_do_yet_is_refused(nodes):
+    path = "/settings/autoFailover"
+    before = nodes[0].admin.get(path).json
+    form = {"enabled": "true", "timeout": 5, "failoverOnDataDiskIssues[enabled]": "true"}
+    reply = nodes[1].admin.post(path, form)
+    assert reply.status == 400, reply
+    assert "disk" in reply.json["errors"]["failoverOnDataDiskIssues[enabled]"]
+    assert nodes[2].admin.get(path).json == before
+    form["failoverOnDataDiskIssues[enabled]"] = "false"
+    assert nodes[1].admin.post(path, {**form, "timeout": before["timeout"]}).status == 200
 
 
 def test_the_log_is_the_clusters_on_every_node(nodes):

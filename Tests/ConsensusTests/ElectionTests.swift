@@ -150,6 +150,20 @@ import Vocabulary
         #expect(group[1].commit == 2)
     }
 
+    /// Asked again and again, as by whoever drains the leader, it takes proposals again all the same.
+    @Test func aHandOverThatIsAskedForAgainEndsWithTheSameTimeout() {
+        var group = Group(voters: [1, 2, 3])
+        group.elect(1)
+        group.isolate(3)
+        var accepted = 0
+        for _ in 0..<25 {
+            if case .accepted = group.step(1, .propose([[1]]))?.proposal { accepted += 1 }
+            group.step(1, .transfer(to: three))
+            group.tick(1)
+        }
+        #expect(group[1].isLeader && accepted >= 2)
+    }
+
     /// Whoever drains a node asks it again and again; cut off, it must give up all the same.
     @Test func aLeaderThatCannotHandOverStillNoticesThatItIsCutOff() {
         var group = Group(voters: [1, 2, 3])

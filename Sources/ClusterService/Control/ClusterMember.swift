@@ -224,8 +224,12 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     /// all that takes writing from it, not to whoever has only read of it. And none counts until then:
     /// buckets may have been emptied or deleted since, which takes writing from nobody. Of one or two
     /// voters a node knows by itself that nothing was.
-    func actsAsOf(_ index: UInt64?) {
-        appliedThen.withLock { $0 = driver.status.applied }
+    ///
+    /// - Parameters:
+    ///   - index: The entry; nil where copies follow.
+    ///   - isWhole: What is applied now is what copies act by.
+    func actsAsOf(_ index: UInt64?, isWhole: Bool = true) {
+        appliedThen.withLock { $0 = isWhole ? driver.status.applied : 0 }
         openedBox.withLock { $0 = index }
     }
 

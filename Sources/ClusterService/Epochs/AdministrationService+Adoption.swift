@@ -115,12 +115,15 @@ extension AdministrationService {
         }
         guard !isOver else { return "The node is stopping." }
         do throws(ClusterError) {
-            try replace(by: ClusterMember.reopen(old.store, surroundings))
+            try replace(by: ClusterMember.reopen(old.store, surroundings), held: before.index)
         } catch {
             tell(.fault, .node, "The node could not begin again from its disk: \(error)")
             return error.description
         }
+        // A lease of the new epoch is none for the map of the old one.
+        if core.withLock({ $0.isFollowing }) { member.actsAsOf(nil) }
         stateReplaced(from: before, by: state)
+        if core.withLock({ $0.isFollowing }) { member.beginLease() }
         if let error { return "The new epoch could not be kept: \(error)" }
         tell(.warning, .node, "This node is in epoch \(state.revEpoch) of its cluster now.")
         return nil

@@ -28,11 +28,17 @@ extension AdministrationService {
     }
 
     /// Another member takes the place of the one that was stopped.
-    func replace(by new: ClusterMember) throws(ClusterError) {
+    ///
+    /// - Parameters:
+    ///   - new: The other member, which has not begun yet.
+    ///   - held: The entry that the copies here act by until whoever calls has them follow; nil where
+    ///     there are none.
+    /// - Throws: What keeps it from beginning: it cannot read what it has on disk.
+    func replace(by new: ClusterMember, held: UInt64? = nil) throws(ClusterError) {
         let (orchestrator, opened) = core.withLock { core in
-            (core.orchestrator, core.isFollowing ? nil : core.opened?.index)
+            (core.orchestrator, core.isFollowing ? held : core.opened?.index)
         }
-        new.actsAsOf(opened)
+        new.actsAsOf(opened, isWhole: false)
         if let orchestrator { executor.spawn { await orchestrator.stop() } }
         try new.start()
         new.log.follower = self

@@ -56,7 +56,12 @@ package struct FencedVBucket: Hashable, Sendable {
     }
 }
 
-extension FencedVBucket: PeerPayload {
+/// What a leader's call says of one vBucket.
+protocol LeaderSubject: PeerPayload, Hashable {
+    var vBucket: VBucketID { get }
+}
+
+extension FencedVBucket: LeaderSubject {
     init?(_ reader: inout ByteReader) {
         guard let vBucket = reader.leb(UInt16.self), let fence = reader.leb128() else { return nil }
         self.init(VBucketID(vBucket), fence: fence)
@@ -71,7 +76,7 @@ extension FencedVBucket: PeerPayload {
 /// A leader's word about vBuckets of one bucket.
 ///
 /// - `index` is the leader's applied index: the receiver brings its map there first.
-struct LeaderCall<Subject: PeerPayload & Hashable>: PeerPayload, Hashable {
+struct LeaderCall<Subject: LeaderSubject>: PeerPayload, Hashable {
     var term: UInt64
     var index: UInt64
     var bucketUUID: String
@@ -143,7 +148,7 @@ package struct Activation: Hashable, Sendable {
     }
 }
 
-extension Activation: PeerPayload {
+extension Activation: LeaderSubject {
     init?(_ reader: inout ByteReader) {
         guard let vBucket = reader.leb(UInt16.self), let fence = reader.leb128(),
             let isPromotion = reader.flag()

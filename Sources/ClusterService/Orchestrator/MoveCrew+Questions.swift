@@ -47,7 +47,8 @@ extension MoveCrew {
         _ orchestrator: isolated Orchestrator
     ) {
         guard let bucket = orchestrator.state.bucket(named: bucket) else { return }
-        for (vBucket, report) in reports.sorted(by: { $0.key < $1.key }) {
+        for (vBucket, report) in reports.sorted(by: { $0.key < $1.key })
+        where moves[vBucket] != nil {
             let placement = bucket[vBucket]
             // Whoever answers has applied what was applied here when it was asked.
             let knowsJoint = placement.isJoint && jointSince[vBucket].map { $0 <= index } == true

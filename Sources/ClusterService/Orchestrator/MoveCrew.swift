@@ -141,10 +141,13 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         if schedule.waiting.count < count { mustPlanAgain = true }
     }
 
-    /// vBuckets that somebody else gave another active copy: their copies speak of another fence.
+    /// vBuckets that somebody else gave another active copy, or brought into two chains or out of
+    /// them: what the leader of before has proposed may be applied under this one.
     private func notice(_ bucket: BucketRecord) {
         let overtaken = moves.filter { vBucket, move in
-            move.wantsReports && bucket[vBucket].fence != move.fence
+            let placement = bucket[vBucket]
+            let isAsAgreed = placement.fence == move.fence && placement.isJoint == move.isJoint
+            return move.wantsReports && !isAsAgreed
         }
         for vBucket in overtaken.keys.sorted() { events.append((vBucket, .refused)) }
     }

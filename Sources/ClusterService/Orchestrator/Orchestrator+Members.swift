@@ -32,9 +32,9 @@ extension Orchestrator {
         else { return }
         // Who goes must not lead meanwhile.
         if !plan.voters.contains(member.node) {
-            if let heir = plan.voters.first(where: { configuration.voters.contains($0) }) {
-                member.driver.transfer(to: heir)
-            }
+            let dead = deadNodes()
+            let heir = plan.voters.first { configuration.voters.contains($0) && !dead.contains($0) }
+            if let heir { member.driver.transfer(to: heir) }
             return
         }
         var steps: [ConfigurationChange.Step] = []
@@ -77,18 +77,21 @@ extension Orchestrator {
     /// Buckets that are gone from the map are forgotten once no node serves them, and with them that
     /// their names are taken; each node removes its own files.
     ///
-    /// Where a node says nothing its lease ends by itself, long before the patience does.
+    /// A node that says nothing may have a lease all the same, as long as a majority hears it. So the
+    /// patience counts only for nodes that nobody hears; for others the name stays taken.
     func finishDeletions() async {
         let gone = state.deletedBuckets
         deletions = deletions.filter { gone.contains($0.key) }
         for bucket in gone {
             let seen = deletions[bucket] ?? (index: state.index, at: now)
             deletions[bucket] = seen
+            let isPatienceOver = now - seen.at > Self.deletionPatience
             let isOver = state.activeNodes.allSatisfy { node in
                 node.number == member.node
                     || member.beats.actsAsOf(node.number) >= seen.index
+                    || isPatienceOver && isUnheard(node.number)
             }
-            guard isOver || now - seen.at > Self.deletionPatience else { continue }
+            guard isOver else { continue }
             await propose(
                 .deleteBucket(BucketStep(name: bucket.name, uuid: bucket.uuid, phase: .end))
             )
@@ -96,6 +99,21 @@ extension Orchestrator {
         for bucket in state.buckets {
             if let flush = bucket.flush { await finish(flush, of: bucket) }
         }
+    }
+
+    /// Whether most voters have not heard of a node for many times longer than they promise anything:
+    /// then no majority lets it serve.
+    private func isUnheard(_ node: NodeNumber) -> Bool {
+        let configuration = member.driver.status.configuration
+        guard !configuration.isJoint else { return false }
+        let voters = configuration.voters
+        let seers = member.beats.table.seers(
+            of: node,
+            silentFor: Self.deletionPatience,
+            among: voters,
+            now: now
+        )
+        return seers.count > voters.count / 2
     }
 
     /// A flush ends when every active copy is empty under the flush's fence.

@@ -184,7 +184,13 @@ extension Orchestrator {
             sentence: sentence,
             endedMilliseconds: member.wallMilliseconds
         )
-        await propose(.endRebalance(outcome))
+        // Whoever was to go and stays votes on, and may lead on.
+        if verdict != .completed { rebalancing.isRetiring = false }
+        // It is over when that is agreed on: whoever said stop is heard until then.
+        while await propose(.endRebalance(outcome)) == nil {
+            guard isLeading, state.rebalance?.id == record.id else { break }
+            await executor.sleep(nanoseconds: 200_000_000)
+        }
         let what = record.kind == .rebalance ? "The rebalance" : "The graceful failover"
         switch verdict {
         case .completed:
@@ -219,6 +225,7 @@ extension Orchestrator {
         var pause: UInt64 = 100_000_000
         var isFirst = true
         var passes = 5
+        var waitingSince: UInt64?
         while true {
             guard isLeading else { return .left }
             guard let bucket = state.bucket(named: name), let record = state.rebalance,
@@ -253,8 +260,13 @@ extension Orchestrator {
             case .failed(let sentence): return .failed(sentence)
             case .left: return .left
             }
-            if isWaiting {
-                show(obstacle: "A vBucket of the bucket “\(name)” has no active copy that serves.")
+            waitingSince = isWaiting ? waitingSince ?? now : nil
+            if let waitingSince {
+                let sentence = "A vBucket of the bucket “\(name)” has no active copy that serves."
+                guard now - waitingSince < Limits.moveStalledMilliseconds * 1_000_000 else {
+                    return .failed(sentence)
+                }
+                show(obstacle: sentence)
             }
             await executor.sleep(nanoseconds: pause)
             pause = min(pause * 2, 5_000_000_000)

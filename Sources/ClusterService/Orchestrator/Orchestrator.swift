@@ -96,10 +96,13 @@ actor Orchestrator {
         armTimer()
     }
 
-    /// A lone node has nobody to look after: whatever changes there tells of itself.
+    /// A lone node has nobody to look after: whatever changes there tells of itself, but for copies
+    /// that a flush waits for.
     private func armTimer() {
-        guard isLeading, state.nodes.count > 1 || state.rebalance != nil || state.retry != nil
-        else { return }
+        let isOpen =
+            state.rebalance != nil || state.retry != nil || !state.deletedBuckets.isEmpty
+            || state.buckets.contains { $0.flush != nil }
+        guard isLeading, state.nodes.count > 1 || isOpen else { return }
         timer = member.lane.post(after: Self.interval) { [weak self] in self?.notice() }
     }
 

@@ -145,7 +145,7 @@ final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to th
 
     // MARK: Calls
 
-    private func handle<Subject>(
+    private func handle<Subject: LeaderSubject>(
         _ kind: UInt16,
         _ type: LeaderCall<Subject>.Type,
         _ refused: @escaping @Sendable (String) -> [UInt8],
@@ -159,7 +159,7 @@ final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to th
     }
 
     /// Refuses what makes no sense, waits for the asker's map, then goes on.
-    private func admit<Subject>(
+    private func admit<Subject: LeaderSubject>(
         _ bytes: [UInt8],
         _ type: LeaderCall<Subject>.Type,
         _ refused: @escaping @Sendable (String) -> [UInt8],
@@ -177,6 +177,10 @@ final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to th
             }
             guard let bucket = sources.bucket(call.bucketUUID) else {
                 return answer(refused("there is no such bucket"))
+            }
+            let count = bucket.placements.count
+            guard call.subjects.allSatisfy({ Int($0.vBucket.number) < count }) else {
+                return answer(refused("the bucket has \(count) vBuckets"))
             }
             work(self, call, bucket.settings.name)
         }

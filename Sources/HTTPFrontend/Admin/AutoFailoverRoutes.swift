@@ -58,6 +58,13 @@ extension Routes {
         if let count = form.number("maxCount", 1...100) { settings.autoFailover.countMax = count }
         if let isForDisk = form.flag("failoverOnDataDiskIssues[enabled]") {
             settings.autoFailover.isForDiskIssues = isForDisk
+            if isForDisk {
+                form.refuse(
+                    "failoverOnDataDiskIssues[enabled]",
+                    "A node whose disk fails is not failed over by itself yet: its alert says what "
+                        + "is wrong, and failing it over is up to you."
+                )
+            }
         }
         if let period = form.number("failoverOnDataDiskIssues[timePeriod]", 5...3_600) {
             settings.autoFailover.diskIssueSeconds = period

@@ -36,6 +36,10 @@ extension Routes {
             if case .unknown = outcome {
                 return .text("The bucket to be deleted was not found.\r\n", status: 404)
             }
+            // Tools know this answer by its form, and ask on until the bucket is gone.
+            if case .failed(let text) = outcome {
+                return .json(["_": .string(text + "\r\n")], status: 500)
+            }
             return reply(outcome)
         },
         Route(
@@ -135,6 +139,7 @@ extension Routes {
             // Clients tell this case from others by these words.
             .json(["_": "Flush is disabled for the bucket"], status: 400)
         case .busy(let text): .json(["_": .string(text)], status: 503)
+        case .late(let text): .json(["_": .string(text)], status: 504)
         case .failed(let text): .failed(text)
         }
     }

@@ -110,19 +110,17 @@ extension Routes {
             ("progress", .double(100 * report.fraction)),
             ("perNode", .object(report.nodes.compactMap { perNode($0, call) })),
         ]
-        if let bucket = report.bucket {
-            members.append(
-                (
-                    "detailedProgress",
-                    [
-                        "bucket": .string(bucket),
-                        "bucketNumber": .number(report.bucketNumber),
-                        "bucketsCount": .number(report.bucketsCount),
-                        "perNode": .object(report.nodes.compactMap { detail($0, call) }),
-                    ]
-                )
-            )
-        }
+        // Tools read it without asking whether it is there.
+        let detailed: JSONText =
+            report.bucket.map { bucket in
+                [
+                    "bucket": .string(bucket),
+                    "bucketNumber": .number(report.bucketNumber),
+                    "bucketsCount": .number(report.bucketsCount),
+                    "perNode": .object(report.nodes.compactMap { detail($0, call) }),
+                ]
+            } ?? [:]
+        members.append(("detailedProgress", detailed))
         if let obstacle = report.obstacle {
             members.append(("waitingFor", .string(obstacle)))
         }

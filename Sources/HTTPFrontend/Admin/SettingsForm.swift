@@ -14,6 +14,10 @@ struct SettingsForm {
         errors.append(FieldError(field, "The value must be supplied"))
     }
 
+    mutating func refuse(_ field: String, _ reason: String) {
+        errors.append(FieldError(field, reason))
+    }
+
     mutating func number(_ field: String, _ range: ClosedRange<Int>) -> UInt16? {
         guard let text = form[field] else { return nil }
         let number = FormParameters.number(text).flatMap(Int.init(exactly:))

@@ -77,6 +77,14 @@ package struct MoveProcedure: Sendable {
         }
     }
 
+    /// Both chains count, as far as this move knows.
+    package var isJoint: Bool {
+        switch step {
+        case .covering, .waiting, .handingOver: true
+        default: false
+        }
+    }
+
     /// Between two owners, by consent: nobody else needs to look after it.
     package var isHandedOver: Bool {
         switch step {
