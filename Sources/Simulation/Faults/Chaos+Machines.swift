@@ -80,13 +80,22 @@ extension Chaos {
         case .diskFull: last(length, .diskFull(address, true), .diskFull(address, false))
         default:
             let perMille = 1 + Int(random.next() % 100)
-            sick.removeAll { $0.node === node }
-            sick.append((node, node.restarts))
+            fellSick(node)
+            failing.append(node)
             last(
                 length,
-                .diskError(address, perMille: perMille),
-                .diskError(address, perMille: 0)
-            )
+                [.diskError(address, perMille: perMille)],
+                [.diskError(address, perMille: 0)]
+            ) { [weak self] in
+                // Whoever started meanwhile has read from a disk that fails.
+                self?.fellSick(node)
+                self?.failing.removeAll { $0 === node }
+            }
         }
+    }
+
+    private func fellSick(_ node: SimulatedNode) {
+        sick.removeAll { $0.node === node }
+        sick.append((node, node.restarts))
     }
 }

@@ -83,6 +83,8 @@ final class Chaos {
     var saidLate: (ByteView) -> Void = { _ in }
     /// Nodes whose disks failed, with how often their processes had ended before.
     var sick: [(node: SimulatedNode, restarts: Int)] = []
+    /// Nodes whose disks fail.
+    var failing: [SimulatedNode] = []
     /// Accounts of buckets that have less than they were granted.
     var squeezed: [(account: MemoryAccount, granted: UInt64)] = []
     /// What faults came to, where being drawn says little.
@@ -146,7 +148,8 @@ final class Chaos {
     func end() {
         isOver = true
         let world = cluster.world
-        for (node, restarts) in sick where node.restarts == restarts {
+        for (node, restarts) in sick
+        where node.restarts == restarts || failing.contains(where: { $0 === node }) {
             world.transcript.note("\(node.address) is started anew with another disk")
             node.crash(isPower: false)
         }
@@ -169,10 +172,17 @@ final class Chaos {
         last(nanoseconds, [begin], [end])
     }
 
-    func last(_ nanoseconds: UInt64, _ begin: [Fault], _ end: [Fault]) {
+    func last(
+        _ nanoseconds: UInt64,
+        _ begin: [Fault],
+        _ end: [Fault],
+        then: @escaping () -> Void = {}
+    ) {
         begin.forEach(cluster.world.apply)
         cluster.world.after(nanoseconds) { [weak self] in
-            if let self, !isOver { end.forEach(cluster.world.apply) }
+            guard let self, !isOver else { return }
+            end.forEach(cluster.world.apply)
+            then()
         }
     }
 
