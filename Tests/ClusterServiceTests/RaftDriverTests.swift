@@ -106,6 +106,28 @@ import Vocabulary
         #expect(group.answer(to: "y")?.outcome != nil)
     }
 
+    /// The next leader knows better by then.
+    @Test func whatALeaderProposesAsSuchIsNotPassedOnToTheNext() throws {
+        let group = try RaftGroup(world, nodes: 3)
+        #expect(group.grow(to: [1, 2, 3]))
+        guard let leader = group.settled() else { throw SceneError("nobody leads") }
+        #expect(world.run { group.driver(leader.value).status.isReadyToLead })
+        group.isolate(leader.value)
+        let others = (1...3).filter { $0 != leader.value }.map { UInt16($0) }
+        group.propose(leader.value, "late", isLeaders: true)
+        group.propose(leader.value, "anybody's")
+        #expect(world.run { others.contains { group.driver($0).status.isReadyToLead } })
+        group.heal()
+        #expect(world.run { group.answer(to: "anybody's")?.outcome != nil })
+        #expect(world.run { group.answer(to: "late") != nil })
+        #expect(group.answer(to: "late")?.error?.code == .notLeader)
+        #expect(group.converge())
+        for number in UInt16(1)...3 { #expect(!group.lines(number).contains("late")) }
+        // And nobody who does not lead is asked at all.
+        group.propose(leader.value, "follower's", isLeaders: true)
+        #expect(world.run { group.answer(to: "follower's")?.error?.code == .notLeader })
+    }
+
     @Test func aReadSeesWhatWasAnsweredBefore() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))

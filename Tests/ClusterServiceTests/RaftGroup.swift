@@ -168,9 +168,15 @@ final class RaftGroup: Sendable {
     }
 
     @discardableResult
-    func propose(_ number: UInt16, _ text: String, timeout: UInt64 = 20_000_000_000) -> String {
+    func propose(
+        _ number: UInt16,
+        _ text: String,
+        timeout: UInt64 = 20_000_000_000,
+        isLeaders: Bool = false
+    ) -> String {
         driver(number).propose(
             timeout: timeout,
+            isLeaders: isLeaders,
             encode: { ListState.Command($0, text).bytes },
             done: { result in
                 let answer =

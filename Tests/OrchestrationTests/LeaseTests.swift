@@ -74,6 +74,18 @@ import Vocabulary
         #expect(lease.end(own: old, isDeposed: false, now: 1_100) == nil)
     }
 
+    /// It asked for fewer voters and was cut off: the others never had that, and decide without it.
+    @Test func aConfigurationThatNobodyElseHasLetsNobodyServeAlone() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let (agreed, newest) = (voters([1, 2, 3]), voters([1, 2], index: 9))
+        #expect(lease.end(own: newest, agreed: agreed, isDeposed: false, now: 5) == nil)
+        _ = exchange(&lease, &promises, naming: agreed, at: 100, answered: 100)
+        #expect(lease.end(own: newest, agreed: agreed, isDeposed: false, now: 200) == 1_100)
+        // Agreed on, it is what counts.
+        #expect(lease.end(own: newest, isDeposed: false, now: 2_000) == .max)
+    }
+
     @Test func aJointConfigurationNeedsBothHalves() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)

@@ -8,8 +8,9 @@ struct BeatSources {
     /// The other nodes of the cluster, whatever their membership.
     var others: () -> [NodeNumber]
     var applied: () -> UInt64
-    /// The newest configuration in this node's log.
-    var voters: () -> LeaseVoters
+    /// The newest configuration in this node's log, and the one before while that one is not known to
+    /// be committed.
+    var voters: () -> (newest: LeaseVoters, agreed: LeaseVoters?)
     /// Something in this node's log takes writing from it and is not applied.
     var isDeposed: () -> Bool
     /// Every bucket can serve.
@@ -167,7 +168,9 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
 
     /// What the promises come to now; told only where it became another.
     private func renew() {
-        let end = lease.end(own: sources.voters(), isDeposed: sources.isDeposed(), now: now) ?? 0
+        let (newest, agreed) = sources.voters()
+        let isDeposed = sources.isDeposed()
+        let end = lease.end(own: newest, agreed: agreed, isDeposed: isDeposed, now: now) ?? 0
         guard end != leaseEnd else { return }
         leaseEnd = end
         sources.leaseChanged(end)

@@ -172,7 +172,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                     return others.isEmpty && driver.isUninformed ? invited : others
                 },
                 applied: carried,
-                voters: { driver.leaseVoters },
+                voters: { (driver.leaseVoters, driver.agreedLeaseVoters) },
                 isDeposed: {
                     driver.isDeposedUnapplied || log.deposedAt[node].map { $0 > carried() } == true
                 },
@@ -322,8 +322,16 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         try await carry(command).outcome
     }
 
-    func carry(_ command: ClusterCommand) async throws(ClusterError) -> CarriedOutcome {
-        try await driver.propose { number in
+    /// The same of what only this leader may have agreed on.
+    func proposeAsLeader(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
+        try await carry(command, isLeaders: true).outcome
+    }
+
+    func carry(
+        _ command: ClusterCommand,
+        isLeaders: Bool = false
+    ) async throws(ClusterError) -> CarriedOutcome {
+        try await driver.propose(isLeaders: isLeaders) { number in
             ClusterEnvelope(
                 proposer: number.node,
                 boot: number.boot,

@@ -123,14 +123,17 @@ actor Orchestrator {
 
     /// Proposes as the leader: nil where it came to nothing, which the next look will see.
     ///
-    /// Whoever does not lead any more would only have it passed on to whoever does.
+    /// What follows from what this leader knows is not passed on to the next one: that one may know
+    /// better by then, and would have it applied under what it does itself.
     @discardableResult
     func propose(_ command: ClusterCommand) async -> ClusterOutcome? {
         guard isLeading else { return nil }
         do throws(ClusterError) {
-            return try await member.propose(command)
+            return try await member.proposeAsLeader(command)
         } catch {
-            member.tell(.warning, .node, "A step of the cluster's leader failed: \(error)")
+            if isLeading {
+                member.tell(.warning, .node, "A step of the cluster's leader failed: \(error)")
+            }
             return nil
         }
     }

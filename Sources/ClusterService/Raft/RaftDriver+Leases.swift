@@ -15,9 +15,19 @@ extension RaftDriver {
     /// The log forgets where an old configuration stood: then the snapshot's place, which lies
     /// behind it and before any newer one, orders them as well.
     package var leaseVoters: LeaseVoters {
-        let configuration = raft.configuration
+        leaseVoters(raft.configuration, at: raft.log.configurationIndex)
+    }
+
+    /// The configuration that is agreed on, while there is a newer one; nil where there is none.
+    ///
+    /// The newer one may never be: as long as nobody else has it, the others decide by this one.
+    package var agreedLeaseVoters: LeaseVoters? {
+        raft.log.configurationBefore.map { leaseVoters($0.configuration, at: $0.index) }
+    }
+
+    private func leaseVoters(_ configuration: VoterConfiguration, at index: LogIndex) -> LeaseVoters
+    {
         var place = raft.log.snapshot.position
-        let index = raft.log.configurationIndex
         if index > place.index, let term = raft.log.term(at: index) {
             place = LogPosition(term: term, index: index)
         }

@@ -100,7 +100,7 @@ extension RaftDriver {
         changes = []
     }
 
-    private var notLeader: ClusterError {
+    var notLeader: ClusterError {
         let leader = raft.leader.map { "\($0) does" } ?? "nobody does now"
         return ClusterError(
             code: .notLeader,

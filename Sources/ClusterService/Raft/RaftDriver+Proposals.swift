@@ -11,6 +11,8 @@ struct ProposalLine<Outcome: Sendable> {
         var number: UInt64
         var bytes: [UInt8]
         var deadline: UInt64
+        /// Made by the leader of this term as such: nobody else is asked to have it agreed on.
+        var term: UInt64?
         var done: (Result<Outcome, ClusterError>) -> Void
     }
 
@@ -62,6 +64,16 @@ struct ProposalLine<Outcome: Sendable> {
         return batch + gathering
     }
 
+    /// Those of a leader that this node is no more.
+    mutating func removeOutlived(leading term: UInt64?) -> [Proposal] {
+        let isOutlived = { (one: Proposal) in one.term != nil && one.term != term }
+        let outlived = (batch + gathering).filter(isOutlived)
+        if outlived.isEmpty { return [] }
+        batch.removeAll(where: isOutlived)
+        gathering.removeAll(where: isOutlived)
+        return outlived
+    }
+
     mutating func removeExpired(_ now: UInt64) -> [Proposal] {
         let expired = (batch + gathering).filter { $0.deadline <= now }
         if expired.isEmpty { return [] }
@@ -79,21 +91,32 @@ extension RaftDriver {
     ///
     /// - Parameters:
     ///   - timeout: In nanoseconds; then `noQuorum`, and the command may still come to be applied.
+    ///   - isLeaders: It follows from what this node knows as the leader, so it is for this leader's
+    ///     log alone: `notLeader` once another may lead. What is in that log by then comes to be
+    ///     applied before the next leader is ready, or never.
     ///   - encode: Makes the command, with the number that keeps it from being applied twice.
     ///   - done: On the control lane, once.
     package func propose(
         timeout: UInt64 = 5_000_000_000,
+        isLeaders: Bool = false,
         encode: (ProposalNumber) -> [UInt8],
         done: @escaping (Result<State.Outcome, ClusterError>) -> Void
     ) {
         if case .stopped = life {
             return done(.failure(.stopping))
         }
+        if isLeaders, !status.isReadyToLead { return done(.failure(notLeader)) }
         let number = proposals.nextNumber
         proposals.nextNumber += 1
         let name = ProposalNumber(node: settings.node, boot: settings.boot, number: number)
         proposals.gathering.append(
-            .init(number: number, bytes: encode(name), deadline: now + timeout, done: done)
+            .init(
+                number: number,
+                bytes: encode(name),
+                deadline: now + timeout,
+                term: isLeaders ? raft.term : nil,
+                done: done
+            )
         )
         // Somebody waits: see at once whether the disk works again.
         if case .failing = life { recover() }
@@ -103,17 +126,25 @@ extension RaftDriver {
     /// The same for those who are not on the control lane.
     package func propose(
         timeout: UInt64 = 5_000_000_000,
+        isLeaders: Bool = false,
         encode: @escaping @Sendable (ProposalNumber) -> [UInt8]
     ) async throws(ClusterError) -> State.Outcome {
         let result: Result<State.Outcome, ClusterError> = await withUnsafeContinuation { waiter in
             lane.post {
-                self.propose(timeout: timeout, encode: encode) { waiter.resume(returning: $0) }
+                self.propose(timeout: timeout, isLeaders: isLeaders, encode: encode) {
+                    waiter.resume(returning: $0)
+                }
             }
         }
         return try result.get()
     }
 
     func sendProposals() {
+        let outlived = proposals.removeOutlived(leading: raft.isLeader ? raft.term : nil)
+        if !outlived.isEmpty {
+            let error = notLeader
+            for proposal in outlived { callbacks.append { proposal.done(.failure(error)) } }
+        }
         proposals.fillBatch(bytesMax: settings.batchBytes)
         guard !proposals.batch.isEmpty, proposals.place == .nowhere else { return }
         let commands = proposals.batch.map(\.bytes)

@@ -64,6 +64,12 @@ package struct RaftLog: Sendable {
     }
     package var configurationIndex: LogIndex { configurations[configurations.count - 1].index }
 
+    /// The committed configuration, and its place; nil where the newest one is committed.
+    package var configurationBefore: (index: LogIndex, configuration: VoterConfiguration)? {
+        guard configurationIndex > commit else { return nil }
+        return configurations.last { $0.index <= commit }.map { ($0.index, $0.configuration) }
+    }
+
     /// Everybody that the committed configuration names, or one behind it.
     var members: [NodeNumber] {
         let committed = configurations.lastIndex { $0.index <= commit } ?? 0

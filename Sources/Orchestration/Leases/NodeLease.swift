@@ -57,21 +57,30 @@ package struct NodeLease: Sendable {
     ///
     /// - Parameters:
     ///   - own: The newest configuration in this node's log.
+    ///   - agreed: The one before, where the newest is not known to be committed: whoever deposes this
+    ///     node may never have had that one. Both have to be blocked.
     ///   - isDeposed: Something in this node's log takes writing from it and is not applied: then
     ///     its own voice does not count.
     ///   - now: The time.
     /// - Returns: The moment; `UInt64.max` where the node blocks every quorum by itself.
-    package func end(own: LeaseVoters, isDeposed: Bool, now: UInt64) -> UInt64? {
+    package func end(
+        own: LeaseVoters,
+        agreed: LeaseVoters? = nil,
+        isDeposed: Bool,
+        now: UInt64
+    ) -> UInt64? {
         var voters = own
         for voice in voices.values where voice.answeredAt + terms.leaseNanoseconds > now {
             if voice.voters.isNewer(than: voters) { voters = voice.voters }
         }
-        let end = voters.blocked { voter in
+        let promised = { (voter: NodeNumber) -> UInt64? in
             if voter == node { return isDeposed ? nil : .max }
             guard let grantedAt = voices[voter]?.grantedAt else { return nil }
             let until = grantedAt + terms.leaseNanoseconds
             return until > now ? until : nil
         }
-        return end
+        guard let end = voters.blocked(until: promised) else { return nil }
+        guard let agreed else { return end }
+        return agreed.blocked(until: promised).map { min($0, end) }
     }
 }
