@@ -191,6 +191,11 @@ extension Orchestrator {
             guard isLeading, state.rebalance?.id == record.id else { break }
             await executor.sleep(nanoseconds: 200_000_000)
         }
+        guard state.lastRebalance?.id == record.id else {
+            // Whoever leads now goes on with it.
+            rebalancing = RebalanceProgressBoard()
+            return notice()
+        }
         let what = record.kind == .rebalance ? "The rebalance" : "The graceful failover"
         switch verdict {
         case .completed:
