@@ -7,8 +7,12 @@ package struct Changes {
     package private(set) var tally = Tally()
     /// vBuckets that began anew, or whose bucket was deleted: another one may have its name by now.
     package private(set) var remade: Set<String> = []
-    /// How often each node was failed over, by its host.
+    /// How often each node was failed over, or copies of it were given up by a promotion, by its host:
+    /// a failover may be broken off between the two.
     package private(set) var failovers: [String: Int] = [:]
+
+    /// Nodes whose copies a promotion left out, of the states that are looked at.
+    private var givenUp: Set<NodeNumber> = []
 
     package init() {}
 
@@ -31,6 +35,10 @@ package struct Changes {
                 look(old.placements[number], bucket.placements[number], bucket, number)
             }
         }
+        for node in givenUp {
+            if let host = state.node(number: node)?.host { failovers[host, default: 0] += 1 }
+        }
+        givenUp = []
         if let ended = state.lastRebalance, ended.id != last.lastRebalance?.id {
             tally[.change, ended.verdict == .completed ? "rebalance" : "rebalanceCutShort"] += 1
         }
@@ -74,7 +82,9 @@ package struct Changes {
             return
         }
         switch new.cause {
-        case .promoted: tally[.change, "promotion"] += 1
+        case .promoted:
+            tally[.change, "promotion"] += 1
+            givenUp.formUnion(old.chain.nodes.filter { !new.chain.contains($0) })
         case .takenOver: tally[.change, "takeover"] += 1
         case .resumed: tally[.change, "resumption"] += 1
         case .created, .flushed: break
