@@ -4,7 +4,8 @@ package import Vocabulary
 ///
 /// Voters promise it, not the leader: so a leader's death costs nobody a lease. It counts from when
 /// the beat was sent, whenever the answer came, and under the newest configuration that the node's
-/// own log or any unexpired answer names.
+/// own log or any unexpired answer names; under the one before, too, while the own log's newest is not
+/// known to be committed.
 ///
 /// - A lease that is over is over for good: it is only ever prolonged by newer beats.
 package struct NodeLease: Sendable {
