@@ -39,6 +39,27 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
+    /// Of two nodes, one that is started alone serves because all that is in its log is applied.
+    @Test func aStopKeepsWhatIsKnownToBeAgreedOn() throws {
+        let group = try RaftGroup(world, nodes: 2)
+        #expect(group.grow(to: [1, 2]))
+        #expect(group.converge())
+        for number in 0..<20 {
+            let leader = try #require(group.settled())
+            group.propose(leader.value, "p\(number)")
+            // Answered, and stopped before the next tick.
+            #expect(world.run { group.answer(to: "p\(number)") != nil })
+            let driver = group.driver(leader.value)
+            let last = driver.log.lastIndex
+            driver.stop()
+            world.run(milliseconds: 20)
+            try group.restart(leader)
+            #expect(group.driver(leader.value).status.applied >= last)
+        }
+        #expect(group.converge())
+        #expect(group.violations() == [])
+    }
+
     @Test func whatIsAskedWhileOneIsUnderWayGoesTogether() throws {
         let group = try RaftGroup(world, nodes: 1)
         for number in 0..<50 { group.propose(1, "p\(number)") }

@@ -64,16 +64,32 @@ extension RaftDriver {
     /// What is known to be committed goes to disk with the next entry, which may be long: a node
     /// that starts meanwhile would not know its newest bucket until it hears from the others.
     func keepCommit() {
+        guard let state = unkeptCommit else { return }
+        commitKept = state.commit
+        // Where this fails the next write does too, and that one is looked after.
+        disk.items.append(DiskQueue.Item(changes: { [.hardState(state)] }) { _ in })
+    }
+
+    /// Before the driver stops, and in this very turn: whoever comes next may begin another history in
+    /// the same store.
+    func keepLastCommit() {
+        guard let state = unkeptCommit else { return }
+        do throws(StorageError) {
+            try store.commit([.hardState(state)])
+        } catch {
+            environment.trace.warning("cluster", error.description)
+        }
+    }
+
+    /// What is committed and not on disk, nor on its way there; nil while entries are.
+    private var unkeptCommit: ControlHardState? {
         guard case .running = life, raft.commit > commitKept, disk.items.isEmpty, !disk.isBusy
-        else { return }
-        let state = ControlHardState(
+        else { return nil }
+        return ControlHardState(
             term: raft.term,
             vote: raft.vote?.value ?? 0,
             commit: raft.commit
         )
-        commitKept = raft.commit
-        // Where this fails the next write does too, and that one is looked after.
-        disk.items.append(DiskQueue.Item(changes: { [.hardState(state)] }) { _ in })
     }
 
     func keep(_ write: StorageWrite) {

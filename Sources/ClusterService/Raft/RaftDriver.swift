@@ -135,8 +135,12 @@ package final class RaftDriver<State: ReplicatedState>:
     }
 
     /// Answers everybody who waits, and closes the store behind the last write.
+    ///
+    /// What is known to be committed goes with it: of two nodes, one that is started alone serves
+    /// because all that is in its log is.
     package func stop() {
         if case .stopped = life { return }
+        keepLastCommit()
         life = .stopped
         steps = []
         timers.cancel()
