@@ -39,7 +39,7 @@ final class ClusterScene: Sendable {
             guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
         }
         let known = self[1].state.nodes.map(\.otpNode)
-        guard case .running = await self[1].rebalance(known: known, ejected: [], delta: false)
+        guard case .running = await self[1].rebalance(known: known, ejected: [])
         else { throw SceneError("rebalance") }
         let isBuilt = await eventually {
             members.allSatisfy { member in

@@ -77,7 +77,7 @@ import Vocabulary
         #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
         // It carries out what it is told from here on, in its second life as in its first.
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [], delta: false)
+        _ = await scene[1].rebalance(known: known, ejected: [])
         #expect(await eventually { opens() > before })
     }
 

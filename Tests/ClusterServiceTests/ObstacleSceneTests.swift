@@ -18,7 +18,7 @@ import Vocabulary
         try await scene.createBucket([[one, two], [two, one], [one, two]])
         scene.members[2].plane?.heardThrough.withLock { $0 = 0 }
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [], delta: false)
+        _ = await scene[1].rebalance(known: known, ejected: [])
         guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }
         let third = name(of: 3, in: scene)
         let isWaiting = await eventually {

@@ -22,8 +22,7 @@ import Vocabulary
         guard
             case .running(let id) = await scene[2].rebalance(
                 known: known,
-                ejected: [],
-                delta: false
+                ejected: []
             )
         else { throw SceneError("no rebalance") }
         let outcome = RebalanceOutcome(
@@ -84,8 +83,7 @@ import Vocabulary
         guard
             case .running(let id) = await scene[1].rebalance(
                 known: known,
-                ejected: ejected,
-                delta: false
+                ejected: ejected
             )
         else { throw SceneError("no rebalance") }
         let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false)

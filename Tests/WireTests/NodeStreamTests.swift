@@ -16,8 +16,9 @@ import Wire
     }
 
     private func answer(_ answer: NodeStreamAnswer) -> NodeStreamAnswer? {
-        written { NodeStreamEncoder.append(answer, at: address, to: $0) }.withView { view in
-            guard case .frame(let frame) = FrameDecoder().next(in: view) else { return nil }
+        written { NodeStreamEncoder.append(answer, to: .max - 3, at: address, to: $0) }.withView {
+            guard case .frame(let frame) = FrameDecoder().next(in: $0) else { return nil }
+            #expect(frame.cas == CAS(.max - 3))
             #expect(NodeStreamAddress(opaque: frame.opaque) == address)
             return NodeStreamAnswer(frame)
         }
@@ -33,7 +34,7 @@ import Wire
             snapshotEnd: Seqno(6)
         )
         let bytes = written {
-            NodeStreamEncoder.append(request, fence: .max - 1, at: address, to: $0)
+            NodeStreamEncoder.append(request, fence: .max - 1, number: 7, at: address, to: $0)
         }
         guard case .streamRequest(let found, let fence) = message(bytes) else {
             Issue.record("a request is understood")

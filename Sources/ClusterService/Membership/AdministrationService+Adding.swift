@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Consensus
+internal import JSON
 internal import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -159,6 +160,13 @@ extension AdministrationService {
         }
     }
 
+    /// A refusal as the other node wrote it: a JSON list of sentences.
+    private static func sentences(in body: [UInt8]) -> String {
+        let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        guard let entries = value?.array else { return String(decoding: body, as: UTF8.self) }
+        return entries.compactMap(\.string).joined(separator: " ")
+    }
+
     /// This node asks a cluster to take it in.
     package func joinCluster(
         at address: String,
@@ -197,11 +205,17 @@ extension AdministrationService {
             ]
         )
         switch await probe.ask(request) {
-        case .answered(200, _, _): return .done(own.otpNode)
+        case .answered(200, _, _):
+            // Whoever is answered finds the cluster here, behind its password.
+            let isIn = await whenChanged(within: Self.engagePatience) { state in
+                state.isProvisioned && state.node(number: self.thisNode) != nil
+            }
+            if isIn { return .done(own.otpNode) }
+            return .failed("The cluster took this node in, and has sent it nothing yet: look again.")
         case .answered(401, _, _):
             return .refused("The cluster at \(host):\(port) refused user and password.")
         case .answered(_, let body, _):
-            return .refused(String(decoding: body, as: UTF8.self))
+            return .refused(Self.sentences(in: body))
         case .unreachable(let reason):
             return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
         }

@@ -29,7 +29,7 @@ extension AdministrationService {
         guard hasQuorum else { return .failed(await noQuorumSentence(without: nodes)) }
         switch await askLeader(.failOver(nodes), timeoutNanoseconds: 15_000_000_000) {
         case .done(let text): return .done(text)
-        case .refused(let text): return .refused(text)
+        case .refused(let text): return .busy("\(text) Ask again.")
         case .report, .reasons: return .failed("The leader answered nonsense.")
         case nil:
             return .failed(
@@ -56,6 +56,7 @@ extension AdministrationService {
         }
         switch await start(.gracefulFailover, kept: kept, ejected: leaving) {
         case .running(let id): return .done(id)
+        case .busy(let text): return .busy(text)
         case .failed(let text): return .failed(text)
         default: return .failed("The cluster changed meanwhile: look again.")
         }

@@ -11,17 +11,23 @@ package enum RebalanceRequestOutcome: Hashable, Sendable {
     /// The nodes named are not those that there are.
     case mismatch
     case noNodesLeft
+    /// A bucket that was to come back by what its nodes still have is not there.
     case deltaImpossible
+    /// Another one is under way.
+    case busy(String)
     case failed(String)
 }
 
 /// Rebalance: asked for, watched, stopped.
 extension AdministrationService {
     /// Begins to deal the vBuckets out over `known` without `ejected`.
+    ///
+    /// - Parameter deltaBuckets: Those that must come back by what returning nodes still have: every
+    ///   bucket that is there does.
     package func rebalance(
         known: [String],
         ejected: [String],
-        delta: Bool
+        deltaBuckets: [String] = []
     ) async -> RebalanceRequestOutcome {
         guard !known.isEmpty else { return .noNodes }
         let members = state.nodes.filter { $0.membership != .joining }
@@ -34,6 +40,9 @@ extension AdministrationService {
         }
         let kept = members.filter { node in !leaving.contains { $0.number == node.number } }
         guard !kept.isEmpty else { return .noNodesLeft }
+        guard deltaBuckets.allSatisfy({ state.bucket(named: $0) != nil }) else {
+            return .deltaImpossible
+        }
         return await start(.rebalance, kept: kept, ejected: leaving)
     }
 
@@ -58,7 +67,13 @@ extension AdministrationService {
                     "A \(kind == .rebalance ? "rebalance" : "graceful failover") began."
                 )
                 return .running(id: record.id)
-            case .refused(.rebalanceRunning): return .running(id: state.rebalance?.id ?? record.id)
+            case .refused(.rebalanceRunning):
+                // Whoever asked for another kind would wait for what never comes.
+                let running = state.rebalance
+                guard kind == running?.kind ?? .rebalance else {
+                    return .busy("Cannot do this during rebalance: another one has just begun.")
+                }
+                return .running(id: running?.id ?? record.id)
             case .refused(.nodesMismatch): return .mismatch
             case .refused(let refusal): return .failed("The cluster refused it: \(refusal)")
             }

@@ -50,6 +50,7 @@ extension Orchestrator {
         guard let record = state.rebalance else { return }
         guard rebalancing.id != record.id else { return sayIfNothingMoves() }
         rebalancing = RebalanceProgressBoard(id: record.id, now: now)
+        rebalancing.mustStop = stopAsked == record.id
         executor.spawn { await self.carryOut(record) }
     }
 
@@ -84,9 +85,10 @@ extension Orchestrator {
         }
     }
 
-    /// What is under way ends; what was moved stays.
+    /// What is under way ends, and what is about to begin; what was moved stays.
     func stopRebalance() {
-        rebalancing.mustStop = true
+        stopAsked = state.rebalance?.id
+        if stopAsked == rebalancing.id { rebalancing.mustStop = true }
         notice()
     }
 

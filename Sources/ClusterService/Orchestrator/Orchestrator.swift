@@ -34,6 +34,8 @@ actor Orchestrator {
     var deletions: [DeletedBucket: (index: UInt64, at: UInt64)] = [:]
     var autoFailover = AutoFailoverProgress()
     var rebalancing = RebalanceProgressBoard()
+    /// The rebalance that is to stop, begun here or not yet.
+    var stopAsked: String?
     var epoch = EpochProgress()
     /// By bucket: since when chosen copies have not become ready.
     var refusedSince: [String: [VBucketID: UInt64]] = [:]

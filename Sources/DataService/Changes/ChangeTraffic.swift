@@ -21,10 +21,16 @@ final class ChangeTraffic: Sendable {
         let tell: @Sendable (News) -> Void
     }
 
+    /// What a node said last of its copy, on the connection that speaks for it now.
+    private struct Word {
+        let link: UInt64
+        var progress: NodeAcknowledgement?
+    }
+
     private struct State {
         var listeners: [VBucketID: [Listener]] = [:]
         var lastNumber: UInt64 = 0
-        var progress: [VBucketID: [NodeNumber: NodeAcknowledgement]] = [:]
+        var words: [VBucketID: [NodeNumber: Word]] = [:]
     }
 
     private let state = Guarded(State())
@@ -61,21 +67,38 @@ final class ChangeTraffic: Sendable {
 
     // MARK: Copies elsewhere
 
-    func note(_ progress: NodeAcknowledgement, of vBucket: VBucketID, on node: NodeNumber) {
-        state.withLock { $0.progress[vBucket, default: [:]][node] = progress }
-        tell(.acknowledged, of: vBucket)
+    /// A node asks for a vBucket's changes: from here on this connection speaks for it.
+    ///
+    /// What is still under way on the one before was said of a copy that may not be there any more.
+    func begin(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
+        state.withLock { $0.words[vBucket, default: [:]][node] = Word(link: link) }
+    }
+
+    func note(
+        _ progress: NodeAcknowledgement,
+        of vBucket: VBucketID,
+        on node: NodeNumber,
+        link: UInt64
+    ) {
+        let isHeard = state.withLock { state in
+            guard state.words[vBucket]?[node]?.link == link else { return false }
+            state.words[vBucket]?[node]?.progress = progress
+            return true
+        }
+        if isHeard { tell(.acknowledged, of: vBucket) }
     }
 
     /// What a node said counts no more: its connection is gone, and it may have crashed.
-    func forget(_ node: NodeNumber, _ vBucket: VBucketID) {
+    func forget(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
         state.withLock { state in
-            state.progress[vBucket]?[node] = nil
-            if state.progress[vBucket]?.isEmpty == true { state.progress[vBucket] = nil }
+            guard state.words[vBucket]?[node]?.link == link else { return }
+            state.words[vBucket]?[node] = nil
+            if state.words[vBucket]?.isEmpty == true { state.words[vBucket] = nil }
         }
     }
 
     func progress(of vBucket: VBucketID) -> [NodeNumber: NodeAcknowledgement] {
-        state.withLock { ($0.progress[vBucket] ?? [:]).mapValues { $0 } }
+        state.withLock { ($0.words[vBucket] ?? [:]).compactMapValues(\.progress) }
     }
 }
 

@@ -23,6 +23,8 @@ final class IncomingStream {
     let vBucket: VBucket
     var machine: ReplicaStream
     var phase = Phase.waiting
+    /// The number of the last request: an answer to another one is none to this stream.
+    var asked: UInt64 = 0
     /// What the active copy had when it took the request.
     var target: Seqno?
     var refusals = 0
@@ -87,6 +89,14 @@ final class IncomingStream {
             switch self {
             case .change(let change), .prepare(let change, _): change.key
             case .abort(let abort): abort.key
+            }
+        }
+
+        /// Memory has to have room for it.
+        var isDocument: Bool {
+            switch self {
+            case .change(let change), .prepare(let change, _): !change.meta.isDeleted
+            case .abort: false
             }
         }
     }

@@ -29,12 +29,24 @@ extension ReplicationConsumer {
     }
 
     func askLater(_ stream: IncomingStream) {
+        ask(stream, after: stream.backoffNanoseconds)
+        stream.refusals += 1
+    }
+
+    private func ask(_ stream: IncomingStream, after nanoseconds: UInt64) {
         stream.phase = .waiting
         let address = stream.address
-        service.lanes.nonIO.lane.post(after: stream.backoffNanoseconds) { [letters] in
+        service.lanes.nonIO.lane.post(after: nanoseconds) { [letters] in
             letters.put(.ask(address))
         }
-        stream.refusals += 1
+    }
+
+    /// Leaves the connection to the others for a while: what keeps this copy from going on keeps
+    /// nobody else.
+    func giveWay(_ stream: IncomingStream, for nanoseconds: UInt64, _ output: ByteWriter) {
+        guard stream.phase == .streaming else { return }
+        NodeStreamEncoder.closeStream(at: stream.address, to: output)
+        ask(stream, after: nanoseconds)
     }
 
     private func perform(
@@ -45,9 +57,12 @@ extension ReplicationConsumer {
         switch step {
         case .ask(let request):
             stream.phase = .asked
+            lastRequest += 1
+            stream.asked = lastRequest
             NodeStreamEncoder.append(
                 request,
                 fence: stream.fence,
+                number: lastRequest,
                 at: stream.address,
                 to: output
             )
@@ -56,8 +71,14 @@ extension ReplicationConsumer {
         }
     }
 
-    func answered(_ address: NodeStreamAddress, _ answer: NodeStreamAnswer, _ output: ByteWriter) {
-        guard let stream = streams[address], stream.phase == .asked else { return }
+    func answered(
+        _ address: NodeStreamAddress,
+        _ number: UInt64,
+        _ answer: NodeStreamAnswer,
+        _ output: ByteWriter
+    ) {
+        guard let stream = streams[address], stream.phase == .asked, stream.asked == number
+        else { return }
         switch answer {
         case .accepted(let high, let log):
             guard case .follow = stream.machine.accepted(log) else { return askLater(stream) }

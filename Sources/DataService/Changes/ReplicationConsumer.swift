@@ -9,7 +9,8 @@ internal import Wire
 ///
 /// What is wanted is the link's; this compares it with what is there whenever it changed. A change
 /// that has to wait, for the disk or for memory, holds all behind it back, and the other side with
-/// them, since bytes are acknowledged once they were taken up.
+/// them, since bytes are acknowledged once they were taken up. Where that takes long, its stream
+/// gives way: a bucket that is full, or a disk that cannot be read, is no reason for others to wait.
 ///
 /// - A change is taken up under the vBucket's lock, and only while the copy follows the fence that
 ///   the stream was asked for.
@@ -25,6 +26,8 @@ final class ReplicationConsumer: ConnectionHandler {
         case persisted(NodeStreamAddress)
         /// What held the input back is over.
         case resume
+        /// What held the input back cannot be read.
+        case unreadable(NodeStreamAddress)
         case tick
     }
 
@@ -42,8 +45,11 @@ final class ReplicationConsumer: ConnectionHandler {
         var debt = FlowDebt(bytesMax: Limits.replicationWindowBytes)
     }
 
-    /// Until what the disk could not read is asked for again.
-    private static let retryNanoseconds: UInt64 = 100_000_000
+    /// Until what the disk could not read is asked for again, each time with a line in the log.
+    private static let unreadableNanoseconds: UInt64 = 500_000_000
+    /// How long a bucket without memory may hold others back, and how long it stands back then.
+    private static let shortNanosecondsMax: UInt64 = 1_000_000_000
+    private static let fullNanoseconds: UInt64 = 2_000_000_000
     private static let tickNanoseconds: UInt64 = 500_000_000
     private static let memoryNanoseconds: UInt64 = 20_000_000
     private static let channelNanoseconds: UInt64 = 10_000_000
@@ -57,6 +63,9 @@ final class ReplicationConsumer: ConnectionHandler {
     var numbers: [String: UInt16] = [:]
     private var lastNumber: UInt16 = 0
     var streams: [NodeStreamAddress: IncomingStream] = [:]
+    var lastRequest: UInt64 = 0
+    /// Channels of buckets that have no memory for another document, and since when.
+    private var shortSince: [UInt16: UInt64] = [:]
     private var touched: Set<NodeStreamAddress> = []
     private var isPaused = false
     private var heardAt: UInt64
@@ -144,7 +153,7 @@ final class ReplicationConsumer: ConnectionHandler {
             case .nodeOpenChannel: opened(address.channel, frame.header.status, output)
             case .nodeStreamRequest:
                 guard let answer = NodeStreamAnswer(frame) else { return .close }
-                answered(address, answer, output)
+                answered(address, frame.cas.value, answer, output)
             default: return .close
             }
             return .done
@@ -198,6 +207,9 @@ final class ReplicationConsumer: ConnectionHandler {
     ) -> Outcome {
         let hash = service.hash(entry.key)
         let taken = stream.take(entry, hash: hash, turn)
+        if !shortSince.isEmpty, case .applied = taken, entry.isDocument {
+            shortSince[stream.address.channel] = nil
+        }
         if case .waits(let wait) = taken { return fetch(wait, entry.key, hash, stream) }
         return conclude(taken, stream, output)
     }
@@ -222,6 +234,12 @@ final class ReplicationConsumer: ConnectionHandler {
             return .done
         case .memoryIsShort:
             stream.bucket.pager.wake()
+            let since = shortSince[stream.address.channel] ?? now
+            shortSince[stream.address.channel] = since
+            guard now &- since < ReplicationConsumer.shortNanosecondsMax else {
+                giveWay(stream, for: ReplicationConsumer.fullNanoseconds, output)
+                return .done
+            }
             service.lanes.nonIO.lane.post(after: ReplicationConsumer.memoryNanoseconds) {
                 [letters] in letters.put(.resume)
             }
@@ -242,11 +260,13 @@ final class ReplicationConsumer: ConnectionHandler {
         _ stream: IncomingStream
     ) -> Outcome {
         guard let disk = stream.bucket.disk else { return .close }
-        let lane = service.lanes.nonIO.lane
+        let address = stream.address
         let resume: @Sendable (Completion) -> Void = { [letters] completion in
-            guard case .failed = completion else { return letters.put(.resume) }
-            // A disk that failed does no better at once, and each time is a line in the log.
-            lane.post(after: ReplicationConsumer.retryNanoseconds) { letters.put(.resume) }
+            if case .failed = completion {
+                letters.put(.unreadable(address))
+            } else {
+                letters.put(.resume)
+            }
         }
         switch wait {
         case .value(let seqno), .metadata(let seqno):
@@ -275,6 +295,11 @@ final class ReplicationConsumer: ConnectionHandler {
         case .reset(let address): wasReset(address, output)
         case .persisted(let address): touched.insert(address)
         case .resume: isPaused = false
+        case .unreadable(let address):
+            isPaused = false
+            if let stream = streams[address] {
+                giveWay(stream, for: ReplicationConsumer.unreadableNanoseconds, output)
+            }
         case .tick: return tick(output)
         }
         return true
@@ -340,6 +365,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private func drop(_ number: UInt16, _ uuid: String, _ output: ByteWriter) {
         for address in streams.keys where address.channel == number { give(up: address, output) }
         numbers[uuid] = nil
+        shortSince[number] = nil
     }
 
     private func give(up address: NodeStreamAddress, _ output: ByteWriter) {

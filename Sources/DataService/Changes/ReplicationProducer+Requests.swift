@@ -16,7 +16,8 @@ extension ReplicationProducer {
     func answer(
         _ address: NodeStreamAddress,
         _ request: DCPStreamRequest,
-        _ fence: UInt64
+        _ fence: UInt64,
+        _ number: UInt64
     ) -> NodeStreamAnswer? {
         close(address)
         guard let uuid = channels[address.channel]?.uuid, let bucket = service.bucket(uuid: uuid),
@@ -39,7 +40,7 @@ extension ReplicationProducer {
         }
         switch verdict {
         case .refuse(let status): return .refused(status)
-        case .ahead: return hold(address, request, fence) ? nil : .refused(.temporaryFailure)
+        case .ahead: return hold(address, request, fence, number) ? nil : .refused(.temporaryFailure)
         case .open(let opening):
             switch opening.answer(to: request) {
             case .outOfRange: return .refused(.outOfRange)

@@ -41,6 +41,7 @@ final class ReplicationProducer: ConnectionHandler {
         let address: NodeStreamAddress
         let request: DCPStreamRequest
         let fence: UInt64
+        let number: UInt64
         let deadline: UInt64
     }
 
@@ -67,8 +68,8 @@ final class ReplicationProducer: ConnectionHandler {
     private var ticks: UInt64 = 0
     private var tickedAt: UInt64
     private var decoder = FrameDecoder()
-    /// Of buckets that went with their streams: told when the connection ends.
-    private var acknowledging: Set<NodeStreamAddress> = []
+    /// Whose copies said how far they are, also of streams that ended: forgotten with the connection.
+    private var started: Set<NodeStreamAddress> = []
 
     init(peer: NodeNumber, port: any ConnectionPort, service: DocumentService) {
         self.peer = peer
@@ -81,6 +82,9 @@ final class ReplicationProducer: ConnectionHandler {
         mapListener = service.listenToMaps { letters.put(.map) }
         postTick()
     }
+
+    /// This connection among all there were: whoever connects anew speaks for the node from then on.
+    private var link: UInt64 { mapListener }
 
     var now: UInt64 { service.environment.time.monotonicNanoseconds() }
 
@@ -115,9 +119,9 @@ final class ReplicationProducer: ConnectionHandler {
 
     func closed() {
         for stream in streams.values { stream.end() }
-        for address in acknowledging {
+        for address in started {
             guard let uuid = channels[address.channel]?.uuid else { continue }
-            service.bucket(uuid: uuid)?.traffic.forget(peer, address.vBucket)
+            service.bucket(uuid: uuid)?.traffic.forget(peer, address.vBucket, link: link)
         }
         streams = [:]
         byTicket = [:]
@@ -135,14 +139,15 @@ final class ReplicationProducer: ConnectionHandler {
         switch message {
         case .openChannel(let bucket): openChannel(address, bucket.text, frame, output)
         case .streamRequest(let request, let fence):
-            if let answer = answer(address, request, fence) {
-                NodeStreamEncoder.append(answer, at: address, to: output)
+            let number = frame.cas.value
+            if let answer = answer(address, request, fence, number) {
+                NodeStreamEncoder.append(answer, to: number, at: address, to: output)
             }
         case .closeStream: close(address)
         case .acknowledgement(let progress):
             guard let uuid = channels[address.channel]?.uuid else { return true }
-            acknowledging.insert(address)
-            service.bucket(uuid: uuid)?.traffic.note(progress, of: address.vBucket, on: peer)
+            service.bucket(uuid: uuid)?.traffic
+                .note(progress, of: address.vBucket, on: peer, link: link)
         case .changes(.bufferAcknowledgement(let bytes)):
             guard var channel = channels[address.channel] else { return true }
             guard channel.window.acknowledged(Int(bytes)) else { return false }
@@ -182,10 +187,23 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     /// Waits with a request until the map comes that it speaks of.
-    func hold(_ address: NodeStreamAddress, _ request: DCPStreamRequest, _ fence: UInt64) -> Bool {
+    func hold(
+        _ address: NodeStreamAddress,
+        _ request: DCPStreamRequest,
+        _ fence: UInt64,
+        _ number: UInt64
+    ) -> Bool {
         guard held.count < ReplicationProducer.heldMax else { return false }
         let deadline = now &+ Limits.mapWaitMilliseconds * 1_000_000
-        held.append(Held(address: address, request: request, fence: fence, deadline: deadline))
+        held.append(
+            Held(
+                address: address,
+                request: request,
+                fence: fence,
+                number: number,
+                deadline: deadline
+            )
+        )
         return true
     }
 
@@ -199,7 +217,8 @@ final class ReplicationProducer: ConnectionHandler {
     ) {
         // What the copy said on a stream before says nothing of what it has now: it may have been
         // emptied, and be built anew under the same fence.
-        bucket.traffic.forget(peer, address.vBucket)
+        bucket.traffic.begin(peer, address.vBucket, link: link)
+        started.insert(address)
         lastTicket += 1
         let ticket = lastTicket
         let stream = OutgoingStream(
@@ -280,13 +299,22 @@ final class ReplicationProducer: ConnectionHandler {
         for request in waiting {
             if request.deadline <= now {
                 let answer = NodeStreamAnswer.refused(.temporaryFailure)
-                NodeStreamEncoder.append(answer, at: request.address, to: output)
-            } else if let answer = answer(request.address, request.request, request.fence) {
-                NodeStreamEncoder.append(answer, at: request.address, to: output)
+                send(answer, to: request, output)
+            } else if let answer = answer(
+                request.address,
+                request.request,
+                request.fence,
+                request.number
+            ) {
+                send(answer, to: request, output)
             } else if let index = held.indices.last {
                 held[index] = request
             }
         }
+    }
+
+    private func send(_ answer: NodeStreamAnswer, to request: Held, _ output: ByteWriter) {
+        NodeStreamEncoder.append(answer, to: request.number, at: request.address, to: output)
     }
 
     /// Twice a second: says that we are there, hears whether the other is, and looks at streams that

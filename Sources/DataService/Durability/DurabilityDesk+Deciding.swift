@@ -85,9 +85,11 @@ extension DurabilityDesk {
         handle.withCore { core in
             guard refresh(vBucket, core, &outcome) else { return }
             let now = around.environment.time.monotonicNanoseconds()
-            while outcome.obstacle == nil, let step = next(vBucket, now: now) {
+            let isHeld = isHeld(vBucket)
+            while !isHeld, outcome.obstacle == nil, let step = next(vBucket, now: now) {
                 carryOut(step, vBucket, &core, turn, &outcome)
             }
+            if isHeld || outcome.obstacle != nil { answerLate(vBucket, now, &outcome) }
             outcome.isHandingOver = core.ownership.isHandingOver
         }
         if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
@@ -99,6 +101,22 @@ extension DurabilityDesk {
 
     private func next(_ vBucket: VBucketID, now: UInt64) -> DurabilityBook.Step? {
         state.withLock { $0.slots[vBucket]?.book.next(now: now) }
+    }
+
+    /// Nothing can be completed here until what was asked for is read; another node's are let go.
+    private func isHeld(_ vBucket: VBucketID) -> Bool {
+        state.withLock { state in
+            guard let slot = state.slots[vBucket] else { return false }
+            return slot.isFetching && slot.book.row != nil
+        }
+    }
+
+    /// Whoever has waited as long as he said is answered, though the disk keeps all from going on.
+    private func answerLate(_ vBucket: VBucketID, _ now: UInt64, _ outcome: inout Outcome) {
+        while let late = state.withLock({ $0.slots[vBucket]?.book.nextLate(now: now) }) {
+            state.withLock { $0.slots[vBucket]?.book.answered(late) }
+            end(late, vBucket, .ambiguous, &outcome)
+        }
     }
 
     private func carryOut(
@@ -220,11 +238,13 @@ extension DurabilityDesk {
         guard let disk = around.disk else {
             preconditionFailure("only a bucket with a disk has something to wait for")
         }
+        if case .handOver = obstacle.wait { return lookLater(at: vBucket) }
+        state.withLock { $0.slots[vBucket]?.isFetching = true }
         let done: @Sendable (Completion) -> Void = { [weak self] completion in
             if case .failed = completion {
                 self?.lookLater(at: vBucket)
             } else {
-                self?.look(at: vBucket)
+                self?.lookAgain(at: vBucket)
             }
         }
         func request(_ seqno: Seqno, isWhole: Bool) {
@@ -242,13 +262,18 @@ extension DurabilityDesk {
         case .value(let seqno): request(seqno, isWhole: false)
         case .metadata(let seqno): request(seqno, isWhole: true)
         case .warmup: disk.warmup.whenLoaded(vBucket, done)
-        case .handOver: lookLater(at: vBucket)
+        case .handOver: preconditionFailure("nothing is read for a hand over")
         }
+    }
+
+    private func lookAgain(at vBucket: VBucketID) {
+        state.withLock { $0.slots[vBucket]?.isFetching = false }
+        look(at: vBucket)
     }
 
     private func lookLater(at vBucket: VBucketID) {
         around.worker.lane.post(after: DurabilityDesk.retryNanoseconds) { [weak self] in
-            self?.look(at: vBucket)
+            self?.lookAgain(at: vBucket)
         }
     }
 }

@@ -53,6 +53,8 @@ final class DurabilityDesk: Sendable {
         var voids: Set<Seqno> = []
         /// The book may have others than the vBucket has.
         var isStale = true
+        /// The next one cannot be completed before something is read, and that was asked for.
+        var isFetching = false
         /// Hand overs in a row that durable writes held up.
         var heldUp = 0
     }

@@ -117,8 +117,7 @@ final class BackgroundFetcher: Sendable {
                     return .ready
                 case .missing:
                     // Superseded and compacted meanwhile: ask again. Else the disk lost it.
-                    guard case .found(let item, _) = core.getMeta(key, hash: request.hash, turn),
-                        item.seqno == request.seqno, item.isEjected
+                    guard core.isEjected(key, hash: request.hash, at: request.seqno)
                     else { return .ready }
                     let what = "\(request.vBucket) seqno \(request.seqno.value)"
                     environment.trace.fault("fetcher", "the value of \(what) is not on disk")

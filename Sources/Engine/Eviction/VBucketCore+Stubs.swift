@@ -117,6 +117,12 @@ extension VBucketCore {
         return table.findStub(hash) { _ in true }.map { Seqno($0.seqno) }
     }
 
+    /// Whether memory has this version of a key without its value, whatever this copy is to clients.
+    package func isEjected(_ key: ByteView, hash: UInt64, at seqno: Seqno) -> Bool {
+        guard let item = table.find(key, hash: hash)?.item else { return false }
+        return item.seqno == seqno && item.isEjected
+    }
+
     /// What a purge of the disk came to: changes from before `seqno` are incomplete, and documents
     /// that come back start above `revision`.
     package mutating func notePurge(through seqno: Seqno, maxRevision revision: UInt64) {

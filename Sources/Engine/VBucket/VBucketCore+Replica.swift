@@ -83,7 +83,7 @@ extension VBucketCore {
         guard let snapshot = openSnapshot, meta.seqno <= snapshot.end else { return .refused }
         let found = table.find(key, hash: hash)
         if let wait = missing(found, hash, tombstones: true) { return .wouldBlock(wait) }
-        guard account.admits(value.count) else { return .temporaryFailure }
+        guard admits(meta, key, hash, value.count) else { return .temporaryFailure }
         if let old = found?.item { forget(old) }
         count(meta)
         clock.advance(past: meta.cas)
@@ -91,6 +91,18 @@ extension VBucketCore {
         if !isPlain { completePrepare(of: key, hash) }
         endSnapshotIfWhole()
         return .applied(wakesFlusher: takeOwedWake() || isFirst)
+    }
+
+    /// What a full bucket has to take all the same: a deletion makes room, and what a commit brings
+    /// lies here already.
+    private func admits(
+        _ meta: DocumentMeta,
+        _ key: ByteView,
+        _ hash: UInt64,
+        _ count: Int
+    ) -> Bool {
+        if meta.isDeleted || account.admits(count) { return true }
+        return !isPlain && prepares.find(key, hash) != nil
     }
 
     /// The active copy's snapshot is all here, though its last change was not sent: a newer version

@@ -134,15 +134,19 @@ extension VBucketCore {
     /// Whether a reader of the disk has to send the version of `key` at `seqno` for a snapshot
     /// through `end`.
     ///
-    /// It has where the version is the newest, or where what replaced it is not in the snapshot.
+    /// It has where the version is the newest, or where what replaced it is not in the snapshot. Of
+    /// a key that memory has let go, any stub that may be its own and is not in the snapshot will do:
+    /// a version too many is followed by the newer one.
     package func isNeeded(
         _ key: ByteView,
         hash: UInt64,
         seqno: Seqno,
         through end: Seqno
     ) -> Bool {
-        guard let current = currentSeqno(of: key, hash: hash, asked: seqno) else { return false }
-        return current == seqno || current > end
+        if let item = table.find(key, hash: hash)?.item {
+            return item.seqno == seqno || item.seqno > end
+        }
+        return table.findStub(hash) { $0.seqno == seqno.value || $0.seqno > end.value } != nil
     }
 }
 

@@ -37,7 +37,7 @@ extension Routes {
         let outcome = await call.service.rebalance(
             known: names("knownNodes"),
             ejected: names("ejectedNodes"),
-            delta: form["deltaRecoveryBuckets"] != nil
+            deltaBuckets: names("deltaRecoveryBuckets")
         )
         switch outcome {
         case .running(let id): return .json(["rebalance_id": .string(id)])
@@ -45,7 +45,8 @@ extension Routes {
         case .mismatch: return .json(["mismatch": 1], status: 400)
         case .noNodesLeft: return .json(["noKVNodesLeft": 1], status: 400)
         case .deltaImpossible: return .json(["deltaRecoveryNotPossible": 1], status: 400)
-        case .failed(let text): return .json(["error": .string(text)], status: 503)
+        case .busy(let text), .failed(let text):
+            return .json(["error": .string(text)], status: 503)
         }
     }
 

@@ -130,10 +130,13 @@ package struct DurabilityBook: Sendable {
         if !head.isInherited, head.deadline.map({ $0 <= now }) ?? true || !row.isPossible {
             return .abort(head.seqno)
         }
+        return nextLate(now: now).map(Step.answerAmbiguous)
+    }
+
+    /// A write whose time is over, whatever keeps the first one from being completed.
+    package mutating func nextLate(now: UInt64) -> Seqno? {
         guard deadlineBound <= now else { return nil }
-        if let late = entries.first(where: { $0.isLate(now) }) {
-            return .answerAmbiguous(late.seqno)
-        }
+        if let late = entries.first(where: { $0.isLate(now) }) { return late.seqno }
         deadlineBound = nextDeadline ?? .max
         return nil
     }

@@ -217,6 +217,6 @@ final class SimulatedCluster {
 
     static func startRebalance(_ service: AdministrationService) async -> RebalanceRequestOutcome {
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return await service.rebalance(known: known, ejected: [], delta: false)
+        return await service.rebalance(known: known, ejected: [])
     }
 }

@@ -22,7 +22,7 @@ extension Chaos {
             cluster.tell(leader, "out \(name)") { service in
                 let known = service.state.nodes.filter { $0.membership != .joining }
                     .map(\.otpNode)
-                return "\(await service.rebalance(known: known, ejected: [name], delta: false))"
+                return "\(await service.rebalance(known: known, ejected: [name]))"
             }
         }
         let delay = 5_000_000 + random.next() % 60_000_000

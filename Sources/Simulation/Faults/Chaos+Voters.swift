@@ -151,7 +151,7 @@ extension Chaos {
         let before = leader.service?.raftStatus.configuration
         cluster.tell(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-            return "\(await service.rebalance(known: known, ejected: names, delta: false))"
+            return "\(await service.rebalance(known: known, ejected: names))"
         }
         let staying = others.filter { node in !leavers.contains { $0 === node } }
         awaitChange(leader, from: before, staying, until: cluster.world.now + 20_000_000_000)

@@ -141,7 +141,7 @@ final class Operator {
         // Two at least stay, so that there is a cluster to speak of.
         guard service.state.activeNodes.count > 2 else { return "too few would stay" }
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return "\(await service.rebalance(known: known, ejected: [name], delta: false))"
+        return "\(await service.rebalance(known: known, ejected: [name]))"
     }
 
     private static func setReplicas(_ count: Int, _ service: AdministrationService) async -> String

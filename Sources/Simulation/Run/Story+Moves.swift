@@ -16,7 +16,7 @@ extension Story {
         cluster.tell(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.rebalance(known: known, ejected: [name], delta: false))"
+            return "\(await service.rebalance(known: known, ejected: [name]))"
         }
         let isHandedOver = world.run(for: 60 * Story.second) { [self] in
             !missed(by: node, of: leader).isEmpty

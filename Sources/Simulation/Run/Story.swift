@@ -116,7 +116,7 @@ package final class Story {
         let left = cluster.ask(leader, seconds: 60) { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.rebalance(known: known, ejected: [name], delta: false))"
+            return "\(await service.rebalance(known: known, ejected: [name]))"
         }
         let isOut = cluster.waitUntil(seconds: 60) { [self] in
             membership(of: node, at: leader) == nil && node.service?.state.isProvisioned == false

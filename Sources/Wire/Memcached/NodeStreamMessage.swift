@@ -36,6 +36,9 @@ package struct NodeStreamAddress: Hashable, Sendable {
 /// end: of one that was aborted a table or a disk has nothing to send.
 ///
 /// A log here has the fences: UUID, seqno, fence, 8 bytes each.
+///
+/// Requests for a stream are numbered by whoever makes them, in the header's CAS, and answers repeat
+/// the number: what was asked before says nothing of what is asked now.
 package enum NodeStreamMessage {
     case openChannel(bucket: ByteView)
     case streamRequest(DCPStreamRequest, fence: UInt64)
@@ -162,6 +165,7 @@ package enum NodeStreamEncoder {
     package static func append(
         _ request: DCPStreamRequest,
         fence: UInt64,
+        number: UInt64,
         at address: NodeStreamAddress,
         to writer: ByteWriter
     ) {
@@ -173,6 +177,7 @@ package enum NodeStreamEncoder {
                 request.end.value, request.uuid.value, request.snapshotStart.value,
                 request.snapshotEnd.value,
             ],
+            number: number,
             to: writer
         )
     }
@@ -215,14 +220,18 @@ package enum NodeStreamEncoder {
 
     package static func append(
         _ answer: NodeStreamAnswer,
+        to number: UInt64,
         at address: NodeStreamAddress,
         to writer: ByteWriter
     ) {
         let replyTo = ReplyTo(.nodeStreamRequest, opaque: address.opaque)
         switch answer {
-        case .refused(let status): ResponseEncoder.append(status, to: writer, replyTo: replyTo)
-        case .accepted(let seqno, let log): append(.success, seqno, log, replyTo, to: writer)
-        case .rollback(let seqno, let log): append(.rollback, seqno, log, replyTo, to: writer)
+        case .refused(let status):
+            ResponseEncoder.append(status, to: writer, replyTo: replyTo, cas: CAS(number))
+        case .accepted(let seqno, let log):
+            append(.success, seqno, log, replyTo, number, to: writer)
+        case .rollback(let seqno, let log):
+            append(.rollback, seqno, log, replyTo, number, to: writer)
         }
     }
 
@@ -231,6 +240,7 @@ package enum NodeStreamEncoder {
         _ seqno: Seqno,
         _ log: FailoverLog,
         _ replyTo: ReplyTo,
+        _ number: UInt64,
         to writer: ByteWriter
     ) {
         let value = ByteWriter(capacity: 24 * Limits.failoverEntriesMax)
@@ -244,6 +254,7 @@ package enum NodeStreamEncoder {
                 status,
                 to: writer,
                 replyTo: replyTo,
+                cas: CAS(number),
                 extras: ByteView(extras),
                 value: value.view
             )
@@ -254,6 +265,7 @@ package enum NodeStreamEncoder {
         _ opcode: Opcode,
         at address: NodeStreamAddress,
         _ words: [UInt64],
+        number: UInt64 = 0,
         to writer: ByteWriter
     ) {
         words.map(\.bigEndian).withUnsafeBytes { extras in
@@ -262,6 +274,7 @@ package enum NodeStreamEncoder {
                 to: writer,
                 vBucket: address.vBucket,
                 opaque: address.opaque,
+                cas: CAS(number),
                 extras: ByteView(extras)
             )
         }

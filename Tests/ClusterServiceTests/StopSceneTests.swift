@@ -1,0 +1,58 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// A rebalance is stopped when it has hardly begun, and asked for when another one has.
+@Suite(.serialized) struct StopSceneTests {
+    /// Two nodes hold a bucket, the third has nothing yet, and never reports a copy.
+    private func scene() async throws -> ClusterScene {
+        let scene = try ClusterScene(3)
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one], [one, two]])
+        scene.members[2].plane?.heardThrough.withLock { $0 = 0 }
+        return scene
+    }
+
+    private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
+        let known = scene[number].state.nodes.map(\.otpNode)
+        guard case .running(let id) = await scene[number].rebalance(known: known, ejected: [])
+        else { throw SceneError("no rebalance") }
+        return id
+    }
+
+    @Test(arguments: 1...3)
+    func aStopThatIsAnsweredIsCarriedOutHoweverEarlyItCame(number: Int) async throws {
+        let scene = try await scene()
+        defer { scene.stop() }
+        for _ in 0..<3 {
+            let id = try await begin(scene, at: number)
+            #expect(await scene[number].stopRebalance() == .done(""))
+            #expect(await eventually { scene[number].state.rebalance == nil })
+            #expect(scene[number].state.lastRebalance?.id == id)
+            #expect(scene[number].state.lastRebalance?.verdict == .stopped)
+        }
+    }
+
+    @Test func aGracefulFailoverIsNotPromisedByAnotherRebalance() async throws {
+        let scene = try await scene()
+        defer { scene.stop() }
+        let known = scene[1].state.nodes.map(\.otpNode)
+        async let rebalanced = scene[1].rebalance(known: known, ejected: [])
+        async let failedOver = scene[2].startGracefulFailover([scene.name(1)])
+        let answers = await (rebalanced, failedOver)
+        let kind = try #require(scene[3].state.rebalance?.kind ?? scene[1].state.rebalance?.kind)
+        switch answers.1 {
+        case .done: #expect(kind == .gracefulFailover)
+        case .busy(let text):
+            #expect(kind == .rebalance)
+            #expect(text.contains("rebalance"))
+        default: Issue.record("\(answers)")
+        }
+    }
+}
