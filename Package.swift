@@ -229,7 +229,7 @@ let tests: [(name: String, uses: [String])] = [
         "DataServiceTests",
         [
             "TestWorld", "DataService", "Engine", "Credentials", "Bytes", "Vocabulary", "Seams",
-            "LinuxPlatform",
+            "LinuxPlatform", "Wire",
         ]
     ),
     (

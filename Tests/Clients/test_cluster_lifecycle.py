@@ -201,8 +201,15 @@ def test_a_node_joins_a_cluster_on_its_own_request(start):
     reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
     assert reply.status == 400
     form["password"] = PASSWORD
+    # What the other cluster refuses is said in its own words, once.
+    refused = {**form, "hostname": cluster[1].address}
+    (text,) = cluster[1].anonymous.post("/node/controller/doJoinCluster", refused).json
+    assert not text.startswith("["), text
     reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
-    assert reply.status == 200
+    assert reply.status == 200 and reply.headers["Location"] == "/pools/default"
+    # Answered, it is a member, and nobody is served without the password any more.
+    assert cluster[1].anonymous.get("/pools/default").status == 401
+    assert len(cluster[1].admin.get("/pools/default").json["nodes"]) == 2
     assert cluster.membership(1) == "inactiveAdded"
     reply = cluster[1].admin.post("/node/controller/doJoinCluster", form)
     assert reply.status == 400 and "already provisioned" in reply.text

@@ -377,6 +377,65 @@ def test_what_automatic_failover_cannot_do_yet_is_refused(nodes):
     assert nodes[1].admin.post(path, {**form, "timeout": before["timeout"]}).status == 200
 
 
+def test_what_is_always_so_may_be_said_and_what_is_unknown_may_not(nodes):
+    path = "/settings/autoFailover"
+    form = {"enabled": "true", "timeout": nodes[0].admin.get(path).json["timeout"]}
+    shown = nodes[2].admin.get(path).json
+    assert shown["canAbortRebalance"] is True and shown["disableMaxCount"] is False
+    said = {"canAbortRebalance": "true", "allowFailoverEphemeralNoReplicas": "false"}
+    assert nodes[1].admin.post(path, {**form, **said}).status == 200
+    for name, value in [("canAbortRebalance", "false"), ("maxcount", "3")]:
+        reply = nodes[1].admin.post(path, {**form, name: value})
+        assert reply.status == 400 and name in reply.json["errors"], reply
+    reply = nodes[1].admin.post("/settings/retryRebalance", {"enabled": "false", "often": "9"})
+    assert reply.status == 400 and "often" in reply.json["errors"], reply
+
+
+def test_what_cannot_be_validated_only_is_not_carried_out(nodes):
+    before = nodes[0].admin.get("/pools/default").json
+    form = {"clusterName": "other", "memoryQuota": 300}
+    reply = nodes[1].admin.post("/pools/default?just_validate=1", form)
+    assert reply.status == 400 and "just_validate" in reply.json["errors"], reply
+    after = nodes[2].admin.get("/pools/default").json
+    assert [after[key] for key in ("clusterName", "memoryQuota")] == [
+        before[key] for key in ("clusterName", "memoryQuota")
+    ]
+
+
+def test_a_change_on_one_node_rests_on_those_of_the_others(nodes):
+    buckets = "/pools/default/buckets"
+    form = {"bucketType": "couchbase", "ramQuotaMB": 100, "numVBuckets": 64}
+    for turn in range(8):
+        one, other = nodes[turn % 3], nodes[(turn + 1) % 3]
+        assert one.admin.post(buckets, {**form, "name": "passing"}).status == 202
+        assert other.admin.post(f"{buckets}/passing", {"ramQuotaMB": 110}).status == 200
+        assert one.admin.delete(f"{buckets}/passing").status == 200
+        assert other.admin.delete(f"{buckets}/passing").status == 404
+
+
+def test_a_session_ends_on_every_node_with_the_password(nodes):
+    def page(node, cookie):
+        return node.admin.as_user("", "").request(
+            "GET", "/whoami", headers={"ns-server-ui": "yes", "Cookie": cookie, "Authorization": ""}
+        )
+
+    cookies = []
+    for node in nodes:
+        reply = node.admin.post("/uilogin", {"user": USER, "password": PASSWORD})
+        assert reply.status == 200
+        cookies.append(reply.headers["Set-Cookie"].split(";")[0])
+        assert page(node, cookies[-1]).json["id"] == USER
+    stream = nodes[2].admin.stream("/poolsStreaming/default")
+    assert stream.next()
+    form = {"port": "SAME", "username": USER, "password": PASSWORD}
+    assert nodes[0].admin.post("/settings/web", form).status == 200
+
+    for node, cookie in zip(nodes, cookies):
+        wait_until(lambda: page(node, cookie).status == 401, 10, "the session is over")
+    while stream.next() is not None:
+        pass
+
+
 def test_the_log_is_the_clusters_on_every_node(nodes):
     """What one node was told to do is read on any other, with the name of the one that did it."""
     form = {"bucketType": "couchbase", "name": "logged", "ramQuotaMB": 100, "numVBuckets": 64}

@@ -37,6 +37,25 @@ def test_before_provisioning_any_credentials_do(fresh, login):
     assert admin.get("/nodes/self").status == 200
 
 
+def test_a_node_is_told_of_itself_before_it_is_provisioned(fresh):
+    own = {"hostname": "127.0.0.1", "dataPath": str(fresh.data), "afamily": "ipv4"}
+    assert fresh.anonymous.post("/nodeInit", own).status == 200
+    for name, value in [
+        ("dataPath", "/elsewhere"),
+        ("afamily", "ipv6"),
+        ("afamilyOnly", "true"),
+        ("javaHome", "/java"),
+        ("datapath", str(fresh.data)),
+    ]:
+        reply = fresh.anonymous.post("/nodeInit", {name: value})
+        assert reply.status == 400 and list(reply.json["errors"]) == [name], reply
+    # In one request with the rest, it is judged the same.
+    form = {"username": USER, "password": PASSWORD, "services": "kv", "indexPath": "/elsewhere"}
+    reply = fresh.anonymous.post("/clusterInit", form)
+    assert reply.status == 400 and "--data" in reply.json["errors"]["indexPath"], reply
+    assert fresh.anonymous.get("/pools").json["pools"] == []
+
+
 def test_cluster_init_provisions_in_one_call(fresh):
     form = {
         "port": "SAME",

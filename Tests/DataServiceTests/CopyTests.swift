@@ -185,6 +185,26 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
+    /// Its copies stand back, the others come through on the same connection, and what makes room is
+    /// taken.
+    @Test func aFullBucketKeepsNoOtherWaiting() throws {
+        let world = try ClusterWorld(nodes: 2)
+        for (name, quota) in [("a", UInt64(8 << 20)), ("b", 64 << 20)] {
+            let map = world.map(name, index: 1) { _ in [1, 2] }
+            for (node, quota) in [(UInt16(1), UInt64(128 << 20)), (2, quota)] {
+                let settings = world.settings(name, .ephemeral, quota: quota)
+                try world[node].service.open(settings, map, as: NodeNumber(node), isNew: true)
+            }
+        }
+        world[1].write(0..<300, "a", size: 60_000)
+        let account = try #require(world[2].service.bucket(named: "a")?.engine.account)
+        world.eventually("the copies are full") { !account.admits(60_000) }
+        world[1].write(0..<200, "b")
+        world.converge("b", 1, 2)
+        for number in 0..<250 { world[1].delete("key\(number)", "a") }
+        world.converge("a", 1, 2)
+    }
+
     @Test func aSealedCopyTakesNothingMore() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })

@@ -287,6 +287,31 @@ private final class Stubbed {
         stubbed.expectExactAccount()
     }
 
+    /// A scan of the disk through `end` meets a key whose newest version lies behind that, while
+    /// another key with the same bits is older: both are stubs.
+    @Test func aBackfillSendsWhatAnyStubBehindItsEndMayHaveReplaced() throws {
+        let stubbed = try Stubbed()
+        let (mine, other) = try twins(stubbed.stage)
+        let (first, second) = (mine, other)
+        let old = try #require(stubbed.set(first, [1]))
+        let end = try #require(stubbed.set(second, [2]))
+        let new = try #require(stubbed.set(first, [3]))
+        stubbed.persistAll()
+        stubbed.evictAll()
+        let hash = stubbed.stage.hash(of: key(first))
+        let needed = { (seqno: UInt64, end: UInt64) in
+            viewing(key(first)) { key in
+                stubbed.vBucket.withCore {
+                    $0.isNeeded(key, hash: hash, seqno: Seqno(seqno), through: Seqno(end))
+                }
+            }
+        }
+        #expect(stubbed.counts == [2, 0, 2, 2, 2])
+        #expect(needed(old, end), "what replaced it is not in the snapshot")
+        #expect(needed(new, new))
+        #expect(!needed(old, new), "what replaced it is")
+    }
+
     @Test func oneMissInMillionsIsTakenForAStub() throws {
         let stubbed = try Stubbed()
         for number in 0..<16_000 { stubbed.set(number) }

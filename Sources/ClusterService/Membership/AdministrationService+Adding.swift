@@ -163,7 +163,9 @@ extension AdministrationService {
     /// A refusal as the other node wrote it: a JSON list of sentences.
     private static func sentences(in body: [UInt8]) -> String {
         let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
-        guard let entries = value?.array else { return String(decoding: body, as: UTF8.self) }
+        guard let entries = value?.array else {
+            return String(decoding: body, as: UTF8.self)
+        }
         return entries.compactMap(\.string).joined(separator: " ")
     }
 
@@ -211,7 +213,7 @@ extension AdministrationService {
                 state.isProvisioned && state.node(number: self.thisNode) != nil
             }
             if isIn { return .done(own.otpNode) }
-            return .failed("The cluster took this node in, and has sent it nothing yet: look again.")
+            return .failed("The cluster took this node in, and has sent it nothing yet.")
         case .answered(401, _, _):
             return .refused("The cluster at \(host):\(port) refused user and password.")
         case .answered(_, let body, _):

@@ -22,8 +22,12 @@ package enum RebalanceRequestOutcome: Hashable, Sendable {
 extension AdministrationService {
     /// Begins to deal the vBuckets out over `known` without `ejected`.
     ///
-    /// - Parameter deltaBuckets: Those that must come back by what returning nodes still have: every
-    ///   bucket that is there does.
+    /// - Parameters:
+    ///   - known: All nodes there are, by name.
+    ///   - ejected: Those that are to go.
+    ///   - deltaBuckets: Those that must come back by what returning nodes still have: every bucket
+    ///     that is there does.
+    /// - Returns: Whether it runs, or why not.
     package func rebalance(
         known: [String],
         ejected: [String],

@@ -40,7 +40,9 @@ extension ReplicationProducer {
         }
         switch verdict {
         case .refuse(let status): return .refused(status)
-        case .ahead: return hold(address, request, fence, number) ? nil : .refused(.temporaryFailure)
+        case .ahead:
+            let isHeld = hold(address, request, fence, number)
+            return isHeld ? nil : .refused(.temporaryFailure)
         case .open(let opening):
             switch opening.answer(to: request) {
             case .outOfRange: return .refused(.outOfRange)

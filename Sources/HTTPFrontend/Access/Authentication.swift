@@ -20,7 +20,8 @@ struct Authentication: Sendable {
             guard let token = request.cookie(named: Self.cookieName(request)) else {
                 return .anonymous
             }
-            return sessions.user(of: token, nowMilliseconds: service.wallMilliseconds)
+            let now = service.wallMilliseconds
+            return sessions.user(of: token, in: Realm(state), nowMilliseconds: now)
                 .map(Identity.administrator) ?? .anonymous
         }
         guard request.headers["authorization"] != nil else { return .anonymous }

@@ -3,6 +3,31 @@ internal import Orchestration
 
 /// When a node that does not answer is failed over without anybody asking.
 extension Routes {
+    /// What other servers let one choose, and what it always is here.
+    private static let fixed: [(field: String, value: Bool, reason: String)] = [
+        ("disableMaxCount", false, "maxCount always counts: it may be as large as 100"),
+        ("canAbortRebalance", true, "A node that dies amid a rebalance is failed over too"),
+        (
+            "failoverPreserveDurabilityMajority", true,
+            "A failover by itself never loses a durable write"
+        ),
+        (
+            "failoverOnDataDiskNonResponsiveness[enabled]", false,
+            "A node whose disk stands still is not failed over by itself: its alert says so"
+        ),
+        (
+            "allowFailoverEphemeralNoReplicas", false,
+            "A bucket that nobody has a copy of is never given up without being asked for"
+        ),
+    ]
+
+    private static let known = Set(
+        fixed.map(\.field) + [
+            "enabled", "timeout", "maxCount", "failoverOnDataDiskIssues[enabled]",
+            "failoverOnDataDiskIssues[timePeriod]",
+        ]
+    )
+
     static let autoFailover: [Route] = [
         Route(
             .get,
@@ -20,6 +45,11 @@ extension Routes {
                     "enabled": .bool(settings.isForDiskIssues),
                     "timePeriod": .number(settings.diskIssueSeconds),
                 ],
+                "disableMaxCount": false,
+                "canAbortRebalance": true,
+                "failoverPreserveDurabilityMajority": true,
+                "failoverOnDataDiskNonResponsiveness": ["enabled": false],
+                "allowFailoverEphemeralNoReplicas": false,
                 "reasons": .array(
                     await call.service.failoverReasons().map { .string($0) }
                 ),
@@ -49,6 +79,8 @@ extension Routes {
     @Sendable private static func setAutoFailover(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
+        form.refuseOthers(than: known)
+        form.confirm(fixed)
         form.require("enabled")
         if let isEnabled = form.flag("enabled") { settings.autoFailover.isEnabled = isEnabled }
         let range = AutoFailoverSettings.timeoutSecondsRange

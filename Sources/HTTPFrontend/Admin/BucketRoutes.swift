@@ -17,6 +17,7 @@ extension Routes {
             "/pools/default/buckets",
             .administrator("cluster.buckets!create"),
             needsCluster: true,
+            validates: true,
             createBucket
         ),
         Route(
@@ -24,6 +25,7 @@ extension Routes {
             "/pools/default/buckets/*",
             .administrator("cluster.bucket[.].settings!write"),
             needsCluster: true,
+            validates: true,
             changeBucket
         ),
         Route(
@@ -98,7 +100,7 @@ extension Routes {
     ]
 
     @Sendable private static func createBucket(_ call: Call) async -> Reply {
-        if call.isValidationOnly { return validation(call, of: nil) }
+        if call.request.isValidationOnly { return validation(call, of: nil) }
         let outcome = await call.service.createBucket(call.request.form)
         guard case .done = outcome else { return reply(outcome) }
         var reply = Reply.empty(202)
@@ -108,7 +110,9 @@ extension Routes {
     }
 
     @Sendable private static func changeBucket(_ call: Call) async -> Reply {
-        if call.isValidationOnly { return validation(call, of: call.capture(0)) }
+        if call.request.isValidationOnly {
+            return validation(call, of: call.capture(0))
+        }
         return reply(await call.service.changeBucket(call.capture(0), call.request.form))
     }
 
@@ -163,7 +167,7 @@ extension Routes {
     }
 }
 
-extension Call {
+extension AdminRequest {
     /// The sender wants to know what would happen, not that it happens.
-    fileprivate var isValidationOnly: Bool { request.query["just_validate"] == "1" }
+    var isValidationOnly: Bool { query["just_validate"] == "1" }
 }

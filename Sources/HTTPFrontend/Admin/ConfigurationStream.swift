@@ -23,6 +23,7 @@ extension Reply {
 /// One client's stream of configurations, each followed by four newlines.
 ///
 /// - At most ten a second: a rebalance changes a thousand vBuckets one by one.
+/// - It ends with the realm of whoever asked: with another password he has to ask again.
 /// - Nothing queues up for a slow client: what is sent next is what is true then.
 private struct ConfigurationStream {
     private static let separator = Array("\n\n\n\n".utf8)
@@ -37,11 +38,13 @@ private struct ConfigurationStream {
         let service = call.service
         let heartbeat = call.request.query["heartbeat"].flatMap(FormParameters.number)
             .map { min(max($0, 1), 3_600) * 1_000 }
+        let realm = Realm(call.state)
         var shown: [UInt8] = []
         var sentMilliseconds: UInt64 = 0
         while service.isServing, isHeard(), !Task.isCancelled {
             let seen = service.changes
-            guard let json = render(call.refreshed) else { return }
+            let refreshed = call.refreshed
+            guard Realm(refreshed.state) == realm, let json = render(refreshed) else { return }
             let now = service.wallMilliseconds
             if json != shown {
                 try await send(json + Self.separator)

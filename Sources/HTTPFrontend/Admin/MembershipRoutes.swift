@@ -37,9 +37,7 @@ extension Routes {
         },
         Route(.post, "/controller/hardResetNode", write) { call in
             switch await call.service.resetNode() {
-            case .done:
-                call.sessions.endAll()
-                return .done
+            case .done: return .done
             case .refused(let text), .busy(let text), .failed(let text):
                 return .text(text + "\r\n", status: 500)
             }
@@ -120,11 +118,17 @@ extension Routes {
         guard !address.isEmpty else {
             return .list("Missing hostname", status: 400)
         }
+        guard form["services"] ?? "kv" == "kv" else {
+            return .list("services: nodes of this server have the data service (kv)", status: 400)
+        }
         let login = (form["user"] ?? "", form["password"] ?? "")
         switch await call.service.joinCluster(at: address, login: login) {
-        case .done: return .done
-        case .refused(let text), .busy(let text), .failed(let text):
-            return .list(text, status: 400)
+        case .done:
+            var reply = Reply.done
+            reply.headers.append(("Location", "/pools/default"))
+            return reply
+        case .refused(let text), .busy(let text): return .list(text, status: 400)
+        case .failed(let text): return .list(text, status: 500)
         }
     }
 

@@ -55,6 +55,7 @@ extension Routes {
     @Sendable private static func setRetry(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
+        form.refuseOthers(than: ["enabled", "afterTimePeriod", "maxAttempts"])
         form.require("enabled")
         if let isEnabled = form.flag("enabled") { settings.retry.isEnabled = isEnabled }
         if let seconds = form.number("afterTimePeriod", RetrySettings.afterSecondsRange) {

@@ -21,6 +21,8 @@ struct Route: Sendable {
     let needsCluster: Bool
     /// Its body is JSON and no form.
     let takesJSON: Bool
+    /// Its handler looks whether it is to judge only, and to change nothing.
+    let validates: Bool
     let handler: Handler
 
     /// - Parameters:
@@ -29,6 +31,7 @@ struct Route: Sendable {
     ///   - access: Whom it serves.
     ///   - needsCluster: Whether it means nothing before provisioning.
     ///   - takesJSON: Whether its body is JSON and no form.
+    ///   - validates: Whether it can judge a change without making it.
     ///   - handler: What answers.
     init(
         _ method: AdminRequest.Method,
@@ -36,6 +39,7 @@ struct Route: Sendable {
         _ access: Access,
         needsCluster: Bool = false,
         takesJSON: Bool = false,
+        validates: Bool = false,
         _ handler: @escaping Handler
     ) {
         self.method = method
@@ -49,6 +53,7 @@ struct Route: Sendable {
         self.access = access
         self.needsCluster = needsCluster
         self.takesJSON = takesJSON
+        self.validates = validates
         self.handler = handler
     }
 

@@ -19,7 +19,8 @@ struct Router: Sendable {
         }
         authentication = Authentication(service: service, sessions: sessions)
         routes =
-            Routes.session + Routes.pools + Routes.nodes + Routes.provisioning + Routes.buckets
+            Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
+            + Routes.nodeSetup + Routes.buckets
             + Routes.alternateAddresses + Routes.configurations + Routes.documents
             + Routes.statistics + Routes.settings
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
@@ -65,6 +66,10 @@ struct Router: Sendable {
         if request.isJSON, !admitted.route.takesJSON {
             let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"
             return .refused([FieldError("_", text)])
+        }
+        if request.isValidationOnly, !request.isQuestion, !admitted.route.validates {
+            let text = "This cannot be validated without being carried out: nothing was changed"
+            return .refused([FieldError("just_validate", text)])
         }
         var isStale = false
         var state = service.state
@@ -145,15 +150,17 @@ extension AdminRequest.Method {
 extension AdminRequest {
     private static let agreedOn = [
         "pools", "poolsStreaming", "nodes", "nodeStatuses", "settings", "internalSettings",
+        "controller",
     ].map { Array($0.utf8) }
 
-    /// A question about what the cluster agreed on.
+    fileprivate var isQuestion: Bool { method.asked == .get }
+
+    /// A question about what the cluster agreed on, or a change that rests on it.
     ///
-    /// The answer to a change on one node must be seen on every other. `/pools` alone is asked by
-    /// whoever only wants to know who is there.
+    /// The answer to a change on one node must be seen on every other, also by the next change.
+    /// `/pools` alone is asked by whoever only wants to know who is there.
     fileprivate var isAboutCluster: Bool {
-        guard method.asked == .get, let first = segments.first, Self.agreedOn.contains(first)
-        else { return false }
+        guard let first = segments.first, Self.agreedOn.contains(first) else { return false }
         return segments.count > 1 || first == Array("nodeStatuses".utf8)
             || first == Array("internalSettings".utf8)
     }

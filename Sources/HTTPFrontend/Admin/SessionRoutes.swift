@@ -18,6 +18,7 @@ extension Routes {
             call.sessions.begin(
                 token,
                 user: user,
+                in: Realm(call.state),
                 nowMilliseconds: call.service.wallMilliseconds
             )
             return withCookie(token, call)

@@ -14,6 +14,20 @@ struct SettingsForm {
         errors.append(FieldError(field, "The value must be supplied"))
     }
 
+    /// What is misspelt, or not known here, would go unnoticed.
+    mutating func refuseOthers(than known: Set<String>) {
+        for (name, _) in form.pairs where !known.contains(name) {
+            errors.append(FieldError(name, "Unsupported key"))
+        }
+    }
+
+    /// Settings that are what they are: who says the same is agreed with.
+    mutating func confirm(_ fixed: [(field: String, value: Bool, reason: String)]) {
+        for (field, value, reason) in fixed {
+            if let asked = flag(field), asked != value { refuse(field, reason) }
+        }
+    }
+
     mutating func refuse(_ field: String, _ reason: String) {
         errors.append(FieldError(field, reason))
     }

@@ -65,9 +65,7 @@ extension Routes {
             ("password", call.request.form["password"] ?? ""),
         ])
         switch await call.service.setAdministrator(form) {
-        case .done:
-            call.sessions.endAll()
-            return .done
+        case .done: return .done
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

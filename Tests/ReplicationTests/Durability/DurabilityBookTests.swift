@@ -312,6 +312,23 @@ import Wire
         #expect(book.next(now: 100) == .commit(Seqno(11)))
     }
 
+    /// The disk may keep the first one from being committed, though it holds: its time ends all the
+    /// same, and so does that of whoever waits behind it.
+    @Test func whatIsLateIsKnownWhateverComesFirst() {
+        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
+        book.enter(Seqno(11), .majority, deadline: 50)
+        book.copies[NodeNumber(2)] = Self.said(10)
+        #expect(book.next(now: 60) == .commit(Seqno(10)))
+        #expect(book.nextLate(now: 49) == nil)
+        #expect(book.nextLate(now: 60) == Seqno(11))
+        book.answered(Seqno(11))
+        #expect(book.nextLate(now: 60) == nil)
+        #expect(book.nextLate(now: 100) == Seqno(10))
+        book.answered(Seqno(10))
+        #expect(book.nextLate(now: 1_000) == nil && book.nextDeadline == nil)
+        #expect(book.next(now: 1_000) == .commit(Seqno(10)))
+    }
+
     @Test func patienceEndsForWhatWasPreparedHereOnly() {
         var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: Self.never)
         book.inherit(Seqno(9), .majority)
