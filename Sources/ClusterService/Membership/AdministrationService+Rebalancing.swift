@@ -86,13 +86,30 @@ extension AdministrationService {
         }
     }
 
+    /// Has what is under way end; what was moved stays.
+    ///
+    /// - Returns: Done once it is over. Whoever leads knows of the wish alone, so another leader is
+    ///   asked anew.
     package func stopRebalance() async -> MembershipOutcome {
-        guard state.rebalance != nil else { return .done("") }
-        switch await askLeader(.stopRebalance, timeoutNanoseconds: 5_000_000_000) {
-        case .done(let text): return .done(text)
-        default: return .failed("The node that leads the rebalance does not answer.")
+        guard let id = state.rebalance?.id else { return .done("") }
+        let deadline = environment.time.monotonicNanoseconds() + Self.stopPatience
+        var isTaken = false
+        while isServing, environment.time.monotonicNanoseconds() < deadline {
+            if case .done = await askLeader(.stopRebalance(id), timeoutNanoseconds: 5_000_000_000) {
+                isTaken = true
+            }
+            let isOver = await whenChanged(within: 1_000_000_000) { $0.rebalance?.id != id }
+            if isOver { return .done("") }
         }
+        return .failed(
+            isTaken
+                ? "The rebalance is about to stop, and has not yet."
+                : "The node that leads the rebalance does not answer."
+        )
     }
+
+    /// How long moves that are under way may take to end.
+    private static let stopPatience: UInt64 = 20_000_000_000
 
     /// Gives up the attempt that is to be made; false where there is none of that id.
     package func cancelRetry(_ id: String) async -> Bool {

@@ -4,7 +4,8 @@ internal import Vocabulary
 /// What a node that was asked by an administrator passes on to the leader.
 enum LeaderRequest: PeerPayload, Hashable {
     case failOver([NodeNumber])
-    case stopRebalance
+    /// The one with this id: it may be over, and another one have begun.
+    case stopRebalance(String)
     case rebalanceReport
     /// Why nodes that are down are not failed over.
     case failoverReasons
@@ -16,7 +17,9 @@ enum LeaderRequest: PeerPayload, Hashable {
         case 0:
             guard let nodes = reader.nodes() else { return nil }
             self = .failOver(nodes)
-        case 1: self = .stopRebalance
+        case 1:
+            guard let id = reader.text() else { return nil }
+            self = .stopRebalance(id)
         case 2: self = .rebalanceReport
         case 3: self = .failoverReasons
         case 4: self = .epochReport
@@ -29,7 +32,9 @@ enum LeaderRequest: PeerPayload, Hashable {
         case .failOver(let nodes):
             writer.append(UInt8(0))
             writer.append(nodes: nodes)
-        case .stopRebalance: writer.append(UInt8(1))
+        case .stopRebalance(let id):
+            writer.append(UInt8(1))
+            writer.append(counted: id)
         case .rebalanceReport: writer.append(UInt8(2))
         case .failoverReasons: writer.append(UInt8(3))
         case .epochReport: writer.append(UInt8(4))

@@ -86,9 +86,9 @@ extension Orchestrator {
     }
 
     /// What is under way ends, and what is about to begin; what was moved stays.
-    func stopRebalance() {
-        stopAsked = state.rebalance?.id
-        if stopAsked == rebalancing.id { rebalancing.mustStop = true }
+    func stopRebalance(_ id: String) {
+        stopAsked = id
+        if id == rebalancing.id { rebalancing.mustStop = true }
         notice()
     }
 

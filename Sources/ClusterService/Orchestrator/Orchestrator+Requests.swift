@@ -13,8 +13,8 @@ extension Orchestrator {
             case .done(_, let sentence): return .done(sentence)
             case .refused(let reason): return .refused(reason)
             }
-        case .stopRebalance:
-            stopRebalance()
+        case .stopRebalance(let id):
+            stopRebalance(id)
             return .done("")
         case .rebalanceReport:
             guard let record = state.rebalance else { return .report(RebalanceReport()) }

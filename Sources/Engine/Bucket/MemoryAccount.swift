@@ -59,6 +59,13 @@ package final class MemoryAccount: Sendable {
     @inline(__always)
     package var isAboveHighWatermark: Bool { used.load() > highWord.load() }
 
+    /// What an active copy elsewhere has taken is taken here up to 99 % of the quota: clients of this
+    /// node are not to keep its replicas from following.
+    @inline(__always)
+    package func admitsCopy(_ bytes: Int) -> Bool {
+        used.load() &+ UInt64(bytes) <= quotaWord.load() / 100 * 99
+    }
+
     /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
     @inline(__always)
     package func admits(_ bytes: Int) -> Bool { used.load() &+ UInt64(bytes) <= ceilingWord.load() }

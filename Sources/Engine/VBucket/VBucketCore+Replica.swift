@@ -101,7 +101,7 @@ extension VBucketCore {
         _ hash: UInt64,
         _ count: Int
     ) -> Bool {
-        if meta.isDeleted || account.admits(count) { return true }
+        if meta.isDeleted || account.admitsCopy(count) { return true }
         return !isPlain && prepares.find(key, hash) != nil
     }
 

@@ -18,7 +18,7 @@ extension VBucketCore {
         _ turn: borrowing Turn
     ) -> ApplyOutcome {
         if let obstacle = obstacle(at: meta.seqno) { return obstacle }
-        guard account.admits(value.count) else { return .temporaryFailure }
+        guard account.admitsCopy(value.count) else { return .temporaryFailure }
         // What was prepared before was aborted: a commit would have come ahead of this.
         completePrepare(of: key, hash)
         clock.advance(past: meta.cas)
