@@ -8,6 +8,8 @@ internal import Vocabulary
 package enum ClusterFormOutcome: Sendable {
     case done
     case refused([FieldError])
+    /// Somebody else changed it meanwhile: it is to be judged anew, by what is true now.
+    case overtaken
     /// A sentence for whoever asked.
     case failed(String)
 }
@@ -86,8 +88,15 @@ extension AdministrationService {
         return await carry(commands, telling: "The cluster's settings were changed.")
     }
 
-    package func change(settings: ClusterSettings) async -> ClusterFormOutcome {
-        await carry([.setSettings(settings)], telling: "The cluster's settings were changed.")
+    /// Sets `settings` where they still are what they were when whoever asks read them.
+    package func change(
+        settings: ClusterSettings,
+        was: ClusterSettings
+    ) async -> ClusterFormOutcome {
+        await carry(
+            [.setSettings(settings, was: was)],
+            telling: "The cluster's settings were changed."
+        )
     }
 
     package func resetAutoFailoverCount() async -> ClusterFormOutcome {
@@ -98,10 +107,11 @@ extension AdministrationService {
     }
 
     package func change(maxBucketCount: UInt32) async -> ClusterFormOutcome {
-        var settings = state.settings
+        let was = state.settings
+        var settings = was
         settings.maxBucketCount = maxBucketCount
         return await carry(
-            [.setSettings(settings)],
+            [.setSettings(settings, was: was)],
             telling: "At most \(maxBucketCount) buckets may be made now."
         )
     }
@@ -132,8 +142,11 @@ extension AdministrationService {
     ) async -> ClusterFormOutcome {
         for command in commands {
             do {
-                if case .refused = try await propose(command) {
+                switch try await propose(command) {
+                case .refused(.changedMeanwhile): return .overtaken
+                case .refused:
                     return .refused([FieldError("_", "The cluster is initialized already")])
+                case .done, .failed: break
                 }
             } catch {
                 return .failed("The cluster's state could not be kept: \(error)")

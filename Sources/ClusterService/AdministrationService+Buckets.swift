@@ -73,6 +73,17 @@ extension AdministrationService {
     }
 
     package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
+        // Each that comes in between is somebody else's change that was carried out.
+        for _ in 0..<Self.changesMax {
+            if let outcome = await tryChangingBucket(name, form) { return outcome }
+        }
+        return .busy("The bucket is being changed by others at the same time: ask again.")
+    }
+
+    private static var changesMax: Int { 10 }
+
+    /// Nil where somebody else changed it meanwhile.
+    private func tryChangingBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome? {
         let state = state
         guard let existing = state.bucket(named: name) else { return .unknown }
         let ground = BucketForm.Ground(state: state, existing: existing, uuid: "")
@@ -80,8 +91,11 @@ extension AdministrationService {
             return refused(form, changing: name)
         }
         guard settings != existing.settings || options != existing.options else { return .done }
-        let change = BucketChange(settings: settings, options: options)
-        let outcome = await carry(.changeBucket(change), form, changing: name)
+        let was = BucketChange.Basis(settings: existing.settings, options: existing.options)
+        let change = BucketChange(settings: settings, options: options, was: was)
+        guard let outcome = await tryCarrying(.changeBucket(change), form, changing: name) else {
+            return nil
+        }
         if case .done = outcome { tell(.info, .bucket, "Bucket \"\(name)\" was changed.") }
         return outcome
     }
@@ -194,11 +208,21 @@ extension AdministrationService {
         return .refused(errors, summaries)
     }
 
+    /// What rests on nothing that others may change.
     private func carry(
         _ command: ClusterCommand,
         _ form: FormParameters,
         changing name: String?
     ) async -> BucketOutcome {
+        await tryCarrying(command, form, changing: name) ?? refused(form, changing: name)
+    }
+
+    /// Nil where what it rests on was changed meanwhile.
+    private func tryCarrying(
+        _ command: ClusterCommand,
+        _ form: FormParameters,
+        changing name: String?
+    ) async -> BucketOutcome? {
         let outcome: Outcome
         do {
             outcome = try await propose(command)
@@ -210,6 +234,7 @@ extension AdministrationService {
         case .failed(let error):
             tell(.error, .bucket, "A bucket could not be opened: \(error)")
             return .failed("The bucket could not be opened: \(error)")
+        case .refused(.changedMeanwhile): return nil
         case .refused(.bucketUnknown): return .unknown
         case .refused(.rebalanceRunning):
             return .busy("Cannot create, empty or delete buckets during rebalance")

@@ -269,6 +269,7 @@ package final class AdministrationService: Sendable {
         handleStatistics()
         handleHistories()
         handleEvents()
+        handleCompaction()
         handleDocuments()
         handleEpochs()
         member.connect()

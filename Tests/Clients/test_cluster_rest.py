@@ -413,6 +413,47 @@ def test_a_change_on_one_node_rests_on_those_of_the_others(nodes):
         assert other.admin.delete(f"{buckets}/passing").status == 404
 
 
+def test_changes_at_the_same_time_are_all_kept(nodes):
+    base = "/pools/default/serverGroups"
+    names = [f"Row {number}" for number in range(12)]
+    failures = []
+
+    def add(number):
+        node = nodes[number % 3]
+        reply = node.admin.post(base, {"name": names[number]})
+        form = {"ramQuotaMB" if number % 2 else "flushEnabled": 110 if number % 2 else 1}
+        other = node.admin.post("/pools/default/buckets/b", form)
+        retry = {"enabled": "false", "afterTimePeriod": 77}
+        moves = {"rebalanceMovesPerNode": 7}
+        third = node.admin.post(
+            *(("/settings/retryRebalance", retry) if number % 2 else ("/settings/rebalance", moves))
+        )
+        failures.extend(one for one in (reply, other, third) if one.status != 200)
+
+    before = {
+        "retry": nodes[0].admin.get("/settings/retryRebalance").json,
+        "moves": nodes[0].admin.get("/settings/rebalance").json,
+    }
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(len(names))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failures == []
+    groups = nodes[0].admin.get(base).json["groups"]
+    assert {group["name"] for group in groups} == {"Group 1", *names}
+    bucket = nodes[1].admin.get("/pools/default/buckets/b").json
+    assert bucket["quota"]["rawRAM"] == 110 << 20 and "flush" in bucket["controllers"]
+    assert nodes[2].admin.get("/settings/retryRebalance").json["afterTimePeriod"] == 77
+    assert nodes[2].admin.get("/settings/rebalance").json == {"rebalanceMovesPerNode": 7}
+    for group in groups:
+        if group["name"] in names:
+            assert nodes[0].admin.delete(group["uri"]).status == 200
+    again = {"enabled": "false", "afterTimePeriod": before["retry"]["afterTimePeriod"]}
+    assert nodes[0].admin.post("/settings/retryRebalance", again).status == 200
+    assert nodes[0].admin.post("/settings/rebalance", before["moves"]).status == 200
+
+
 def test_a_session_ends_on_every_node_with_the_password(nodes):
     def page(node, cookie):
         return node.admin.as_user("", "").request(

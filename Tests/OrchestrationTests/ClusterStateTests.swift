@@ -55,6 +55,35 @@ import Vocabulary
         #expect(fresh.apply(.createBucket(second), at: 1) == .refused(.notInitialised))
     }
 
+    /// Two administrators change different things at the same time: the second one judges anew, and
+    /// neither change is lost.
+    @Test func aChangeOfWhatOthersChangedMeanwhileIsRefused() throws {
+        var state = BucketFormTests.state
+        let was = state.settings
+        var (one, other) = (was, was)
+        one.maxBucketCount = 3
+        other.retry.isEnabled.toggle()
+        #expect(state.apply(.setSettings(one, was: was), at: 4) == .applied([.settingsChanged]))
+        let late = ClusterCommand.setSettings(other, was: was)
+        #expect(state.apply(late, at: 5) == .refused(.changedMeanwhile))
+        #expect(state.settings == one)
+
+        let bucket = try #require(state.bucket(named: "Taken"))
+        let basis = BucketChange.Basis(settings: bucket.settings, options: bucket.options)
+        var change = BucketChange(settings: bucket.settings, options: bucket.options, was: basis)
+        change.settings.flushEnabled.toggle()
+        let changed = ClusterOutcome.applied([.bucketChanged(name: "Taken")])
+        #expect(state.apply(.changeBucket(change), at: 6) == changed)
+        change.settings.quota += 1
+        #expect(state.apply(.changeBucket(change), at: 7) == .refused(.changedMeanwhile))
+
+        let group = ServerGroup(name: "Rack 2", uuid: "r2")
+        let revision = state.groupsRevision
+        let layout = GroupLayout(groups: state.groups + [group], members: [], revision: revision)
+        #expect(state.apply(.setGroups(layout), at: 8) == .applied([.nodesChanged]))
+        #expect(state.apply(.setGroups(layout), at: 9) == .refused(.changedMeanwhile))
+    }
+
     @Test func theSameCommandsMakeTheSameState() {
         let (one, other) = (BucketFormTests.state, BucketFormTests.state)
         #expect(one == other)

@@ -87,7 +87,7 @@ struct CommandDice {
             settings.retry.isEnabled = oneIn(2)
             settings.retry.afterSeconds = UInt16(5 + below(300))
             settings.retry.attemptsMax = UInt16(1 + below(3))
-            return .setSettings(settings)
+            return .setSettings(settings, was: oneIn(2) ? state.settings : nil)
         case 5 where oneIn(4):
             let survivors = state.nodes.map(\.number).filter { _ in !oneIn(4) }
             let began = UInt64(below(9_000))
@@ -119,7 +119,9 @@ struct CommandDice {
             let names = oneIn(2) ? ["Group 1", "Rack 1"] : ["Rack 1", "Rack 2"]
             let groups = names.enumerated().map { ServerGroup(name: $1, uuid: "\($0)") }
             let member = GroupLayout.Member(node: number, group: "Rack 1")
-            return .setGroups(GroupLayout(groups: groups, members: oneIn(2) ? [member] : []))
+            var layout = GroupLayout(groups: groups, members: oneIn(2) ? [member] : [])
+            if oneIn(2) { layout.revision = state.groupsRevision }
+            return .setGroups(layout)
         case 4:
             let port = AlternateAddress.Port(service: "kv", number: UInt16(1 + below(65_000)))
             let address = AlternateAddress(host: text(), ports: oneIn(2) ? [port] : [])
@@ -169,7 +171,11 @@ struct CommandDice {
         default:
             settings.replicas = below(4)
             settings.flushEnabled = oneIn(2)
-            return .changeBucket(BucketChange(settings: settings, options: bucket.options))
+            var change = BucketChange(settings: settings, options: bucket.options)
+            if oneIn(2) {
+                change.was = .init(settings: bucket.settings, options: bucket.options)
+            }
+            return .changeBucket(change)
         }
     }
 

@@ -6,33 +6,60 @@ internal import Vocabulary
 /// Server groups, and this node's own name.
 extension AdministrationService {
     package func addGroup(named name: String) async -> MembershipOutcome {
-        let state = state
         let group = ServerGroup(name: name, uuid: environment.entropy.hex(16))
-        return await set(GroupLayout(groups: state.groups + [group], members: []))
+        return await set { GroupLayout(groups: $0.groups + [group], members: []) }
     }
 
     package func renameGroup(_ uuid: String, to name: String) async -> MembershipOutcome {
-        let groups = state.groups.map {
-            $0.uuid == uuid ? ServerGroup(name: name, uuid: uuid) : $0
+        await set { state in
+            let groups = state.groups.map {
+                $0.uuid == uuid ? ServerGroup(name: name, uuid: uuid) : $0
+            }
+            return GroupLayout(groups: groups, members: [])
         }
-        return await set(GroupLayout(groups: groups, members: []))
     }
 
     package func removeGroup(_ uuid: String) async -> MembershipOutcome {
-        await set(GroupLayout(groups: state.groups.filter { $0.uuid != uuid }, members: []))
+        await set { GroupLayout(groups: $0.groups.filter { $0.uuid != uuid }, members: []) }
     }
 
     /// Puts nodes into groups; those that are not named stay.
-    package func deal(_ members: [GroupLayout.Member]) async -> MembershipOutcome {
-        await set(GroupLayout(groups: state.groups, members: members))
+    ///
+    /// - Returns: Nil where the layout is not of this revision any more.
+    package func deal(
+        _ members: [GroupLayout.Member],
+        revision: UInt32
+    ) async -> MembershipOutcome? {
+        await trySetting(
+            GroupLayout(groups: state.groups, members: members, revision: revision)
+        )
     }
 
-    private func set(_ layout: GroupLayout) async -> MembershipOutcome {
-        guard let outcome = await carryMembership(.setGroups(layout)) else {
-            tell(.info, .node, "The server groups were changed.")
-            return .done("")
+    /// Changes the layout that there is, once more where others changed it meanwhile.
+    private func set(_ change: (ClusterState) -> GroupLayout) async -> MembershipOutcome {
+        for _ in 0..<Self.layoutsMax {
+            let state = state
+            var layout = change(state)
+            layout.revision = state.groupsRevision
+            if let outcome = await trySetting(layout) { return outcome }
         }
-        return outcome
+        return .busy("The server groups are being changed by others at the same time: ask again.")
+    }
+
+    private static var layoutsMax: Int { 10 }
+
+    private func trySetting(_ layout: GroupLayout) async -> MembershipOutcome? {
+        do throws(ClusterError) {
+            switch try await member.propose(.setGroups(layout)) {
+            case .applied, .repeated:
+                tell(.info, .node, "The server groups were changed.")
+                return .done("")
+            case .refused(.changedMeanwhile): return nil
+            case .refused(let refusal): return .refused("The cluster refused it: \(refusal)")
+            }
+        } catch {
+            return .failed("The cluster did not agree on it: \(error)")
+        }
     }
 
     /// Tells clients from outside where they reach this node; nil takes it back.

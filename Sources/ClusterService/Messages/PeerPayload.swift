@@ -22,6 +22,7 @@ enum PeerKind {
     static let leader: UInt16 = 14
     static let history: UInt16 = 15
     static let events: UInt16 = 16
+    static let compact: UInt16 = 17
     static let epoch: UInt16 = 20
 }
 

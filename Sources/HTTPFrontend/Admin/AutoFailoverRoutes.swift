@@ -70,6 +70,7 @@ extension Routes {
         ) { call in
             switch await call.service.resetAutoFailoverCount() {
             case .done: .done
+            case .overtaken: .overtaken
             case .refused(let errors): .refused(errors)
             case .failed(let text): .failed(text)
             }
@@ -102,8 +103,9 @@ extension Routes {
             settings.autoFailover.diskIssueSeconds = period
         }
         guard form.errors.isEmpty else { return .refused(form.errors) }
-        switch await call.service.change(settings: settings) {
+        switch await call.service.change(settings: settings, was: call.state.settings) {
         case .done: return .done
+        case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

@@ -117,9 +117,7 @@ extension Routes {
     }
 
     @Sendable private static func compact(_ call: Call) async -> Reply {
-        guard let bucket = call.bucket else { return .notFound }
-        call.service.dataPlane.compact(bucket: bucket.settings.name)
-        return .done
+        reply(await call.service.compactBucket(call.capture(0)))
     }
 
     private static func validation(_ call: Call, of name: String?) -> Reply {

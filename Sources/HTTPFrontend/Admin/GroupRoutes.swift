@@ -86,7 +86,8 @@ extension Routes {
                 status: 400
             )
         }
-        return reply(await call.service.deal(members))
+        let outcome = await call.service.deal(members, revision: state.groupsRevision)
+        return outcome.map(reply) ?? .json(layout(call.refreshed), status: 409)
     }
 
     private static func members(

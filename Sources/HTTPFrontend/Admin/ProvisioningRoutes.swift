@@ -47,6 +47,7 @@ extension Routes {
         case .done where newBase:
             .json(["newBaseUri": .string("http://\(authority(call))/")])
         case .done: .done
+        case .overtaken: .overtaken
         case .refused(let errors): .refused(errors)
         case .failed(let text): .failed(text)
         }

@@ -76,8 +76,9 @@ extension Routes {
         }
         var settings = call.state.settings
         settings.movesPerNode = UInt16(asked)
-        switch await call.service.change(settings: settings) {
+        switch await call.service.change(settings: settings, was: call.state.settings) {
         case .done: return .json(["rebalanceMovesPerNode": .number(asked)])
+        case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

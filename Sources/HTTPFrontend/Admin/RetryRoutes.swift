@@ -65,8 +65,9 @@ extension Routes {
             settings.retry.attemptsMax = attempts
         }
         guard form.errors.isEmpty else { return .refused(form.errors) }
-        switch await call.service.change(settings: settings) {
+        switch await call.service.change(settings: settings, was: call.state.settings) {
         case .done: return .json(shown(settings.retry))
+        case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

@@ -29,6 +29,9 @@ struct Router: Sendable {
             + Routes.absent + Routes.console
     }
 
+    /// How often a change is judged anew because others came first.
+    private static let repetitionsMax = 10
+
     /// A request that may be served, once its body is there.
     struct Admitted: Sendable {
         let route: Route
@@ -82,7 +85,7 @@ struct Router: Sendable {
                 state = service.state
             }
         }
-        let call = Call(
+        var call = Call(
             request: request,
             state: state,
             identity: admitted.identity,
@@ -92,6 +95,10 @@ struct Router: Sendable {
             machine: machine
         )
         var reply = await admitted.route.handler(call)
+        for _ in 0..<Self.repetitionsMax where reply.isOvertaken {
+            call = call.refreshed
+            reply = await admitted.route.handler(call)
+        }
         if isStale { reply.headers.append(("Divan-Stale", "true")) }
         return reply
     }

@@ -50,6 +50,7 @@ extension Routes {
         }
         switch await call.service.change(maxBucketCount: UInt32(number)) {
         case .done: return .done
+        case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

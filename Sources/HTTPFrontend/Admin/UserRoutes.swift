@@ -66,6 +66,7 @@ extension Routes {
         ])
         switch await call.service.setAdministrator(form) {
         case .done: return .done
+        case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)
         case .failed(let text): return .failed(text)
         }

@@ -17,6 +17,8 @@ struct Reply: Sendable {
     var contentType: String?
     var headers: [(name: String, value: String)] = []
     var body: Body
+    /// Nothing was changed, since somebody else changed what it rests on: asked anew, it may be.
+    var isOvertaken = false
 
     init(status: Int, contentType: String?, body: Body) {
         self.status = status
@@ -50,6 +52,12 @@ struct Reply: Sendable {
 
     /// Clients look for these very words to tell a missing bucket from other troubles.
     static var notFound: Reply { text("Requested resource not found.\r\n", status: 404) }
+
+    static var overtaken: Reply {
+        var reply = text("Others change this at the same time: ask again.\r\n", status: 409)
+        reply.isOvertaken = true
+        return reply
+    }
 
     static func methodNotAllowed(_ allowed: [String]) -> Reply {
         var reply = text("Method Not Allowed\r\n", status: 405)

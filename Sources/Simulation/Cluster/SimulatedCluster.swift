@@ -169,7 +169,7 @@ final class SimulatedCluster {
             var settings = service.state.settings
             settings.autoFailover.timeoutSeconds = failoverSeconds
             settings.autoFailover.countMax = failovers
-            return await service.change(settings: settings)
+            return await service.change(settings: settings, was: service.state.settings)
         }
         guard case .done? = set else { return "automatic failover could not be set" }
         return rebalance(seconds: 120)

@@ -100,7 +100,7 @@ extension Chaos {
     /// Something is decided on that changes nothing.
     private func decide(_ leader: SimulatedNode) {
         cluster.tell(leader, "the same settings") { service in
-            "\(await service.change(settings: service.state.settings))"
+            "\(await service.change(settings: service.state.settings, was: service.state.settings))"
         }
     }
 

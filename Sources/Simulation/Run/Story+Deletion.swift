@@ -14,7 +14,10 @@ extension Story {
         let (world, address, bucket) = (cluster.world, node.address, "persistent")
         world.apply(.slowLane(address, lanes: "control-disk", nanoseconds: 100 * Story.second))
         // One entry is what the lane stands still with; the next one waits.
-        cluster.tell(leader, "settings") { "\(await $0.change(settings: $0.state.settings))" }
+        cluster.tell(leader, "settings") { service in
+            let same = service.state.settings
+            return "\(await service.change(settings: same, was: same))"
+        }
         world.run(for: Story.second)
         cluster.tell(leader, "delete") { "\(await $0.deleteBucket(bucket))" }
         world.run(for: 45 * Story.second)

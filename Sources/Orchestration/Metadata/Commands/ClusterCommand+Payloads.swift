@@ -112,10 +112,13 @@ package struct GroupLayout: Hashable, Sendable {
 
     package var groups: [ServerGroup]
     package var members: [Member]
+    /// Of the layout that this one rests on (`ClusterState.groupsRevision`).
+    package var revision: UInt32?
 
-    package init(groups: [ServerGroup], members: [Member]) {
+    package init(groups: [ServerGroup], members: [Member], revision: UInt32? = nil) {
         self.groups = groups
         self.members = members
+        self.revision = revision
     }
 }
 
@@ -134,12 +137,26 @@ package struct NewBucket: Hashable, Sendable {
 
 /// Of the settings, name, UUID, type and number of vBuckets never change.
 package struct BucketChange: Hashable, Sendable {
+    /// What was read before it was changed.
+    package struct Basis: Hashable, Sendable {
+        package var settings: BucketSettings
+        package var options: BucketOptions
+
+        package init(settings: BucketSettings, options: BucketOptions) {
+            self.settings = settings
+            self.options = options
+        }
+    }
+
     package var settings: BucketSettings
     package var options: BucketOptions
+    /// Somebody else's change in between refuses this one; nil where it holds over anything.
+    package var was: Basis?
 
-    package init(settings: BucketSettings, options: BucketOptions) {
+    package init(settings: BucketSettings, options: BucketOptions, was: Basis? = nil) {
         self.settings = settings
         self.options = options
+        self.was = was
     }
 }
 

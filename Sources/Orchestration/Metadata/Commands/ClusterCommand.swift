@@ -14,7 +14,8 @@ package enum ClusterCommand: Hashable, Sendable {
     case setName(String)
     /// Bytes on each node.
     case setMemoryQuota(UInt64)
-    case setSettings(ClusterSettings)
+    /// `was`: what was read before they were changed; somebody else's change in between refuses it.
+    case setSettings(ClusterSettings, was: ClusterSettings? = nil)
     case resetAutoFailoverCount
     /// Another Raft group begins with what is left; revisions count anew after it.
     case newEpoch(NewEpoch)

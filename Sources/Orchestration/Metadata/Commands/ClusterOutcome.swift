@@ -43,6 +43,8 @@ package enum ClusterEffect: Hashable, Sendable {
 package enum ClusterRefusal: Hashable, Sendable {
     /// So it was when it first came, why is not remembered; or it is too old to tell.
     case refusedBefore
+    /// What the change rests on is something else by now: it is to be judged anew.
+    case changedMeanwhile
     case alreadyInitialised
     case notInitialised
     case bucketExists

@@ -80,7 +80,9 @@ extension ClusterState {
             nodesMoved()
             return .applied([.nodesChanged])
         case .setMemoryQuota(let quota): memoryQuota = quota
-        case .setSettings(let settings): self.settings = settings
+        case .setSettings(let settings, let was):
+            guard was == nil || was == self.settings else { return .refused(.changedMeanwhile) }
+            self.settings = settings
         case .resetAutoFailoverCount: autoFailoverCount = 0
         case .newEpoch(let epoch): return begin(epoch)
         default: preconditionFailure("a command of another part")

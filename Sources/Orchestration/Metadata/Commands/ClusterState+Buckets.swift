@@ -36,6 +36,8 @@ extension ClusterState {
             return .refused(.bucketUnknown)
         }
         let old = buckets[place].settings
+        let basis = BucketChange.Basis(settings: old, options: buckets[place].options)
+        guard change.was ?? basis == basis else { return .refused(.changedMeanwhile) }
         guard old.type == new.type, old.vBuckets == new.vBuckets,
             (0..<NodeChain.countMax).contains(new.replicas)
         else { return .refused(.rowsImpossible) }

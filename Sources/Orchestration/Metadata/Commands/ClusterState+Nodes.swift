@@ -84,6 +84,9 @@ extension ClusterState {
     }
 
     mutating func set(_ layout: GroupLayout) -> ClusterOutcome {
+        guard layout.revision ?? groupsRevision == groupsRevision else {
+            return .refused(.changedMeanwhile)
+        }
         let names = Set(layout.groups.map(\.name))
         guard names.count == layout.groups.count, !names.isEmpty else {
             return .refused(.groupUnknown)

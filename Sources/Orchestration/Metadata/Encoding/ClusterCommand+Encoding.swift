@@ -119,9 +119,9 @@ extension ClusterCommand {
         case .setAdministrator(let administrator): administrator.append(to: writer)
         case .setName(let name): writer.append(counted: name)
         case .setMemoryQuota(let quota): writer.append(number: quota)
-        case .setSettings(let settings):
-            settings.append(to: writer)
-            settings.retry.append(to: writer)
+        case .setSettings(let settings, let was):
+            Self.append(settings, to: writer)
+            if let was { Self.append(was, to: writer) }
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
         case .addNode(let node): node.append(to: writer)
@@ -131,9 +131,7 @@ extension ClusterCommand {
         case .removeNode(let number): writer.append(node: number)
         case .setGroups(let layout): layout.append(to: writer)
         case .createBucket(let bucket): bucket.append(to: writer)
-        case .changeBucket(let change):
-            change.settings.append(to: writer)
-            change.options.append(to: writer)
+        case .changeBucket(let change): change.append(to: writer)
         case .deleteBucket(let step), .flushBucket(let step): step.append(to: writer)
         case .startRebalance(let record): record.append(to: writer)
         case .setTargets(let change):
@@ -164,7 +162,7 @@ extension ClusterCommand {
         case .setAdministrator: Administrator(&reader).map { .setAdministrator($0) }
         case .setName: reader.text().map { .setName($0) }
         case .setMemoryQuota: reader.leb128().map { .setMemoryQuota($0) }
-        case .setSettings: readSettings(&reader).map { .setSettings($0) }
+        case .setSettings: readSettings(&reader)
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: NewEpoch(&reader).map { .newEpoch($0) }
         case .addNode: NewNode(&reader).map { .addNode($0) }
@@ -194,8 +192,20 @@ extension ClusterCommand {
         }
     }
 
-    /// In logs from before there were retries, nothing follows.
-    private static func readSettings(_ reader: inout ByteReader) -> ClusterSettings? {
+    private static func append(_ settings: ClusterSettings, to writer: ByteWriter) {
+        settings.append(to: writer)
+        settings.retry.append(to: writer)
+    }
+
+    /// In logs from before there were retries, nothing follows the settings; what they rest on is
+    /// there or not.
+    private static func readSettings(_ reader: inout ByteReader) -> ClusterCommand? {
+        guard let settings = readOnce(&reader) else { return nil }
+        guard !reader.isAtEnd else { return .setSettings(settings) }
+        return readOnce(&reader).map { .setSettings(settings, was: $0) }
+    }
+
+    private static func readOnce(_ reader: inout ByteReader) -> ClusterSettings? {
         guard var settings = ClusterSettings(&reader) else { return nil }
         guard !reader.isAtEnd else { return settings }
         guard let retry = RetrySettings(&reader) else { return nil }

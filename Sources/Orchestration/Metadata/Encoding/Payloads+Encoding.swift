@@ -108,6 +108,7 @@ extension GroupLayout {
             writer.append(node: member.node)
             writer.append(counted: member.group)
         }
+        writer.append(number: revision.map { UInt64($0) + 1 } ?? 0)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -116,8 +117,11 @@ extension GroupLayout {
             guard let node = reader.node(), let group = reader.text() else { return nil }
             return Member(node: node, group: group)
         }
-        guard let groups, let members else { return nil }
+        guard let groups, let members, let next = reader.leb128() else { return nil }
         self.init(groups: groups, members: members)
+        guard next > 0 else { return }
+        guard let revision = UInt32(exactly: next - 1) else { return nil }
+        self.revision = revision
     }
 }
 
@@ -137,11 +141,24 @@ extension NewBucket {
 }
 
 extension BucketChange {
+    func append(to writer: ByteWriter) {
+        settings.append(to: writer)
+        options.append(to: writer)
+        guard let was else { return }
+        was.settings.append(to: writer)
+        was.options.append(to: writer)
+    }
+
     init?(_ reader: inout ByteReader) {
         guard let settings = BucketSettings(&reader), let options = BucketOptions(&reader) else {
             return nil
         }
         self.init(settings: settings, options: options)
+        guard !reader.isAtEnd else { return }
+        guard let before = BucketSettings(&reader), let options = BucketOptions(&reader) else {
+            return nil
+        }
+        was = Basis(settings: before, options: options)
     }
 }
 

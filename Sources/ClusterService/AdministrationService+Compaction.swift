@@ -1,0 +1,66 @@
+internal import Bytes
+internal import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Which bucket to compact, told apart by UUID: another one may have its name by now.
+struct CompactCall: PeerPayload, Hashable {
+    let uuid: String
+
+    init(uuid: String) { self.uuid = uuid }
+
+    init?(_ reader: inout ByteReader) {
+        guard let uuid = reader.text() else { return nil }
+        self.uuid = uuid
+    }
+
+    func append(to writer: ByteWriter) { writer.append(counted: uuid) }
+}
+
+/// Compaction of a bucket, on every node that has some of it.
+extension AdministrationService {
+    private static var compactionPatience: UInt64 { 5_000_000_000 }
+    private static var begun: [UInt8] { [1] }
+
+    /// Has all nodes begin to compact what they have of a bucket; the work goes on behind.
+    ///
+    /// - Returns: Done where all have begun, else who has not.
+    package func compactBucket(_ name: String) async -> BucketOutcome {
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        let call = CompactCall(uuid: bucket.settings.uuid)
+        beginCompaction(of: call.uuid)
+        var missing: [String] = []
+        for node in state.servers(of: bucket) where node.number != thisNode {
+            let result = await calls.call(
+                PeerKind.compact,
+                call.bytes,
+                to: node.number,
+                timeoutNanoseconds: Self.compactionPatience
+            )
+            if case .success(Self.begun) = result { continue }
+            missing.append(node.otpNode)
+        }
+        guard missing.isEmpty else {
+            let names = missing.joined(separator: ", ")
+            return .failed("Compaction has begun, but not on \(names): no answer. Ask again.")
+        }
+        tell(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
+        return .done
+    }
+
+    func handleCompaction() {
+        calls.handleCalls(PeerKind.compact) { [weak self] _, bytes, answer in
+            guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
+            answer(beginCompaction(of: call.uuid) ? Self.begun : [])
+        }
+    }
+
+    @discardableResult
+    private func beginCompaction(of uuid: String) -> Bool {
+        guard let bucket = state.buckets.first(where: { $0.settings.uuid == uuid }) else {
+            return false
+        }
+        dataPlane.compact(bucket: bucket.settings.name)
+        return true
+    }
+}
