@@ -28,6 +28,34 @@ import Vocabulary
         #expect(group[1].commit == before + 1)
     }
 
+    /// A lease is promised by half of four voters; without one of them three are left, of whom two
+    /// that promised nothing are a quorum: until they have agreed on it with a third, they decide
+    /// nothing, neither what stands before the change nor what comes behind it.
+    @Test func theRemovalOfAVoterNeedsAQuorumOfThoseBefore() {
+        var group = Group(voters: [1, 2, 3, 4])
+        group.elect(1)
+        group.tick(1, 2)
+        group.isolate(3)
+        group.isolate(4)
+        let before = group[1].commit
+        group.propose(1, "before it")
+        group.step(1, .change(ConfigurationChange([.remove(node(3))])))
+        group.settle()
+        group.tick(1, 2)
+        // Two of the three that remain have all of it.
+        #expect(group[1].configuration == VoterConfiguration(voters: [1, 2, 4].map(node)))
+        #expect(group[2].log.lastIndex == group[1].log.lastIndex)
+        #expect(group[1].commit == before)
+        group.heal()
+        group.isolate(3)
+        group.tick(1, 2)
+        #expect(group[1].commit == group[1].log.lastIndex)
+        // Agreed on, it is enough by itself.
+        group.isolate(4)
+        group.propose(1, "behind it")
+        #expect(group[1].commit == group[1].log.lastIndex)
+    }
+
     @Test func aLearnerDoesNotCount() {
         var group = Group(voters: [1, 2], learners: [3])
         group.elect(1)

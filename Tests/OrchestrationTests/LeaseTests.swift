@@ -86,6 +86,18 @@ import Vocabulary
         #expect(lease.end(own: newest, isDeposed: false, now: 2_000) == .max)
     }
 
+    /// A leader asks for fewer voters, and refuses to promise anything: what it names may never be,
+    /// and is no reason to serve by less than what the own log has.
+    @Test func aNarrowerConfigurationThatSomebodyNamesIsNotEnough() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        promises.appended(.deposes([one]), at: 3)
+        let (own, named) = (voters([1, 2, 3]), voters([1, 2], index: 9))
+        let verdict = exchange(&lease, &promises, naming: named, at: 100, answered: 100)
+        #expect(verdict == .refused(3))
+        #expect(lease.end(own: own, isDeposed: false, now: 200) == nil)
+    }
+
     @Test func aJointConfigurationNeedsBothHalves() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)

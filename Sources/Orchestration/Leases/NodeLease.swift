@@ -4,8 +4,8 @@ package import Vocabulary
 ///
 /// Voters promise it, not the leader: so a leader's death costs nobody a lease. It counts from when
 /// the beat was sent, whenever the answer came, and under the newest configuration that the node's
-/// own log or any unexpired answer names; under the one before, too, while the own log's newest is not
-/// known to be committed.
+/// own log or any unexpired answer names. Nobody knows that this one is agreed on, so under the own
+/// log's it counts, too: under its newest, and under the newest that is known to be committed.
 ///
 /// - A lease that is over is over for good: it is only ever prolonged by newer beats.
 package struct NodeLease: Sendable {
@@ -59,7 +59,7 @@ package struct NodeLease: Sendable {
     /// - Parameters:
     ///   - own: The newest configuration in this node's log.
     ///   - agreed: The one before, where the newest is not known to be committed: whoever deposes this
-    ///     node may never have had that one. Both have to be blocked.
+    ///     node may never have had that one. All have to be blocked.
     ///   - isDeposed: Something in this node's log takes writing from it and is not applied: then
     ///     its own voice does not count.
     ///   - now: The time.
@@ -80,8 +80,11 @@ package struct NodeLease: Sendable {
             let until = grantedAt + terms.leaseNanoseconds
             return until > now ? until : nil
         }
-        guard let end = voters.blocked(until: promised) else { return nil }
-        guard let agreed else { return end }
-        return agreed.blocked(until: promised).map { min($0, end) }
+        var end = UInt64.max
+        for one in [voters, own, agreed ?? own] {
+            guard let until = one.blocked(until: promised) else { return nil }
+            end = min(end, until)
+        }
+        return end
     }
 }

@@ -69,18 +69,19 @@ extension LeaseWorld {
         members[leader].acknowledged[node] = max(members[leader].acknowledged[node], upTo)
     }
 
-    /// The leader commits what a quorum has acknowledged.
+    /// The leader commits what a quorum has acknowledged: of the newest voters and, where they differ
+    /// by one, until they are agreed on of the ones before, since leases block those quorums.
     mutating func advance(_ node: Int) {
         guard members[node].isLeader else { return }
-        let configuration = members[node].configuration
+        let newest = members[node].configuration
+        let before = members[node].agreed
+        let isSimple = newest.outgoing.isEmpty && before.outgoing.isEmpty
+        let agreed = isSimple && mistake != .newestCommitsAlone ? before : newest
         var index = members[node].count
         while index > members[node].commit {
-            var who = Members()
-            for voter in 0..<Self.nodes where members[node].acknowledged[voter] >= index {
-                who.insert(voter)
-            }
+            let who = acknowledging(node, index)
             if members[node].log[index - 1].term == members[node].term,
-                configuration.isQuorum(who)
+                newest.isQuorum(who), agreed.isQuorum(who)
             {
                 break
             }
@@ -93,6 +94,14 @@ extension LeaseWorld {
             commit += 1
             if deposed >= 0 { deposedAt[deposed] = commit }
         }
+    }
+
+    private func acknowledging(_ leader: Int, _ index: Int) -> Members {
+        var who = Members()
+        for voter in 0..<Self.nodes where members[leader].acknowledged[voter] >= index {
+            who.insert(voter)
+        }
+        return who
     }
 
     /// Forgets its promises, and knows that it did.
@@ -114,7 +123,8 @@ extension LeaseWorld {
         _ = append(leader, Entry(deposes: Int8(node)))
     }
 
-    /// From one set of voters to the next through both.
+    /// From one set of voters to the next through both, or at once where they differ by one: then a
+    /// majority of each has somebody in common, and those who block one need not block the other.
     mutating func change(_ leader: Int, _ choice: Int) {
         guard members[leader].isLeader else { return }
         let now = members[leader].configuration
@@ -123,6 +133,13 @@ extension LeaseWorld {
         else { return }
         if !now.outgoing.isEmpty {
             _ = append(leader, Entry(voters: now.voters))
+            return
+        }
+        if choice & 0xc0 == 0 {
+            var next = now.voters
+            let one = choice % Self.nodes
+            if next.contains(one) { next.remove(one) } else { next.insert(one) }
+            if !next.isEmpty { _ = append(leader, Entry(voters: next)) }
             return
         }
         let next = Members(bits: UInt8(choice & 0x3f))

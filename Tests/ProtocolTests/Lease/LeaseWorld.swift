@@ -142,9 +142,13 @@ struct LeaseWorld {
     }
 
     /// By the node's own reckoning.
+    ///
+    /// The newest configuration that it knows may never be agreed on: then others decide by what its
+    /// own log has before that.
     func hasLease(_ node: Int) -> Bool {
         var granted = Members()
-        var configuration = members[node].configuration
+        let own = members[node].configuration
+        var newest = own
         let start = members[node].clock - Self.lease
         for voter in 0..<Self.nodes {
             if members[node].grantedAt[voter] > start { granted.insert(voter) }
@@ -152,12 +156,12 @@ struct LeaseWorld {
                 continue
             }
             let named = members[node].named[voter]
-            if (named.term, named.index) > (configuration.term, configuration.index) {
-                configuration = named
-            }
+            if named.isNewer(than: newest) { newest = named }
         }
         let isDeposed = members[node].deposes(node, behind: members[node].applied)
         if !isDeposed || mistake == .countsItselfWhenDeposed { granted.insert(node) }
-        return configuration.isBlocking(granted, mistake: mistake)
+        let blocks = { (one: Voters) in one.isBlocking(granted) }
+        if mistake == .newestOnly { return blocks(newest) }
+        return blocks(newest) && blocks(own) && blocks(members[node].agreed)
     }
 }

@@ -17,6 +17,8 @@ struct Voters {
     var voters = Members()
     var outgoing = Members()
 
+    func isNewer(than other: Voters) -> Bool { (term, index) > (other.term, other.index) }
+
     /// More than half of the voters, in a joint configuration of both halves.
     func isQuorum(_ members: Members) -> Bool {
         Self.isMajority(members, of: voters)
@@ -24,10 +26,9 @@ struct Voters {
     }
 
     /// So many that no quorum is without one of them.
-    func isBlocking(_ members: Members, mistake: LeaseMistake) -> Bool {
-        let blocksNew = Self.isBlocking(members, voters)
-        if mistake == .oneHalfOnly { return blocksNew }
-        return blocksNew && (outgoing.isEmpty || Self.isBlocking(members, outgoing))
+    func isBlocking(_ members: Members) -> Bool {
+        Self.isBlocking(members, voters)
+            && (outgoing.isEmpty || Self.isBlocking(members, outgoing))
     }
 
     static func isMajority(_ members: Members, of half: Members) -> Bool {
@@ -44,7 +45,8 @@ enum LeaseMistake: CaseIterable {
     case deposingNotWithheld
     case configurationNotWithheld
     case configurationUnnamed
-    case oneHalfOnly
+    case newestOnly
+    case newestCommitsAlone
     case restartForgetsPromises
     case noMarginForClocks
     case leaseFromReceipt
@@ -98,8 +100,15 @@ struct Voter {
     var lastTerm: Int32 { log[count - 1].term }
 
     /// The newest configuration in its log.
-    var configuration: Voters {
-        var place = count - 1
+    var configuration: Voters { configuration(before: count) }
+
+    /// The newest that it knows to be agreed on: all others may decide by this one, while nobody else
+    /// has a newer one.
+    var agreed: Voters { configuration(before: commit) }
+
+    /// The newest one among the first `end` entries.
+    private func configuration(before end: Int) -> Voters {
+        var place = end - 1
         while !log[place].isConfiguration { place -= 1 }
         let entry = log[place]
         return Voters(
