@@ -9,14 +9,7 @@ import Vocabulary
 @Suite(.serialized) struct ObstacleSceneTests {
     /// A rebalance that waits for the third node's copies.
     private func scene() async throws -> (ClusterScene, RebalanceRecord) {
-        let scene = try ClusterScene(3)
-        try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
-        let (one, two) = (NodeNumber(1), NodeNumber(2))
-        try await scene.createBucket([[one, two], [two, one], [one, two]])
-        scene.members[2].plane?.heardThrough.withLock { $0 = 0 }
+        let scene = try await ClusterScene.waitingForTheThird()
         let known = scene[1].state.nodes.map(\.otpNode)
         _ = await scene[1].rebalance(known: known, ejected: [])
         guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }

@@ -6,19 +6,6 @@ import Vocabulary
 
 /// A rebalance is stopped when it has hardly begun, and asked for when another one has.
 @Suite(.serialized) struct StopSceneTests {
-    /// Two nodes hold a bucket, the third has nothing yet, and never reports a copy.
-    private func scene() async throws -> ClusterScene {
-        let scene = try ClusterScene(3)
-        try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
-        let (one, two) = (NodeNumber(1), NodeNumber(2))
-        try await scene.createBucket([[one, two], [two, one], [one, two]])
-        scene.members[2].plane?.heardThrough.withLock { $0 = 0 }
-        return scene
-    }
-
     private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
         let known = scene[number].state.nodes.map(\.otpNode)
         guard case .running(let id) = await scene[number].rebalance(known: known, ejected: [])
@@ -28,7 +15,7 @@ import Vocabulary
 
     @Test(arguments: 1...3)
     func aStopThatIsAnsweredIsCarriedOutHoweverEarlyItCame(number: Int) async throws {
-        let scene = try await scene()
+        let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         for _ in 0..<3 {
             let id = try await begin(scene, at: number)
@@ -40,7 +27,7 @@ import Vocabulary
     }
 
     @Test func aGracefulFailoverIsNotPromisedByAnotherRebalance() async throws {
-        let scene = try await scene()
+        let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
         async let rebalanced = scene[1].rebalance(known: known, ejected: [])
