@@ -258,6 +258,35 @@ import Vocabulary
         #expect(service.state.bucket(named: "b")?.flush == nil)
     }
 
+    /// Nothing else happens on a lone node that would have anybody look.
+    @Test func aFlushThatTheEndOfALoneNodeCutOffEndsInItsNextLife() async throws {
+        let first = try await provisioned(RecordingPlane())
+        let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
+        _ = await first.createBucket(bucket)
+        let held = RecordingPlane()
+        held.carriedThrough.withLock { $0 = 0 }
+        first.stop()
+        let second = try await started(held)
+        let uuid = try #require(second.state.bucket(named: "b")).settings.uuid
+        let begin = BucketStep(name: "b", uuid: uuid, phase: .begin)
+        guard case .done = try await second.propose(.flushBucket(begin)) else {
+            Issue.record("the flush did not begin")
+            return
+        }
+        second.stop()
+
+        let plane = RecordingPlane()
+        plane.carriedThrough.withLock { $0 = 0 }
+        let third = try await started(plane)
+        #expect(third.state.bucket(named: "b")?.flush != nil)
+        plane.carriedThrough.withLock { $0 = .max }
+        for _ in 0..<500 where third.state.bucket(named: "b")?.flush != nil {
+            world.passSecond()
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(third.state.bucket(named: "b")?.flush == nil)
+    }
+
     @Test func oneNameForTwoRequestsAtOnceGoesToOne() async throws {
         let service = try await provisioned(RecordingPlane())
         let form = form(("name", "b"), ("ramQuotaMB", "100"))

@@ -13,7 +13,7 @@ import Vocabulary
 /// Time is real here: what is waited for comes within `deadline`, or the test says what did not.
 final class ClusterWorld {
     private(set) var nodes: [UInt16: ClusterNode] = [:]
-    private let directories: [UInt16: String]
+    let directories: [UInt16: String]
     private let addresses = Addresses()
     let vBuckets: Int
 

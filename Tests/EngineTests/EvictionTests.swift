@@ -55,6 +55,41 @@ import Vocabulary
         crowded.expectExactAccount()
     }
 
+    /// Whoever looks for a value on disk has to tell one that is lost from one that was superseded, on
+    /// a copy that serves nobody too: else it would look for ever.
+    @Test(arguments: [false, true])
+    func aCopyKnowsWhichVersionsItHasWithoutTheirValues(isReplica: Bool) {
+        let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
+        // Of one vBucket.
+        for number in [0, 64] { crowded.set(number, bytes: 200) }
+        crowded.persistAll()
+        let vBucket = crowded.vBucket(0)
+        func with<Result>(
+            _ number: Int,
+            _ body: (inout VBucketCore, ByteView, UInt64) -> Result
+        ) -> Result {
+            let hash = crowded.stage.hash(of: key(number))
+            return viewing(key(number)) { key in vBucket.withCore { body(&$0, key, hash) } }
+        }
+        func isEjected(_ number: Int, _ seqno: UInt64) -> Bool {
+            with(number) { core, key, hash in core.isEjected(key, hash: hash, at: Seqno(seqno)) }
+        }
+        let turn = crowded.stage.turn
+        #expect(with(0) { core, key, hash in core.eject(key, hash: hash, turn) } > 0)
+        if isReplica { vBucket.withCore { $0.become(.replica) } }
+        #expect(isEjected(0, 1))
+        #expect(!isEjected(0, 2), "another version is not missing")
+        #expect(!isEjected(64, 2), "its value is here")
+        #expect(!isEjected(128, 1), "nobody knows this key")
+        let isBack = viewing([UInt8](repeating: 0, count: 200)) { value in
+            with(0) { core, key, hash in
+                core.install(value, of: Seqno(1), key: key, hash: hash, turn)
+            }
+        }
+        #expect(isBack)
+        #expect(!isEjected(0, 1))
+    }
+
     @Test func aFewLargeValuesGoAsWell() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         for number in 0..<12 { crowded.set(number, bytes: 1 << 20) }

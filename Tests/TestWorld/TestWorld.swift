@@ -206,16 +206,17 @@ package struct NoNetwork: Network {
 }
 
 extension TestWorld {
+    /// For whoever asks a vBucket himself.
+    package var turn: Turn {
+        Turn(wallNanoseconds: time.wallNanoseconds(), arena: arena, scratch: scratch)
+    }
+
     /// Takes a document's value out of memory, as the item pager does; false where it may not go.
     package func eject(_ key: String, from bucket: String) -> Bool {
         guard let engine = service.bucket(named: bucket)?.engine else { return false }
         let bytes = Array(key.utf8)
         let number = VBucketID(ofKey: bytes, count: engine.count).number
-        let turn = Turn(
-            wallNanoseconds: time.wallNanoseconds(),
-            arena: arena,
-            scratch: scratch
-        )
+        let turn = turn
         return bytes.withUnsafeBytes { buffer in
             let view = ByteView(buffer)
             return engine[number]?.withCore {
@@ -227,11 +228,7 @@ extension TestWorld {
     /// Takes out of memory whatever the bucket's policy and the disk allow.
     package func ejectAll(from bucket: String) {
         guard let engine = service.bucket(named: bucket)?.engine else { return }
-        let turn = Turn(
-            wallNanoseconds: time.wallNanoseconds(),
-            arena: arena,
-            scratch: scratch
-        )
+        let turn = turn
         for vBucket in engine.all {
             let next = vBucket.withCore { core in
                 core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn).next

@@ -1,7 +1,7 @@
 internal import Bytes
-internal import Orchestration
-internal import Persistence
-internal import Seams
+package import Orchestration
+package import Persistence
+package import Seams
 internal import Vocabulary
 
 /// This node's side of what the leader asks about copies: tell of them, seal them, take them up, hand
@@ -12,7 +12,7 @@ internal import Vocabulary
 /// - A seal is on disk before it is answered, and so is that the only copy was handed over; the data
 ///   service stops acknowledging before that.
 /// - A leader of an earlier term than one that was heard is refused.
-final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to the control lane
+package final class OwnershipService: @unchecked Sendable {  // tidy:allow the control lane's
     /// A follower is a few entries behind at most, or cut off: then the asker goes on without it.
     private static let patience: UInt64 = 1_000_000_000
 
@@ -24,23 +24,36 @@ final class OwnershipService: @unchecked Sendable {  // tidy:allow belongs to th
     private var waiting: [(index: UInt64, work: (Bool) -> Void)] = []
     private var isStopped = false
 
-    struct Sources {
+    package struct Sources {
         var applied: () -> UInt64
         /// The bucket with this UUID, as of what is applied.
         var bucket: (String) -> BucketRecord?
         /// Keeps seals on disk.
         var keep:
             ([ControlChange], @escaping @Sendable (Result<Void, ClusterError>) -> Void) -> Void
+
+        package init(
+            applied: @escaping () -> UInt64,
+            bucket: @escaping (String) -> BucketRecord?,
+            keep:
+                @escaping (
+                    [ControlChange], @escaping @Sendable (Result<Void, ClusterError>) -> Void
+                ) -> Void
+        ) {
+            self.applied = applied
+            self.bucket = bucket
+            self.keep = keep
+        }
     }
 
-    init(calls: PeerCalls, dataPlane: any DataPlane, lane: any Lane, sources: Sources) {
+    package init(calls: PeerCalls, dataPlane: any DataPlane, lane: any Lane, sources: Sources) {
         self.calls = calls
         self.dataPlane = dataPlane
         self.lane = lane
         self.sources = sources
     }
 
-    func start() {
+    package func start() {
         handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) { service, call, name in
             let vBuckets = call.subjects.isEmpty ? nil : call.subjects.map(\.vBucket)
             let reports = service.dataPlane.reports(bucket: name, of: vBuckets)

@@ -48,7 +48,7 @@ extension Story {
         return lost == 0 ? nil : "\(lost) vBuckets have no copy"
     }
 
-    private func number(of node: SimulatedNode) -> NodeNumber? {
+    func number(of node: SimulatedNode) -> NodeNumber? {
         cluster.newestState?.nodes.first { $0.host == node.address }?.number
     }
 

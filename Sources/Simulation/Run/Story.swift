@@ -13,7 +13,7 @@ internal import Vocabulary
 package final class Story {
     package static let names = [
         "restarted-behind-the-map", "invited-and-given-up", "unheard-while-failing-over",
-        "restarted-behind-a-hand-over", "deleted-unheard",
+        "restarted-behind-a-hand-over", "deleted-unheard", "heir-that-is-down",
     ]
 
     static let second: UInt64 = 1_000_000_000
@@ -66,7 +66,8 @@ package final class Story {
         case Story.names[1]: return giveUpInvited(leader, others[0])
         case Story.names[2]: return failOverUnheard(leader, others[0])
         case Story.names[3]: return restartHandedOver(leader, others[0])
-        default: return deleteUnheard(leader, others[0])
+        case Story.names[4]: return deleteUnheard(leader, others[0])
+        default: return leaveWithoutTheHeir(leader, others)
         }
     }
 

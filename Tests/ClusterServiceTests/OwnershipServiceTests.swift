@@ -1,0 +1,83 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Seams
+import Testing
+import Vocabulary
+
+/// What a leader says of copies, as the node takes it that it is said to.
+@Suite struct OwnershipServiceTests {
+    /// Numbers of the messages on the wire.
+    private enum Kind: UInt16, CaseIterable {
+        case reports = 7
+        case seal = 8
+        case activate = 9
+        case handOver = 10
+    }
+
+    /// A bucket, as a node of its own has it.
+    private func bucket() async throws -> BucketRecord {
+        let node = try World().service(RecordingPlane())
+        node.openBuckets()
+        try await node.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        _ = await node.initialise(form)
+        _ = await node.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        defer { node.stop() }
+        return try #require(node.state.bucket(named: "b"))
+    }
+
+    /// A word about one vBucket, as docs of `LeaderCall` give it.
+    private func word(_ kind: Kind, _ uuid: String, _ vBucket: Int) -> [UInt8] {
+        let writer = ByteWriter()
+        // Term, index, bucket, and one subject: a vBucket with its fence.
+        for number in [1, 1, UInt64(uuid.utf8.count)] { LEB128.append(number, to: writer) }
+        writer.append(Array(uuid.utf8))
+        for number in [1, UInt64(vBucket), 1] { LEB128.append(number, to: writer) }
+        // A takeover, not a promotion.
+        if kind == .activate { writer.append(UInt8(0)) }
+        return writer.bytes
+    }
+
+    /// Every answer begins with why it was refused.
+    private func refusal(_ answer: [UInt8]) -> String? {
+        answer.withUnsafeBytes { buffer in
+            var reader = ByteReader(ByteView(buffer))
+            let count = reader.leb128().flatMap { Int(exactly: $0) }
+            return count.flatMap { reader.bytes($0) }.map {
+                String(decoding: $0.bytes, as: UTF8.self)
+            }
+        }
+    }
+
+    @Test(arguments: Kind.allCases)
+    private func vBucketsThatTheBucketDoesNotHaveAreRefused(_ kind: Kind) async throws {
+        let bucket = try await bucket()
+        let (uuid, count) = (bucket.settings.uuid, bucket.placements.count)
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        let lane = nodes[0].lane
+        let service = OwnershipService(
+            calls: nodes[0].calls,
+            dataPlane: RecordingPlane(),
+            lane: lane,
+            sources: OwnershipService.Sources(
+                applied: { 1 },
+                bucket: { $0 == uuid ? bucket : nil },
+                keep: { _, done in done(.success(())) }
+            )
+        )
+        lane.post { service.start() }
+        func ask(_ vBucket: Int) async throws -> String? {
+            let words = word(kind, uuid, vBucket)
+            return refusal(try await nodes[1].call(kind.rawValue, words, to: nodes[0]).get())
+        }
+        #expect(try await ask(count - 1)?.isEmpty == true)
+        for nonsense in [count, Int(UInt16.max)] {
+            #expect(try await ask(nonsense) == "the bucket has \(count) vBuckets")
+        }
+        #expect(try await ask(0)?.isEmpty == true)
+    }
+}
