@@ -1,6 +1,5 @@
 import Bytes
 import DataService
-import Engine
 import Seams
 import TestWorld
 import Testing
@@ -8,8 +7,8 @@ import Vocabulary
 
 /// Durable writes as one node's clients see them: what is refused, what waits, and how it ends.
 @Suite struct DurableTests {
-    private static let sync: UInt16 = 0x11
-    private let world = TestWorld()
+    static let sync: UInt16 = 0x11
+    let world = TestWorld()
 
     /// All vBuckets active here, with `chain` as their copies.
     private func open(
@@ -25,7 +24,7 @@ import Vocabulary
         try world.service.open(settings, map, as: NodeNumber(1), isNew: true)
     }
 
-    private static func map(
+    static func map(
         _ chain: [UInt16],
         copies: Int = 2,
         index: UInt64 = 1,
@@ -50,12 +49,12 @@ import Vocabulary
         )
     }
 
-    private func client(_ more: [UInt16] = [sync]) -> Client {
+    func client(_ more: [UInt16] = [sync]) -> Client {
         world.client(of: "guests", features: Features.usual + more)
     }
 
     /// SET with a level, and milliseconds where they are given.
-    private func set(
+    func set(
         _ key: String,
         _ value: String,
         level: UInt8 = 1,
@@ -318,82 +317,6 @@ import Vocabulary
         world.lanes.release("durability")
         client.settle()
         #expect(client.ask(Ask.get("a")).map(\.text) == ["1"])
-    }
-
-    // MARK: What is on disk only
-
-    /// This node follows another one, whose write to `key` is prepared here, and takes over; of what
-    /// that write replaces memory knows nothing.
-    private func inherit(_ key: String, replacing old: String, by new: String) throws {
-        var settings = TestWorld.settings("guests", .persistent)
-        settings.evictionPolicy = .fullEviction
-        let own = NodeNumber(1)
-        try world.service.open(settings, DurableTests.map([1, 2]), as: own, isNew: true)
-        #expect(client().ask(Ask.set(key, old)).map(\.status) == [0])
-        world.pass(milliseconds: 500)
-        world.service.follow(DurableTests.map([2, 1], index: 2, fence: 2), as: own)
-        // What is used often stays the first time.
-        for _ in 0..<2 { world.ejectAll(from: "guests") }
-        let engine = try #require(world.service.bucket(named: "guests")).engine
-        let id = VBucketID(ofKey: Array(key.utf8), count: 64)
-        let vBucket = try #require(engine[id.number])
-        #expect(vBucket.withCore { $0.table.stubCount } == 1)
-        let turn = world.turn
-        let outcome = Array(key.utf8).withUnsafeBytes { key in
-            Array(new.utf8).withUnsafeBytes { new in
-                vBucket.withCore { core -> ApplyOutcome in
-                    let seqno = Seqno(core.highSeqno.value + 1)
-                    let range = SnapshotRange(start: core.highSeqno, end: seqno)
-                    guard core.beginSnapshot(range) else { return .refused }
-                    return core.applyPrepare(
-                        DocumentMeta(seqno: seqno, cas: CAS(world.time.wallNanoseconds())),
-                        level: .majority,
-                        key: ByteView(key),
-                        hash: engine.hash(ByteView(key)),
-                        value: ByteView(new),
-                        turn
-                    )
-                }
-            }
-        }
-        if case .applied = outcome {} else { Issue.record("\(outcome)") }
-        let chosen = DurableTests.map([1], copies: 1, index: 3, fence: 3, isConfirmed: false)
-        world.service.follow(chosen, as: own)
-        let uuid = VBucketUUID(77)
-        let outcomes = world.service.activate(
-            "guests",
-            [(id, 3, .promotion(expected: nil, newUUID: uuid))]
-        )
-        if case .ready? = outcomes.first {} else { Issue.record("\(outcomes)") }
-        world.settle()
-    }
-
-    @Test func aCommitThatWaitsForTheDiskKeepsNobodyLongerThanHeSaid() throws {
-        try inherit("a", replacing: "old", by: "new")
-        world.lanes.hold("reader")
-        let reads = world.lanes.pending("reader")
-        let confirmed = DurableTests.map([1], copies: 1, index: 4, fence: 3)
-        world.service.follow(confirmed, as: NodeNumber(1))
-        world.settle()
-        #expect(world.lanes.pending("reader") == reads + 1)
-        let id = VBucketID(ofKey: Array("a".utf8), count: 64)
-        let neighbour = try #require(
-            (0..<10_000).map { "b\($0)" }.first {
-                VBucketID(ofKey: Array($0.utf8), count: 64) == id
-            }
-        )
-        let writer = client()
-        writer.send(set(neighbour, "1", milliseconds: 50))
-        writer.settle()
-        #expect(writer.replies().isEmpty)
-        world.pass(milliseconds: 60)
-        writer.settle()
-        #expect(writer.replies().map(\.status) == [0xa3])
-        #expect(client().ask(Ask.get("a")).map(\.status) == [0xa4])
-        world.lanes.release("reader")
-        world.pass(milliseconds: 10)
-        #expect(client().ask(Ask.get("a")).map(\.text) == ["new"])
-        #expect(client().ask(set(neighbour, "2")).map(\.status) == [0])
     }
 
     // MARK: The floor
