@@ -150,20 +150,9 @@ extension Raft {
     ///
     /// Only an entry of this term is counted; it brings along whatever stands before it (thesis
     /// 3.6.2, figure 3.7).
-    ///
-    /// Until a configuration that differs by one voter is agreed on, the one before has to have what
-    /// is committed, too. For Raft the newest would do (thesis 4.1), for leases it does not: who is
-    /// promised a lease by enough of four voters does not hear of it when the three that are left by
-    /// the removal of one of them commit that, and what stands before it, without him
-    /// (`LeaseMistake.newestCommitsAlone`).
     mutating func advanceCommit() {
         countOneself()
-        let matched = { [leading] (node: NodeNumber) in leading.progress[node]?.matched ?? 0 }
-        var reached = configuration.committed(matched)
-        let before = log.configurationBefore?.configuration
-        if let before, !before.isJoint, !configuration.isJoint {
-            reached = min(reached, before.committed(matched))
-        }
+        let reached = configuration.committed { leading.progress[$0]?.matched ?? 0 }
         let index = min(reached, log.lastIndex)
         guard index > log.commit, log.term(at: index) == term else { return }
         for entry in log.entries(from: log.commit + 1) where entry.index <= index {
@@ -174,7 +163,5 @@ extension Raft {
         for peer in leading.members where peer != node { sendAppend(to: peer, evenEmpty: true) }
         beginEarlyReads()
         finishChange()
-        // From here on the newest decides alone, and may have come further.
-        if before != nil, log.configurationBefore == nil { advanceCommit() }
     }
 }

@@ -212,6 +212,26 @@ import Vocabulary
         #expect(group.driver(2).status.configuration.voters == [NodeNumber(2)])
     }
 
+    /// Leases need both halves, where consensus would not.
+    @Test func aSingleVoterComesAndGoesThroughBothHalves() throws {
+        let group = try RaftGroup(world, nodes: 2)
+        #expect(group.grow(to: [1, 2]))
+        let seen = Guarded<[Bool]>([])
+        let before = group.driver(1).onChange
+        group.driver(1).onChange = { status in
+            seen.withLock { $0.append(status.configuration.isJoint) }
+            before?(status)
+        }
+        let index = group.driver(1).status.commit
+        #expect(group.change([.remove(NodeNumber(2))], on: 1))
+        #expect(group.driver(1).status.configuration.voters == [NodeNumber(1)])
+        #expect(group.driver(1).status.commit == index + 2)
+        #expect(seen.withLock { $0.contains(true) && $0.last == false })
+        #expect(group.change([.addLearner(NodeNumber(2))], on: 1))
+        // Who only listens is no voter, and comes at once.
+        #expect(group.driver(1).status.commit == index + 3)
+    }
+
     @Test func aJointChangeIsThroughWhenItIsLeft() throws {
         let group = try RaftGroup(world, nodes: 5)
         #expect(group.grow(to: [1, 2, 3]))

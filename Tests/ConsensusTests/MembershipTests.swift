@@ -28,31 +28,28 @@ import Vocabulary
         #expect(group[1].commit == before + 1)
     }
 
-    /// A lease is promised by half of four voters; without one of them three are left, of whom two
-    /// that promised nothing are a quorum: until they have agreed on it with a third, they decide
-    /// nothing, neither what stands before the change nor what comes behind it.
-    @Test func theRemovalOfAVoterNeedsAQuorumOfThoseBefore() {
-        var group = Group(voters: [1, 2, 3, 4])
+    /// Whoever is left alone may have forgotten what was agreed on, and who goes may be gone: whatever
+    /// way it goes, who is left can lead.
+    @Test(arguments: [ConfigurationChange.Transition.automatic, .jointLeftByItself])
+    func whoIsLeftAloneLeadsWhateverItForgot(_ transition: ConfigurationChange.Transition) {
+        var group = Group(voters: [1, 2])
         group.elect(1)
         group.tick(1, 2)
-        group.isolate(3)
-        group.isolate(4)
-        let before = group[1].commit
-        group.propose(1, "before it")
-        group.step(1, .change(ConfigurationChange([.remove(node(3))])))
+        let before = group[1].log.lastIndex
+        group.step(1, .change(ConfigurationChange([.remove(node(2))], transition: transition)))
         group.settle()
         group.tick(1, 2)
-        // Two of the three that remain have all of it.
-        #expect(group[1].configuration == VoterConfiguration(voters: [1, 2, 4].map(node)))
-        #expect(group[2].log.lastIndex == group[1].log.lastIndex)
+        let end = before + (transition == .automatic ? 1 : 2)
+        #expect(group[1].commit == end && group[2].commit == end)
+        #expect(group[1].configuration == VoterConfiguration(voters: [node(1)]))
+        group.crash(2)
+        group.crash(1)
+        group.members[node(1)]?.disk.hardState.commit = before
+        group.restart(1)
         #expect(group[1].commit == before)
-        group.heal()
-        group.isolate(3)
-        group.tick(1, 2)
-        #expect(group[1].commit == group[1].log.lastIndex)
-        // Agreed on, it is enough by itself.
-        group.isolate(4)
-        group.propose(1, "behind it")
+        group.tick(1, 20)
+        #expect(group[1].isLeader)
+        group.propose(1, "alone")
         #expect(group[1].commit == group[1].log.lastIndex)
     }
 

@@ -68,7 +68,23 @@ extension RaftDriver {
         }
         guard !first.isAsked else { return }
         changes[0].isAsked = true
-        enqueue(.change(first.change)) { answer in self.changeAnswered(answer) }
+        enqueue(.change(throughBothHalves(first.change))) { answer in
+            self.changeAnswered(answer)
+        }
+    }
+
+    /// Voters are never changed at once, though consensus would allow it for one of them.
+    ///
+    /// Leases are promised by voters that block every quorum of a configuration, and need not block
+    /// those of the next: without one of four, two of the three that are left could decide what those
+    /// who promised, and whoever was promised, have not heard of (`LeaseMistake.changesAtOnce`).
+    private func throughBothHalves(_ change: ConfigurationChange) -> ConfigurationChange {
+        let now = raft.configuration
+        // What cannot be is refused by consensus.
+        guard change.transition == .automatic, !now.isJoint,
+            let next = try? now.applying(change), next.voters != now.voters
+        else { return change }
+        return ConfigurationChange(change.steps, transition: .jointLeftByItself)
     }
 
     private func changeAnswered(_ answer: ProposalAnswer) {

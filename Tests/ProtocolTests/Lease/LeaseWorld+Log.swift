@@ -69,19 +69,15 @@ extension LeaseWorld {
         members[leader].acknowledged[node] = max(members[leader].acknowledged[node], upTo)
     }
 
-    /// The leader commits what a quorum has acknowledged: of the newest voters and, where they differ
-    /// by one, until they are agreed on of the ones before, since leases block those quorums.
+    /// The leader commits what a quorum of the newest voters has acknowledged.
     mutating func advance(_ node: Int) {
         guard members[node].isLeader else { return }
-        let newest = members[node].configuration
-        let before = members[node].agreed
-        let isSimple = newest.outgoing.isEmpty && before.outgoing.isEmpty
-        let agreed = isSimple && mistake != .newestCommitsAlone ? before : newest
+        let configuration = members[node].configuration
         var index = members[node].count
         while index > members[node].commit {
             let who = acknowledging(node, index)
             if members[node].log[index - 1].term == members[node].term,
-                newest.isQuorum(who), agreed.isQuorum(who)
+                configuration.isQuorum(who)
             {
                 break
             }
@@ -123,8 +119,8 @@ extension LeaseWorld {
         _ = append(leader, Entry(deposes: Int8(node)))
     }
 
-    /// From one set of voters to the next through both, or at once where they differ by one: then a
-    /// majority of each has somebody in common, and those who block one need not block the other.
+    /// From one set of voters to the next through both, also where they differ by one: then majorities
+    /// of the two have somebody in common, but those who block one need not block the other.
     mutating func change(_ leader: Int, _ choice: Int) {
         guard members[leader].isLeader else { return }
         let now = members[leader].configuration
@@ -139,7 +135,9 @@ extension LeaseWorld {
             var next = now.voters
             let one = choice % Self.nodes
             if next.contains(one) { next.remove(one) } else { next.insert(one) }
-            if !next.isEmpty { _ = append(leader, Entry(voters: next)) }
+            guard !next.isEmpty else { return }
+            let outgoing = mistake == .changesAtOnce ? Members() : now.voters
+            _ = append(leader, Entry(voters: next, outgoing: outgoing))
             return
         }
         let next = Members(bits: UInt8(choice & 0x3f))

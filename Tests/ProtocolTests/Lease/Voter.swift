@@ -45,8 +45,7 @@ enum LeaseMistake: CaseIterable {
     case deposingNotWithheld
     case configurationNotWithheld
     case configurationUnnamed
-    case newestOnly
-    case newestCommitsAlone
+    case changesAtOnce
     case restartForgetsPromises
     case noMarginForClocks
     case leaseFromReceipt
@@ -100,15 +99,8 @@ struct Voter {
     var lastTerm: Int32 { log[count - 1].term }
 
     /// The newest configuration in its log.
-    var configuration: Voters { configuration(before: count) }
-
-    /// The newest that it knows to be agreed on: all others may decide by this one, while nobody else
-    /// has a newer one.
-    var agreed: Voters { configuration(before: commit) }
-
-    /// The newest one among the first `end` entries.
-    private func configuration(before end: Int) -> Voters {
-        var place = end - 1
+    var configuration: Voters {
+        var place = count - 1
         while !log[place].isConfiguration { place -= 1 }
         let entry = log[place]
         return Voters(
