@@ -41,12 +41,15 @@ struct Main {
     /// Whether it was green.
     private static func tell(_ name: String, _ options: Options) -> Bool {
         guard let story = Story(name) else { fail() }
+        let began = Date()
         let outcome = story.run()
         if options.isVerbose { outcome.transcript.forEach(say) }
-        let isGreen = outcome.violations.isEmpty
-        say("story \(name)  \(isGreen ? "green" : "\(outcome.violations.count) VIOLATIONS")")
+        let real = Date().timeIntervalSince(began)
+        let timing = options.isTimed ? String(format: "  %.2f s", real) : ""
+        let count = outcome.violations.count
+        say("story \(name)  " + (count == 0 ? "green" : "\(count) VIOLATIONS") + timing)
         for violation in outcome.violations { say("  VIOLATION \(violation)") }
-        return isGreen
+        return count == 0
     }
 
     private static func line(_ plan: SimulationPlan, _ outcome: SimulationOutcome) -> String {

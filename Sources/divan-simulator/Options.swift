@@ -18,7 +18,7 @@ struct Options {
                divan-simulator --seeds A-B                a swarm: fails below its floors, too
                divan-simulator --swarm SECONDS [--seed N] the same for so long, from seed N on
                divan-simulator --story NAME               what a seed found, told again
-               [--nodes N] [--workload W] [--faults F] [--transcript] [--timing]
+               [--nodes N] [--workload W] [--faults F] (not for stories) [--transcript] [--timing]
           workloads: \(SimulationPlan.workloads.joined(separator: ", "))
           stories:   \(Story.names.joined(separator: ", "))
           faults:    swarm (by the seed), none, harmless, all, or kinds with commas between:
@@ -39,6 +39,7 @@ struct Options {
         var count: UInt64?
         var range: ClosedRange<UInt64>?
         var story: String?
+        var isPlanned = false
         while let option = rest.popFirst() {
             switch option {
             case "--transcript": isVerbose = true
@@ -67,16 +68,22 @@ struct Options {
                     return nil
                 }
                 plan.nodes = given
+                isPlanned = true
             case "--story":
                 guard let name = rest.popFirst(), Story.names.contains(name) else { return nil }
                 story = name
-            case "--workload": plan.workload = rest.popFirst() ?? ""
-            case "--faults": plan.faults = rest.popFirst() ?? ""
+            case "--workload", "--faults":
+                guard let given = rest.popFirst(), !given.isEmpty else { return nil }
+                isPlanned = true
+                if option == "--workload" { plan.workload = given } else { plan.faults = given }
             default: return nil
             }
         }
         if let story {
-            guard seed == nil, count == nil, range == nil, seconds == nil else { return nil }
+            // A story is what it is.
+            guard seed == nil, count == nil, range == nil, seconds == nil, !isPlanned else {
+                return nil
+            }
             extent = .story(story)
         } else if let seconds {
             guard count == nil, range == nil else { return nil }
@@ -86,7 +93,9 @@ struct Options {
             extent = .swarm(range)
         } else {
             guard let seed else { return nil }
-            extent = .seeds(seed...seed &+ ((count ?? 1) - 1))
+            let (last, isBeyond) = seed.addingReportingOverflow((count ?? 1) - 1)
+            guard !isBeyond else { return nil }
+            extent = .seeds(seed...last)
         }
         guard SimulationRun(plan) != nil else { return nil }
     }

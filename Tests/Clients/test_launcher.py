@@ -182,6 +182,39 @@ def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
     assert len(checkout.status()["nodes"]) == 2
 
 
+def memberships(checkout):
+    return [node["membership"] for node in checkout.status()["nodes"]]
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["back before", "down"])
+def test_a_cluster_whose_first_node_was_failed_over_goes_on_and_takes_it_back(checkout, is_down):
+    """Whether it is back before the rebalance that takes it out, or hears of it later."""
+    checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
+    path = "/pools/default/buckets/travel/docs/note"
+    assert checkout.admin.post(path, {"value": '{"kept":true}'}).status == 200
+    checkout.run("kill", "0")
+    assert checkout.status()["nodes"][0]["running"] is False
+    wait_until(lambda: memberships(checkout)[0] == "inactiveFailed", 30)
+    if not is_down:
+        told = checkout.start(seconds=120)
+        assert "Node 0 was failed over" in told
+        assert memberships(checkout) == ["inactiveFailed", "active", "active"]
+        assert "failed over" in checkout.run("status")
+    assert "Node 0 was taken out" in checkout.run("rebalance", seconds=120)
+    assert memberships(checkout)[0] is None
+    assert [bucket["healthy"] for bucket in checkout.status()["buckets"]] == [True]
+    checkout.start(seconds=120)
+    assert memberships(checkout) == ["active"] * 3
+    assert [bucket["name"] for bucket in checkout.status()["buckets"]] == ["travel"]
+    assert checkout.admin.get(path).json["json"] == '{"kept":true}'
+
+
+def test_more_nodes_than_there_are_come_by_another_command(checkout):
+    checkout.start("--bucket", "one")
+    assert "cluster/add" in checkout.start("--nodes", "3")
+    assert len(checkout.status()["nodes"]) == 1
+
+
 def test_a_named_directory_is_remembered(checkout, tmp_path_factory):
     place = tmp_path_factory.mktemp("elsewhere")
     checkout.start("--dir", str(place), "--bucket", "one")

@@ -68,6 +68,7 @@ import Testing
     @Test(arguments: [
         ("12-14", "bucket-storm"), ("33-33", "bucket-storm"), ("1097-1097", "standard"),
         ("5700-5700", "standard"), ("464-464", "standard"), ("5591-5591", "standard"),
+        ("1988-1988", "standard"),
     ])
     func whatWasAskedForIsDoneWhenThatIsSaid(_ seeds: String, _ workload: String) throws {
         let (_, lines) = try simulate("--seeds", seeds, "--workload", workload)
@@ -84,7 +85,9 @@ import Testing
     @Test func whoAsksNonsenseIsTold() throws {
         let nonsense = [
             [], ["--seed", "x"], ["--seed", "1", "--faults", "rain"], ["--sed", "1"],
-            ["--seeds", "5-1"], ["--seeds", "5"], ["--swarm", "0"],
+            ["--seed", "1", "--faults"], ["--seed", "18446744073709551615", "--seeds", "2"],
+            ["--story", "invited-and-given-up", "--nodes", "4"], ["--seeds", "5-1"],
+            ["--seeds", "5"], ["--swarm", "0"],
             ["--seed", "1", "--seeds", "2-3"],
             ["--story", "none"], ["--story", "invited-and-given-up", "--seed", "1"],
             ["--swarm", "1", "--seeds", "1-2"], ["--seed", "1", "--workload", "idle"],

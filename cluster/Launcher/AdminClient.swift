@@ -8,6 +8,8 @@ struct AdminClient {
     struct Reply {
         let status: Int
         let body: [UInt8]
+        /// The node reaches nobody who leads: what it says may be old.
+        let isStale: Bool
 
         var text: String { String(decoding: body, as: UTF8.self) }
 
@@ -82,7 +84,11 @@ struct AdminClient {
         }
         let body = Array(data[end.upperBound...])
         let isChunked = lines.contains { $0.lowercased() == "transfer-encoding: chunked" }
-        return Reply(status: status, body: isChunked ? joined(chunks: body) : body)
+        return Reply(
+            status: status,
+            body: isChunked ? joined(chunks: body) : body,
+            isStale: lines.contains { $0.lowercased() == "divan-stale: true" }
+        )
     }
 
     /// The body that came in chunks, each behind its length in hexadecimal and a line end.

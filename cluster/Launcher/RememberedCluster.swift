@@ -9,14 +9,6 @@ struct RememberedCluster: Codable {
     /// The nodes whose processes run.
     var runningNodes: [RememberedNode] { nodes.filter { $0.process?.isRunning == true } }
 
-    /// The node that answers for the cluster, or what to do where none runs.
-    func firstRunningNode() throws -> RememberedNode {
-        guard let node = runningNodes.first else {
-            throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
-        }
-        return node
-    }
-
     func node(_ index: Int) throws -> RememberedNode {
         guard let node = nodes.first(where: { $0.index == index }) else {
             let known = nodes.map { String($0.index) }.joined(separator: ", ")

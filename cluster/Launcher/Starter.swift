@@ -26,9 +26,18 @@ struct Starter {
         let admin = try admin(of: cluster)
         let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
         try provisioning.provision()
-        try gather(cluster.nodes, Topology(admin: admin))
+        let topology = Topology(admin: admin)
+        try gather(cluster.nodes, topology)
         try provisioning.create(buckets)
-        let statuses = try provisioning.awaitServing(kvPorts: cluster.runningNodes.map(\.ports.kv))
+        let active = Set(try topology.members.filter(\.isActive).compactMap(\.port))
+        for node in cluster.nodes where !active.contains(node.ports.admin) {
+            note(
+                "Node \(node.index) was failed over and serves nothing: cluster/rebalance takes it "
+                    + "out, and cluster/start in again."
+            )
+        }
+        let serving = cluster.runningNodes.filter { active.contains($0.ports.admin) }
+        let statuses = try provisioning.awaitServing(kvPorts: serving.map(\.ports.kv))
         return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
     }
 
@@ -61,12 +70,12 @@ struct Starter {
         return started.count
     }
 
-    /// The admin port of a node that runs, of another one than `except`.
+    /// How long somebody may take to lead, once nodes run.
+    private static let patience = 5.0
+
+    /// The admin port of a node that speaks for the cluster, of another one than `except`.
     func admin(of cluster: RememberedCluster, except: Int? = nil) throws -> AdminClient {
-        guard let node = cluster.runningNodes.first(where: { $0.index != except }) else {
-            throw Refusal("No other node runs.", cure: "cluster/start starts all of them.")
-        }
-        return AdminClient(port: node.ports.admin, credentials: credentials)
+        try cluster.admin(credentials, except: except, patience: Starter.patience)
     }
 
     /// Takes into the cluster those nodes that are in none yet, and gives them their share.
@@ -74,8 +83,20 @@ struct Starter {
         let known = Set(try topology.members.compactMap(\.port))
         let strangers = nodes.filter { !known.contains($0.ports.admin) }
         guard !strangers.isEmpty else { return }
-        for node in strangers { try topology.add(port: node.ports.admin) }
+        for node in strangers {
+            try awaitFreedom(of: node)
+            try topology.add(port: node.ports.admin)
+        }
         try topology.rebalance()
+    }
+
+    /// A node that was taken out while it was down hears so when it is back, and begins anew.
+    private func awaitFreedom(of node: RememberedNode) throws {
+        let deadline = Deadline(seconds: 30)
+        let admin = AdminClient(port: node.ports.admin, credentials: credentials)
+        while try Standing(asking: admin) != .alone, !deadline.hasPassed {
+            pause(milliseconds: 20)
+        }
     }
 
     /// The cluster that is meant: the one that runs, the one remembered, or a new one.
@@ -87,10 +108,18 @@ struct Starter {
         let remembered = try memory.load()
         let wanted = directory.map { URL(filePath: $0).standardizedFileURL.path }
         if var cluster = remembered, wanted == nil || wanted == cluster.directory {
+            let count = cluster.nodes.count
+            if nodes > count {
+                let known = count == 1 ? "1 node" : "\(count) nodes"
+                note("This cluster has \(known); cluster/add takes in more.")
+            }
             for place in cluster.nodes.indices where cluster.nodes[place].process?.isRunning != true
             {
                 guard let portOffset else { break }
-                cluster.nodes[place].ports = NodePorts(node: place, offset: portOffset)
+                cluster.nodes[place].ports = NodePorts(
+                    node: cluster.nodes[place].index,
+                    offset: portOffset
+                )
             }
             return cluster
         }

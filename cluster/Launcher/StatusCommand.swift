@@ -29,6 +29,9 @@ struct ClusterStatus: Encodable {
         let admin: Int
         let data: String
         let log: String
+        /// As the cluster has it: `active`, `inactiveAdded`, `inactiveFailed`; absent where the node
+        /// belongs to none.
+        let membership: String?
     }
 
     struct Bucket: Encodable {
@@ -48,6 +51,13 @@ struct ClusterStatus: Encodable {
     init(cluster: RememberedCluster?) throws {
         directory = cluster?.directory
         running = cluster?.runningNodes.isEmpty == false
+        let admin = try cluster.flatMap { cluster in
+            try cluster.runningNodes.isEmpty ? nil : cluster.admin(Credentials(), patience: 0)
+        }
+        let standing = try admin.map { try Standing(asking: $0) }
+        let members = try standing.map { standing in
+            standing == .alone ? [] : try admin.map { try Topology(admin: $0).members } ?? []
+        }
         nodes =
             cluster?.nodes.map { node in
                 let process = node.process.flatMap { $0.isRunning ? $0 : nil }
@@ -59,14 +69,14 @@ struct ClusterStatus: Encodable {
                     kv: node.ports.kv,
                     admin: node.ports.admin,
                     data: node.dataDirectory(in: cluster?.directory ?? ""),
-                    log: node.logFile(in: cluster?.directory ?? "")
+                    log: node.logFile(in: cluster?.directory ?? ""),
+                    membership: members?.first { $0.port == node.ports.admin }?.clusterMembership
                 )
             } ?? []
-        guard let node = cluster?.runningNodes.first else {
-            buckets = nil
+        guard let admin, standing != .alone else {
+            buckets = admin.map { _ in [] }
             return
         }
-        let admin = AdminClient(port: node.ports.admin, credentials: Credentials())
         buckets = try Provisioning(admin: admin, nodeCount: nodes.count).buckets().map { bucket in
             Bucket(
                 name: bucket.name,
@@ -93,6 +103,7 @@ struct ClusterStatus: Encodable {
             let pid = node.pid.map { String($0) } ?? "-"
             return "node \(node.index)   up \(node.uptimeSeconds ?? 0) s   "
                 + "http://127.0.0.1:\(node.admin)   couchbase://127.0.0.1:\(node.kv)   pid \(pid)"
+                + ClusterStatus.remark(node.membership)
         }
         lines += (buckets ?? []).map { bucket in
             "bucket   \(bucket.name)   \(bucket.healthy ? "healthy" : "not healthy")   "
@@ -100,5 +111,15 @@ struct ClusterStatus: Encodable {
                 + (bucket.passwordless ? "   no password needed" : "")
         }
         return lines.joined(separator: "\n")
+    }
+
+    private static func remark(_ membership: String?) -> String {
+        switch membership {
+        case "active": ""
+        case "inactiveAdded": "   serves after cluster/rebalance"
+        case "inactiveFailed": "   failed over"
+        case nil: "   in no cluster"
+        case .some(let other): "   \(other)"
+        }
     }
 }

@@ -9,13 +9,15 @@ struct Topology {
         let hostname: String
         let clusterMembership: String
         let status: String
+        /// Of the node that is asked only.
+        let thisNode: Bool?
 
+        var isActive: Bool { clusterMembership == "active" }
         var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
     }
 
     private struct Pool: Decodable {
         let nodes: [Member]
-        let balanced: Bool
     }
 
     private struct Task: Decodable {
@@ -23,15 +25,11 @@ struct Topology {
         let status: String
         let progress: Double?
         let errorMessage: String?
+        let waitingFor: String?
     }
 
     var members: [Member] {
         get throws { try admin.require("GET", "/pools/default").json(Pool.self).nodes }
-    }
-
-    /// A rebalance would change something.
-    var isUnbalanced: Bool {
-        get throws { try !admin.require("GET", "/pools/default").json(Pool.self).balanced }
     }
 
     func member(port: Int) throws -> Member? { try members.first { $0.port == port } }
@@ -41,7 +39,7 @@ struct Topology {
         guard let member = try member(port: node.ports.admin) else {
             throw Refusal(
                 "Node \(node.index) is no member of the cluster.",
-                cure: "cluster/add takes a new node in."
+                cure: "cluster/start takes it in."
             )
         }
         return member
@@ -91,7 +89,7 @@ struct Topology {
                 if let message = task.errorMessage { throw Refusal(message) }
                 return
             }
-            line.show(percent: task.progress ?? 0)
+            line.show(percent: task.progress ?? 0, waitingFor: task.waitingFor)
             pause(milliseconds: 100)
         }
     }
@@ -109,21 +107,32 @@ struct Topology {
 struct ProgressText {
     private let what: String
     private let isWatched = isatty(2) == 1
-    private var shown = -1
+    private var shown = ""
 
     init(_ what: String) {
         self.what = what
     }
 
-    mutating func show(percent: Double) {
-        let whole = Int(percent)
-        guard isWatched, whole != shown else { return }
-        shown = whole
-        FileHandle.standardError.write(Data("\r\(what): \(whole) %".utf8))
+    /// - Parameters:
+    ///   - percent: How far it is.
+    ///   - waitingFor: What holds it up, if something does; as much of it as fits on a line.
+    mutating func show(percent: Double, waitingFor: String?) {
+        let line = "\(what): \(Int(percent)) %" + (waitingFor.map { "   \($0)" } ?? "")
+        guard isWatched, line != shown else { return }
+        shown = line
+        let text = line.prefix(ProgressText.columns)
+        FileHandle.standardError.write(Data("\r\u{1b}[K\(text)".utf8))
     }
 
     mutating func end() {
-        if shown >= 0 { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
-        shown = -1
+        if !shown.isEmpty { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
+        shown = ""
+    }
+
+    /// What a line of the terminal takes without wrapping.
+    private static var columns: Int {
+        var size = winsize()
+        guard ioctl(2, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 1 else { return 79 }
+        return Int(size.ws_col) - 1
     }
 }

@@ -66,8 +66,9 @@ struct FailoverCommand: ParsableCommand {
         abstract: "Have the other nodes take over what a node serves.",
         discussion: """
             Gracefully, where the node runs: nothing is lost. With --hard at once, for a node that \
-            does not answer: what it had not replicated is lost. cluster/rebalance then drops the \
-            node, unless it was added back.
+            does not answer: what it had not replicated is lost. cluster/rebalance then takes the \
+            node out, unless it was told to come back (on the page, or by \
+            POST /controller/setRecoveryType); cluster/start takes it in again.
             """
     )
 
@@ -110,6 +111,10 @@ struct RebalanceCommand: ParsableCommand {
         } else {
             try topology.rebalance()
             print("Balanced.")
+            let known = Set(try topology.members.compactMap(\.port))
+            for node in cluster.nodes where !known.contains(node.ports.admin) {
+                print("Node \(node.index) was taken out; cluster/start takes it in again.")
+            }
         }
     }
 }

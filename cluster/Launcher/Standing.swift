@@ -1,0 +1,73 @@
+internal import Foundation
+
+/// What a running node is to the cluster, by its own word.
+enum Standing {
+    /// A member that serves, and knows what its cluster has agreed on.
+    case active
+    /// A member that was failed over or has no share yet, or one that reaches nobody who leads.
+    case behind
+    /// It belongs to nobody.
+    case alone
+
+    private struct Pools: Decodable {
+        struct Pool: Decodable {
+            let name: String
+        }
+
+        let pools: [Pool]
+    }
+
+    private struct Pool: Decodable {
+        let nodes: [Topology.Member]
+    }
+
+    init(asking admin: AdminClient) throws {
+        guard try !admin.require("GET", "/pools").json(Pools.self).pools.isEmpty else {
+            self = .alone
+            return
+        }
+        let reply = try admin.request("GET", "/pools/default")
+        guard reply.status != 404 else {
+            // It left between the two questions.
+            self = .alone
+            return
+        }
+        let own = try reply.json(Pool.self).nodes.first { $0.thisNode == true }
+        self = own?.isActive == true && !reply.isStale ? .active : .behind
+    }
+}
+
+extension RememberedCluster {
+    /// A running node that speaks for the cluster.
+    ///
+    /// One that was down while the cluster went on knows an old one until the others tell it, and one
+    /// that was taken out knows none: neither is asked where another runs.
+    ///
+    /// - Parameters:
+    ///   - credentials: The administrator's.
+    ///   - except: A node that is not asked.
+    ///   - patience: How many seconds somebody may take to lead.
+    /// - Returns: Its admin port.
+    /// - Throws: A `Refusal` where none runs, or where none takes the password.
+    func admin(
+        _ credentials: Credentials,
+        except: Int? = nil,
+        patience: Double
+    ) throws -> AdminClient {
+        let clients = runningNodes.filter { $0.index != except }.map {
+            AdminClient(port: $0.ports.admin, credentials: credentials)
+        }
+        guard !clients.isEmpty else {
+            throw Refusal("No other node runs.", cure: "cluster/start starts all of them.")
+        }
+        let deadline = Deadline(seconds: patience)
+        while true {
+            let standings = try clients.map { try Standing(asking: $0) }
+            if let place = standings.firstIndex(of: .active) { return clients[place] }
+            let behind = standings.firstIndex(of: .behind)
+            guard let behind else { return clients[0] }
+            if deadline.hasPassed { return clients[behind] }
+            pause(milliseconds: 20)
+        }
+    }
+}
