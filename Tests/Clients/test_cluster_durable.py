@@ -6,7 +6,13 @@ import time
 from datetime import timedelta
 
 import pytest
-from couchbase.durability import DurabilityLevel, ServerDurability
+from couchbase.durability import (
+    ClientDurability,
+    DurabilityLevel,
+    PersistToExtended,
+    ReplicateTo,
+    ServerDurability,
+)
 from couchbase.exceptions import (
     AmbiguousTimeoutException,
     CouchbaseException,
@@ -136,6 +142,31 @@ def test_what_was_persisted_outlives_a_power_cut(start, client, level):
     again = client(cluster)
     for key in (f"kept-{number}" for number in range(60)):
         assert wait_for(again, key, 60).content_as[dict] == {"key": key}
+
+
+@pytest.mark.parametrize(
+    "replicate_to, persist_to",
+    [
+        (ReplicateTo.ONE, PersistToExtended.NONE),
+        (ReplicateTo.NONE, PersistToExtended.TWO),
+        (ReplicateTo.ONE, PersistToExtended.TWO),
+    ],
+    ids=lambda level: level.name,
+)
+def test_whoever_asks_the_copies_himself_is_answered_by_replicas_too(
+    start, client, replicate_to, persist_to
+):
+    """Durability of old: the client asks every copy whether it has the write."""
+    cluster = start(made, 3, ["travel"])
+    collection = client(cluster)
+    await_copies(collection, cluster)
+    durability = ClientDurability(replicate_to=replicate_to, persist_to=persist_to)
+    for number in range(50):
+        key = f"counted-{number}"
+        stored = collection.upsert(key, {"n": number}, UpsertOptions(durability=durability))
+        assert collection.get(key).cas == stored.cas
+    collection.remove("counted-0", RemoveOptions(durability=durability))
+    assert collection.exists("counted-0").exists is False
 
 
 def test_every_kind_of_write_can_be_durable(start, client):

@@ -94,6 +94,26 @@ final class FillingDisk: Disk {
         #expect(second.suffix(16) == (big(UInt64(1)) + big(UInt64(1)))[...])
     }
 
+    /// Older clients ask about keys; of one that left memory whole the disk has to be asked first.
+    @Test func whoAsksAboutADocumentThatIsOnDiskOnlyIsAnswered() throws {
+        let world = TestWorld()
+        var settings = TestWorld.settings("guests", .persistent)
+        settings.evictionPolicy = .fullEviction
+        try world.service.open(settings)
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value"))
+        world.pass(milliseconds: 500)
+        for _ in 0..<2 { world.ejectAll(from: "guests") }
+        let number = VBucketID(ofKey: Array("key".utf8), count: 64).number
+        let stubs = try #require(world.service.bucket(named: "guests")).engine[number]
+        #expect(stubs?.withCore { $0.table.stubCount } == 1)
+        let pair = big(number) + big(UInt16(3)) + Array("key".utf8)
+        let reply = client.ask(frame(0x92, value: pair)).first
+        #expect(reply?.status == 0)
+        // Persisted.
+        #expect(reply?.value.dropLast(8).last == 1)
+    }
+
     @Test func hurriedCommitsLeaveNoTimersBehind() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))

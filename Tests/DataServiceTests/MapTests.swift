@@ -50,6 +50,13 @@ import Vocabulary
     private var replica: String { key { $0 < 48 && $0 % 2 == 1 } }
     private var elsewhere: String { key { $0 >= 48 } }
 
+    /// OBSERVE of one key.
+    private func observe(_ key: String) -> [UInt8] {
+        let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
+        let value = big(number) + big(UInt16(key.utf8.count)) + Array(key.utf8)
+        return frame(0x92, value: value)
+    }
+
     @Test func everyCommandOnAnotherNodesDocumentIsAnsweredWithTheMap() {
         let client = world.client(of: "guests")
         #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])
@@ -62,20 +69,23 @@ import Vocabulary
                 Ask.on(0x1c, key, extras: big(UInt32(9))),
                 Ask.on(0x1d, key, extras: big(UInt32(9))),
                 Ask.on(0x94, key), Ask.on(0x95, key, [], extras: [], 0, 7), Ask.on(0xa0, key),
-                frame(
-                    0x92,
-                    value: big(VBucketID(ofKey: Array(key.utf8), count: 64).number)
-                        + big(UInt16(key.utf8.count)) + Array(key.utf8)
-                ),
             ]
-            for request in requests {
+            for request in requests + (key == elsewhere ? [observe(key)] : []) {
                 let replies = client.ask(request)
                 #expect(replies.map(\.status) == [7], "opcode \(request[1])")
                 #expect(replies.first?.text == "{\"rev\":1}" && replies.first?.datatype == 1)
             }
         }
+        // A copy that follows says what it has: clients count those that have a write.
         let observed = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: number))
-        #expect(observed.map(\.status) == [7])
+        #expect(observed.map(\.status) == [0])
+        #expect(observed.first?.value.count == 27)
+        let found = client.ask(observe(replica))
+        #expect(found.map(\.status) == [0])
+        #expect(found.first?.value.dropLast(8).last == 0x80)
+        let gone = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
+        let refused = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: gone))
+        #expect(refused.map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, elsewhere)).map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, active)).map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [1])

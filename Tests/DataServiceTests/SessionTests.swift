@@ -74,6 +74,37 @@ import Vocabulary
         #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])
     }
 
+    /// However often it was told meanwhile that there is none.
+    @Test(arguments: [0, 3])
+    func aBucketThatIsMadeAnewIsFoundByWhoHadItSelected(_ questions: Int) throws {
+        let client = world.client(of: "guests")
+        try world.service.delete("guests")
+        for _ in 0..<questions { #expect(client.ask(Ask.get("k")).map(\.status) == [8]) }
+        var settings = TestWorld.settings("guests")
+        settings.uuid = "fedcba9876543210fedcba9876543210"
+        try world.service.open(settings)
+        #expect(client.ask(Ask.set("k", "new")).map(\.status) == [0])
+        #expect(client.ask(Ask.get("k")).map(\.text) == ["new"])
+    }
+
+    @Test func whoeverSelectsABucketThatIsNotOpenHereYetIsToAskAgain() {
+        let select = frame(0x89, key: Array("coming".utf8))
+        let guest = world.client(of: "guests")
+        #expect(guest.ask(select).map(\.status) == [0x24])
+        world.service.publish(.init(epoch: 1, revision: 1, json: [0x7b, 0x7d]), ofBucket: "coming")
+        #expect(Client(world).ask(select).map(\.status) == [0x24], "who has not logged in")
+        #expect(guest.ask(select).map(\.status) == [1])
+        #expect(guest.ask(frame(0x89, key: Array("none".utf8))).map(\.status) == [0x24])
+    }
+
+    @Test func aLargeFirstRequestOfWhoNeedsNoLoginIsTaken() throws {
+        try world.service.open(TestWorld.settings("default"))
+        let value = String(repeating: "v", count: 100_000)
+        let client = Client(world)
+        #expect(client.ask(Ask.set("large", value)).map(\.status) == [0])
+        #expect(client.ask(Ask.get("large")).map(\.text) == [value])
+    }
+
     @Test func noLoginIsNeededForAPasswordlessDefault() throws {
         let client = Client(world)
         #expect(client.ask(Ask.get("k")).map(\.status) == [0x24])
@@ -84,9 +115,37 @@ import Vocabulary
 
     @Test func featuresAreAgreedOnAnew() {
         let client = Client(world)
-        #expect(client.ask(Ask.hello([0x0b, 0x0a, 0x7777, 0x04])).first?.value == [0, 4, 0, 0x0b])
+        #expect(client.ask(Ask.hello([0x0b, 0x0a, 0x7777, 0x04])).first?.value == [0, 0x0b, 0, 4])
         #expect(client.ask(Ask.hello([])).first?.value == [])
         #expect(client.ask(frame(0x1f, value: [0, 1, 2])).map(\.status) == [4])
+    }
+
+    /// HELLO's own answer is still one of before, and what came with it began with it.
+    @Test func howLongItTookIsToldOfWhatComesBehindTheAgreement() {
+        let client = Client(world)
+        world.pass(milliseconds: 60_000)
+        client.send(Ask.hello([Features.tracing]) + frame(0x0a))
+        let replies = client.replies()
+        #expect(replies.map(\.magic) == [0x81, 0x18])
+        #expect(replies.last?.framing == [0x02, 0, 0])
+    }
+
+    /// What waits for the disk takes as long as that does.
+    @Test func whatWaitedIsTimedFromWhenItCame() throws {
+        try world.service.open(TestWorld.settings("stored", .persistent))
+        let client = world.client(of: "stored", features: [Features.tracing])
+        _ = client.ask(Ask.set("key", String(repeating: "value", count: 100)))
+        world.pass(milliseconds: 500)
+        #expect(world.eject("key", from: "stored"))
+        world.lanes.hold("reader")
+        client.send(Ask.get("key"))
+        world.pass(milliseconds: 2_000)
+        world.lanes.release("reader")
+        client.settle()
+        let framing = client.replies().first?.framing ?? []
+        // Twice the microseconds, to the power of 1 / 1.74: of two seconds that is 6 224.
+        let encoded = framing.dropFirst().reduce(0) { $0 << 8 | Int($1) }
+        #expect(framing.count == 3 && encoded > 6_200)
     }
 
     @Test func repliesTellHowLongTheyTook() {
@@ -131,7 +190,8 @@ import Vocabulary
         #expect(client.ask(frame(0x21, key: [0x58], value: [1])).map(\.status) == [0x20])
         let first = frame(0x21, key: key, value: Array("n,,n=user,r=abc".utf8))
         #expect(client.ask(first).map(\.status) == [0x21])
-        #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
+        // What proves nothing is no login; and there is one attempt.
+        #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [0x20])
         #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
     }
 

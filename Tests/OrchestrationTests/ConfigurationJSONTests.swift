@@ -33,7 +33,10 @@ import Vocabulary
         #expect((json["clusterCapabilities"] as? [String: Any])?.isEmpty == true)
         #expect(
             json["bucketCapabilities"] as? [String]
-                == ["cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "durableWrite"]
+                == [
+                    "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "preserve_expiry",
+                    "durableWrite",
+                ]
         )
         let node = try #require((json["nodesExt"] as? [[String: Any]])?.first)
         #expect(node["services"] as? [String: Int] == ["mgmt": 8_091, "kv": 11_210])

@@ -117,6 +117,13 @@ import Vocabulary
         let external = #""external":{"hostname":"public.example","ports":{"kv":31210}}"#
         #expect(try bucket(world, on: 1).contains(#""alternateAddresses":{\#(external)}"#))
         #expect(world.state.bucket(named: "b").map { $0.rev > before } == true)
+        // Some clients end where there are no ports: the node's own count then.
+        let bare = AlternateAddress(host: "public.example", ports: [])
+        world.apply(.setAlternate(AlternateChange(number: n(2), address: bare)))
+        let json = try bucket(world, on: 1)
+        let services = /"services":(\{[^}]*\}),"hostname":"fd00::2"/
+        let own = try #require(json.firstMatch(of: services)).1
+        #expect(json.contains(#""external":{"hostname":"public.example","ports":\#(own)}"#))
         world.apply(.setAlternate(AlternateChange(number: n(2), address: nil)))
         #expect(try !bucket(world, on: 1).contains("alternateAddresses"))
         let nobody = AlternateChange(number: n(9), address: address)

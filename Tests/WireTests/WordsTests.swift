@@ -24,7 +24,9 @@ import Wire
         let list = hex("0003 7777 0006 000b 0012 0003")
         let set = try #require(list.withView { FeatureSet($0) })
         #expect(set.features == [.tcpNoDelay, .xattr, .json, .collections])
-        #expect(written { set.append(to: $0) } == hex("0003 0006 000b 0012"))
+        let asked = hex("0012 7777 0006 0003 0008 000b 0003")
+        let told = written { writer in asked.withView { set.append(inOrderOf: $0, to: writer) } }
+        #expect(told == hex("0012 0006 0003 000b"))
         #expect(hex("00 03 00").withView { FeatureSet($0) } == nil)
         #expect(Feature.allCases.allSatisfy { $0.rawValue < 64 })
     }

@@ -72,6 +72,17 @@ extension Connection {
         return nil
     }
 
+    /// A copy that may be asked what it has, and what it has to be still when it answers: one that
+    /// follows another speaks of itself, and needs no lease for that.
+    func observable(
+        _ number: UInt16,
+        _ exchange: Exchange,
+        _ engine: Bucket
+    ) -> (vBucket: VBucket, state: VBucketState)? {
+        if let copy = engine[number], copy.withCore({ $0.isFollowing }) { return (copy, .replica) }
+        return vBucket(number, exchange, engine).map { ($0, .active) }
+    }
+
     /// Whether an active copy may be asked; its answer has to leave before the lease is over.
     @inline(never)
     private func isLeased() -> Bool {
@@ -98,10 +109,19 @@ extension Connection {
     }
 
     /// Has a request wait for the disk, or says that what it waited for will not come.
+    ///
+    /// - Parameters:
+    ///   - exchange: The request.
+    ///   - wait: What it needs.
+    ///   - vBucket: Which one, where the request's head does not say so.
+    ///   - key: The key in question, where it is not the request's.
+    ///   - completion: What came of waiting before.
+    /// - Returns: What the caller returns.
     func wait(
         _ exchange: Exchange,
         for wait: Wait,
         of vBucket: VBucketID? = nil,
+        key: ByteView? = nil,
         _ completion: Completion?
     ) -> Execution {
         if case .failed(let status, let reason) = completion {
@@ -124,8 +144,8 @@ extension Connection {
                 let request = FetchRequest(
                     vBucket: VBucketID(number),
                     seqno: seqno,
-                    key: exchange.frame.key.bytes,
-                    hash: exchange.hash,
+                    key: (key ?? exchange.frame.key).bytes,
+                    hash: key.map { service.hash($0) } ?? exchange.hash,
                     isWhole: isWhole
                 )
                 disk.fetcher.fetch(request, done)

@@ -23,7 +23,13 @@ extension Connection {
         let level = [asked, bucket.minimumDurability].compactMap { $0 }
             .max { $0.rawValue < $1.rawValue }
         let number = VBucketID(vBucketNumber(exchange.frame, bucket.engine))
-        switch level.flatMap({ bucket.obstacle(to: $0, of: number) }) {
+        let obstacle = level.flatMap { bucket.obstacle(to: $0, of: number) }
+        // By an old map more may seem impossible than is: who serves it says so.
+        if obstacle != nil, !isServed(number, bucket) {
+            answerNotMyVBucket(exchange)
+            return nil
+        }
+        switch obstacle {
         case nil: break
         case .level:
             answer(
@@ -43,6 +49,10 @@ extension Connection {
         var turn = turn
         turn.durability = level
         return turn
+    }
+
+    private func isServed(_ vBucket: VBucketID, _ bucket: OpenBucket) -> Bool {
+        bucket.engine[vBucket.number]?.withCore { $0.state == .active } ?? false
     }
 
     /// Does a write; one that is prepared only is entered before anybody else can write.

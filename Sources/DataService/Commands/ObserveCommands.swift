@@ -6,6 +6,7 @@ internal import Wire
 extension Connection {
     /// What of a vBucket's history is here, and what of it is on disk.
     ///
+    /// Clients ask all copies, to see how many have a write: one that follows counts what it has whole.
     /// Who asks about something that is not on disk yet waits for it: its commit starts at once.
     func observeSeqno(_ exchange: Exchange) -> Execution {
         let bucket = selectedBucket
@@ -13,29 +14,34 @@ extension Connection {
             answer(.invalid, to: exchange.replyTo, because: "OBSERVE_SEQNO takes a vBucket UUID.")
             return .done
         }
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
-        let asked = VBucketUUID(exchange.frame.value.bigEndian(at: 0, as: UInt64.self))
         let number = vBucketNumber(exchange.frame, bucket.engine)
+        guard let (vBucket, state) = observable(number, exchange, bucket.engine) else {
+            return .done
+        }
+        let asked = VBucketUUID(exchange.frame.value.bigEndian(at: 0, as: UInt64.self))
         let scratch = context.scratch
         scratch.removeAll()
         var isBehind = false
-        let isActive = vBucket.withCore { core in
-            guard core.state == .active else { return false }
+        let isHere = vBucket.withCore { core in
+            guard core.state == state else { return false }
             isBehind = core.durableSeqno < core.highSeqno
+            let (onDisk, high) =
+                state == .active
+                ? (core.durableSeqno, core.highSeqno) : (core.coveredOnDisk, core.coveredSeqno)
             let log = core.failoverLog.entries
             let old = log.firstIndex { $0.uuid == asked }.flatMap { $0 == 0 ? nil : log[$0 - 1] }
             scratch.append(old == nil ? 0 : 1)
             scratch.append(bigEndian: number)
             scratch.append(bigEndian: core.uuid.value)
-            scratch.append(bigEndian: core.durableSeqno.value)
-            scratch.append(bigEndian: core.highSeqno.value)
+            scratch.append(bigEndian: onDisk.value)
+            scratch.append(bigEndian: high.value)
             if let old {
                 scratch.append(bigEndian: asked.value)
                 scratch.append(bigEndian: old.seqno.value)
             }
             return true
         }
-        guard isActive else {
+        guard isHere else {
             answerNotMyVBucket(exchange)
             return .done
         }
@@ -75,18 +81,18 @@ extension Connection {
                 )
                 return .done
             }
-            guard let vBucket = vBucket(number, exchange, bucket.engine) else { return .done }
+            guard let copy = observable(number, exchange, bucket.engine) else { return .done }
             let state: KeyState
             let cas: CAS
-            let (found, wakesFlusher) = findKey(key, vBucket)
+            let (found, wakesFlusher) = findKey(key, copy.vBucket, copy.state)
             if wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
             switch found {
             case .found(let itsState, let itsCAS): (state, cas) = (itsState, itsCAS)
             case .notMyVBucket:
                 answerNotMyVBucket(exchange)
                 return .done
-            case .loading:
-                return wait(exchange, for: .warmup, of: VBucketID(number), completion)
+            case .needs(let need):
+                return wait(exchange, for: need, of: VBucketID(number), key: key, completion)
             }
             if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
             result.append(bigEndian: number)
@@ -108,13 +114,21 @@ extension Connection {
     private enum KeyOutcome {
         case found(KeyState, CAS)
         case notMyVBucket
-        /// Nobody knows yet: its vBucket is being loaded.
-        case loading
+        /// Memory does not know: its vBucket is being loaded, or its version is on disk only.
+        case needs(Wait)
     }
 
-    private func findKey(_ key: ByteView, _ vBucket: VBucket) -> (KeyOutcome, wakesFlusher: Bool) {
+    private func findKey(
+        _ key: ByteView,
+        _ vBucket: VBucket,
+        _ state: VBucketState
+    ) -> (KeyOutcome, wakesFlusher: Bool) {
         let hash = service.hash(key)
         return vBucket.withCore { core in
+            guard state == .active else {
+                let found = core.getReplicaMeta(key, hash: hash)
+                return (keyOutcome(found, core.durableSeqno), false)
+            }
             let outcome = keyOutcome(core.getMeta(key, hash: hash, turn), core.durableSeqno)
             return (outcome, core.takeOwedWake())
         }
@@ -130,7 +144,7 @@ extension Connection {
             let isPersisted = item.seqno <= durable
             return .found(isPersisted ? .persisted : .notPersisted, cas)
         case .notMyVBucket: return .notMyVBucket
-        case .wouldBlock: return .loading
+        case .wouldBlock(let wait): return .needs(wait)
         default: return .found(.notFound, .none)
         }
     }

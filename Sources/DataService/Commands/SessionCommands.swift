@@ -28,11 +28,13 @@ extension Connection {
                 because: "Map notifications need the duplex feature."
             )
         }
+        // The answer itself is one of before: who has just asked does not know of it.
+        let duration = duration
         features = agreed
         noteSubscription()
         noteAgent(exchange.frame.key)
         context.scratch.removeAll()
-        agreed.append(to: context.scratch)
+        agreed.append(inOrderOf: exchange.frame.value, to: context.scratch)
         ResponseEncoder.append(
             .success,
             to: output,
@@ -76,7 +78,18 @@ extension Connection {
     /// Binds the connection to a bucket; 0x24 tells clients that there is none, at once.
     func selectBucket(_ exchange: Exchange) {
         let name = exchange.frame.key.text
-        guard let found = service.bucket(named: name), mayUse(found) else {
+        guard let found = service.bucket(named: name) else {
+            // The cluster has it, and this node does not yet: clients ask again.
+            let isComing = login != .nobody && service.configuration(ofBucket: name) != nil
+            return answer(
+                isComing ? .keyNotFound : .accessDenied,
+                to: exchange.replyTo,
+                because: isComing
+                    ? "The bucket \(name) is not open on this node yet."
+                    : "There is no bucket \(name), or you may not use it."
+            )
+        }
+        guard mayUse(found) else {
             return answer(
                 .accessDenied,
                 to: exchange.replyTo,
@@ -84,6 +97,7 @@ extension Connection {
             )
         }
         bucket = found
+        lostBucketName = nil
         noteMapScope()
         answer(.success, to: exchange.replyTo)
     }

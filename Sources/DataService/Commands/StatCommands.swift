@@ -38,15 +38,20 @@ extension Connection {
         }
     }
 
+    /// Those of which this node has a copy.
+    private func copies(of bucket: OpenBucket) -> [VBucket] {
+        bucket.engine.all.filter { $0.withCore { $0.ownership.exists } }
+    }
+
     private func vBucketStates(_ bucket: OpenBucket, _ exchange: Exchange) {
-        for vBucket in bucket.engine.all {
+        for vBucket in copies(of: bucket) {
             let (id, state) = vBucket.withCore { ($0.id, $0.state) }
             line("vb_\(id.number)", state.name, exchange)
         }
     }
 
     private func vBucketSeqnos(_ bucket: OpenBucket, _ exchange: Exchange) {
-        for vBucket in bucket.engine.all {
+        for vBucket in copies(of: bucket) {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
                 return [
@@ -69,6 +74,10 @@ extension Connection {
         guard asked == 0 || state != nil else {
             return answer(.invalid, to: exchange.replyTo, because: "There is no such state.")
         }
+        guard extras.count < 8 || extras.bigEndian(at: 4, as: UInt32.self) == 0 else {
+            let text = "There is the default collection, 0, and no other."
+            return answer(.unknownCollection, to: exchange.replyTo, because: text)
+        }
         let result = ByteWriter()
         for vBucket in selectedBucket.engine.all {
             vBucket.withCore { core in
@@ -89,7 +98,7 @@ extension Connection {
     }
 
     private func vBucketDetails(_ bucket: OpenBucket, _ exchange: Exchange) {
-        for vBucket in bucket.engine.all {
+        for vBucket in copies(of: bucket) {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
                 return [

@@ -70,6 +70,11 @@ extension Connection {
         _ completion: Completion?
     ) -> Execution {
         let bucket = selectedBucket
+        let said = exchange.frame.datatype
+        guard said.isEmpty || said == .json && isJSONAgreed else {
+            answer(.invalid, to: exchange.replyTo, because: "The datatype was not agreed on.")
+            return .done
+        }
         guard let vBucket = vBucket(exchange, bucket.engine),
             let turn = writingTurn(exchange, bucket)
         else { return .done }

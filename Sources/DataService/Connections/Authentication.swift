@@ -60,9 +60,7 @@ extension Connection {
         }
         scram = nil
         switch server.finish(clientFinal: exchange.frame.value) {
-        case .malformed:
-            answer(.invalid, to: exchange.replyTo, because: "This is no SCRAM message.")
-        case .refused: refuseLogin(exchange)
+        case .malformed, .refused: refuseLogin(exchange)
         case .authenticated(let user, let text):
             login = .user(user)
             bucket = nil

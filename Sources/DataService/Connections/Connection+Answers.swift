@@ -16,7 +16,17 @@ extension Connection {
         let status =
             features.contains(.extendedErrors) || isPlain ? status : status.withoutExtendedErrors
         guard let reason, isJSONAgreed, features.contains(.extendedErrors) else {
-            ResponseEncoder.append(status, to: output, replyTo: replyTo, duration: duration)
+            // Clients of long ago know it by these words.
+            let isInWords = status == .keyNotFound && !isJSONAgreed
+            let text: StaticString = isInWords ? "Not found" : ""
+            let words = UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+            ResponseEncoder.append(
+                status,
+                to: output,
+                replyTo: replyTo,
+                value: ByteView(words),
+                duration: duration
+            )
             return
         }
         let value = ErrorContext.json(reason)

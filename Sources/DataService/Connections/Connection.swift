@@ -44,7 +44,10 @@ package final class Connection: ConnectionHandler {
     }
     var agent = ""
     var login = Login.nobody {
-        didSet { decoder = FrameDecoder() }
+        didSet {
+            decoder = FrameDecoder()
+            lostBucketName = nil
+        }
     }
     var bucket: OpenBucket? {
         didSet { noteSelection(oldValue) }
@@ -58,6 +61,8 @@ package final class Connection: ConnectionHandler {
     private var isUnordered = false
     /// The bucket that was selected lives on, on other nodes.
     private var isElsewhere = false
+    /// The bucket that was selected is gone, and may come again under this name.
+    var lostBucketName: String?
 
     // The stream.
     private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
@@ -69,8 +74,9 @@ package final class Connection: ConnectionHandler {
     /// What became of parked requests that nobody has looked at yet.
     private var letters: ArraySlice<Mailbox.Letter> = []
     private var lastTicket: UInt64 = 0
-    /// The ticket of the request at the front of the input, while it waits.
+    /// The ticket of the request at the front of the input, while it waits, and when it came.
     private var blockedTicket: UInt64?
+    private var blockedStart: UInt64 = 0
     /// What became of it.
     private var resumption: Completion?
 
@@ -151,13 +157,14 @@ package final class Connection: ConnectionHandler {
         wallNanoseconds = time.wallNanoseconds()
         if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
         if service.lease.end != .max { beginLeasedTurn(time) }
-        if bucket?.isRetired ?? isPlain { findBucketAgain() }
+        if bucket?.isRetired ?? (isPlain || lostBucketName != nil) { findBucketAgain() }
     }
 
-    /// The bucket was flushed or deleted, or (on a plain listener) may exist by now.
+    /// The bucket was flushed or deleted, or may exist by now: on a plain listener, or again.
     func findBucketAgain() {
-        let name = bucket?.name ?? service.plainBucketName
+        let name = bucket?.name ?? lostBucketName ?? service.plainBucketName
         bucket = name.flatMap { service.bucket(named: $0) }
+        defer { lostBucketName = bucket == nil && !isPlain ? name : nil }
         isElsewhere = bucket == nil && name.map { service.isGivenUp($0) } ?? false
         // It may have come back with a password.
         if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
@@ -186,6 +193,9 @@ package final class Connection: ConnectionHandler {
             case .valueTooBig(let header):
                 answer(.tooBig, to: header.replyTo, because: "A value has at most 20 MiB.")
                 discarding = header.frameCount
+            case .nonsense(.tooLong) where login == .nobody && becomeGuestOfDefault():
+                // Whoever needs no login is not held to what may come before one.
+                continue
             case .nonsense(let nonsense):
                 refuse(nonsense)
                 return ReceiveProgress(consumed: input.count, next: .close)
@@ -254,7 +264,7 @@ package final class Connection: ConnectionHandler {
             let frame = context.frames[index]
             let completion = resumption
             resumption = nil
-            switch execute(frame, hash: context.hashes[index], completion: completion) {
+            switch attempt(frame, hash: context.hashes[index], completion) {
             case .done: offset += frame.byteCount
             case .blocked: return ReceiveProgress(consumed: offset, next: .pause)
             case .close:
@@ -268,6 +278,16 @@ package final class Connection: ConnectionHandler {
     }
 
     // MARK: One request
+
+    /// The request at the front of the input; what waited is timed from when it came.
+    @inline(__always)
+    private func attempt(_ frame: Frame, hash: UInt64, _ completion: Completion?) -> Execution {
+        guard completion != nil else { return execute(frame, hash: hash, completion: nil) }
+        let start = turnStart
+        turnStart = blockedStart
+        defer { turnStart = start }
+        return execute(frame, hash: hash, completion: completion)
+    }
 
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
         let header = frame.header
@@ -345,10 +365,12 @@ package final class Connection: ConnectionHandler {
         let ticket = lastTicket
         let isParked = isResuming || mayPark(exchange)
         if isParked {
-            parked.append(Parked(ticket: ticket, frame: exchange.frame.whole.bytes))
+            let frame = exchange.frame.whole.bytes
+            parked.append(Parked(ticket: ticket, frame: frame, start: turnStart))
             parkedBytes += exchange.frame.byteCount
         } else {
             blockedTicket = ticket
+            blockedStart = turnStart
         }
         start { [mailbox] completion in mailbox.put(completion, ticket: ticket) }
         return isParked ? .done : .blocked
@@ -365,8 +387,13 @@ package final class Connection: ConnectionHandler {
 
     /// Another attempt at a parked request; false where the connection has to close.
     private func resume(_ request: Parked, with completion: Completion) -> Bool {
+        let start = turnStart
+        turnStart = request.start
         isResuming = true
-        defer { isResuming = false }
+        defer {
+            isResuming = false
+            turnStart = start
+        }
         return request.frame.withUnsafeBytes { buffer in
             guard case .frame(let frame) = decoder.next(in: ByteView(buffer)) else {
                 preconditionFailure("a parked frame is whole")
@@ -379,7 +406,11 @@ package final class Connection: ConnectionHandler {
 
     private func noteFeatures() {
         isJSONAgreed = features.contains(.json)
-        isTracingAgreed = features.contains(.tracing)
+        let isTraced = features.contains(.tracing)
+        if isTraced, !isTracingAgreed {
+            turnStart = service.environment.time.monotonicNanoseconds()
+        }
+        isTracingAgreed = isTraced
         isTokenAgreed = features.contains(.mutationSeqno)
         isUnordered = features.contains(.unorderedExecution)
     }

@@ -19,6 +19,8 @@ struct Parked {
     let ticket: UInt64
     /// The whole frame, since the receive buffer moves on.
     let frame: [UInt8]
+    /// Monotonic nanoseconds of when it came, where the client wants to know how long it took.
+    let start: UInt64
 }
 
 /// Where other lanes leave what became of parked requests.

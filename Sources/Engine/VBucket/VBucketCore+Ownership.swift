@@ -182,6 +182,11 @@ extension VBucketCore {
         CopyPosition(branchFence: failoverLog.current.fence, covered: coveredSeqno)
     }
 
+    /// Whether this is a copy that can say what it has of another one's history.
+    package var isFollowing: Bool {
+        state == .replica && ownership.exists && !ownership.isResetting && isLoaded
+    }
+
     /// Whether changes of the active copy of `fence` may be taken.
     package func follows(_ fence: UInt64) -> Bool {
         state == .replica && ownership.fence == fence && !ownership.isSealed && isLoaded

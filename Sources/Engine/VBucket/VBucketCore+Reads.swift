@@ -62,6 +62,16 @@ extension VBucketCore {
         return .found(item, cas: item.cas)
     }
 
+    /// A document's metadata as a copy has it that follows another one.
+    package func getReplicaMeta(_ key: ByteView, hash: UInt64) -> ReadOutcome {
+        guard case .replica = state else { return .notMyVBucket }
+        guard isLoaded else { return .wouldBlock(.warmup) }
+        guard let item = table.find(key, hash: hash)?.item else {
+            return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
+        }
+        return .found(item, cas: item.cas)
+    }
+
     /// A document's metadata, of a tombstone too.
     package mutating func getMeta(
         _ key: ByteView,

@@ -23,7 +23,8 @@ package enum HostNaming: Hashable, Sendable {
 package enum ConfigurationJSON {
     /// Only what works: clients switch features on by these.
     package static let bucketCapabilities = [
-        "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "durableWrite",
+        "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
+        "preserve_expiry", "durableWrite",
     ]
 
     /// Where the services are; also what `/pools/default/nodeServices` answers.
@@ -89,16 +90,14 @@ package enum ConfigurationJSON {
         }
         return .array(
             (servers + others).map { node in
-                let servesData = numbers.contains(node.number)
-                var members: [(String, JSONText)] = [
-                    ("services", services(node.ports, withData: servesData))
-                ]
+                let own = services(node.ports, withData: numbers.contains(node.number))
+                var members: [(String, JSONText)] = [("services", own)]
                 if node.number == thisNode { members.append(("thisNode", true)) }
                 // Left out for loopback: the client then uses the address it came by.
                 if !node.isLoopback { members.append(("hostname", .string(node.host))) }
                 if state.groups.count > 1 { members.append(("serverGroup", .string(node.group))) }
                 if let alternate = node.alternate {
-                    members.append(("alternateAddresses", alternate.json))
+                    members.append(("alternateAddresses", alternate.json(ports: own)))
                 }
                 members.append(("nodeUUID", .string(node.uuid)))
                 return .object(members)

@@ -77,8 +77,19 @@ package struct FeatureSet: Equatable, Sendable {
         return agreed
     }
 
-    /// The list as HELLO's answer carries it.
+    /// The list as HELLO carries it.
     package func append(to writer: ByteWriter) {
         for feature in features { writer.append(bigEndian: feature.rawValue) }
+    }
+
+    /// The list as HELLO's answer carries it: in the order of the request's.
+    package func append(inOrderOf list: ByteView, to writer: ByteWriter) {
+        var left = self
+        for offset in stride(from: 0, to: list.count - list.count % 2, by: 2) {
+            let code = list.bigEndian(at: offset, as: UInt16.self)
+            guard let feature = Feature(rawValue: code), left.contains(feature) else { continue }
+            left.remove(feature)
+            writer.append(bigEndian: code)
+        }
     }
 }

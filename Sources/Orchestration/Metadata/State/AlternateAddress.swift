@@ -25,13 +25,17 @@ package struct AlternateAddress: Hashable, Sendable {
         self.ports = ports
     }
 
+    /// As REST shows it: ports only where they were given.
     package var json: JSONText {
-        var members: [(String, JSONText)] = [("hostname", .string(host))]
-        if !ports.isEmpty {
-            members.append(
-                ("ports", .object(ports.map { ($0.service, .number($0.number)) }))
-            )
-        }
-        return ["external": .object(members)]
+        ports.isEmpty ? ["external": ["hostname": .string(host)]] : json(ports: .object([]))
+    }
+
+    /// As configurations have it, always with ports: some clients end without them.
+    ///
+    /// - Parameter own: Those of the node itself, which count where none were given.
+    /// - Returns: The object.
+    func json(ports own: JSONText) -> JSONText {
+        let given = JSONText.object(ports.map { ($0.service, .number($0.number)) })
+        return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]
     }
 }
