@@ -27,13 +27,14 @@ package enum NodeStatus: String, Sendable {
 extension AdministrationService {
     // MARK: Provisioning
 
-    /// Sets all that a new cluster needs in one go; nothing is set where a field is wrong.
-    package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
+    /// What is wrong with a form for a new cluster.
+    package func judgeInitialisation(_ parameters: FormParameters) -> ClusterForm {
         let state = state
-        guard !state.isProvisioned else {
-            return .refused([FieldError("_", "The cluster is initialized already")])
-        }
         var form = ClusterForm(parameters, state: state)
+        guard !state.isProvisioned else {
+            form.refuse("_", "The cluster is initialized already")
+            return form
+        }
         form.judgeAdministrator(port: adminPort)
         form.judgeServices()
         form.judgeQuotas(memoryTotal: settings.memoryTotal)
@@ -41,6 +42,12 @@ extension AdministrationService {
         if let encryption = parameters["nodeEncryption"], encryption != "off" {
             form.refuse("nodeEncryption", "Encryption between nodes is not available")
         }
+        return form
+    }
+
+    /// Sets all that a new cluster needs in one go; nothing is set where a field is wrong.
+    package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        let form = judgeInitialisation(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
@@ -51,11 +58,16 @@ extension AdministrationService {
         return await carry(commands, telling: "The cluster was initialized.")
     }
 
-    /// Sets who administers the cluster; the first time that ends free access.
-    package func setAdministrator(_ parameters: FormParameters) async -> ClusterFormOutcome {
-        let state = state
+    /// What is wrong with a form for the administrator.
+    package func judgeAdministrator(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
         form.judgeAdministrator(port: adminPort)
+        return form
+    }
+
+    /// Sets who administers the cluster; the first time that ends free access.
+    package func setAdministrator(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        let form = judgeAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
@@ -71,6 +83,16 @@ extension AdministrationService {
 
     /// Sets memory quota and name, whichever is given.
     package func change(_ parameters: FormParameters) async -> ClusterFormOutcome {
+        let form = judgeChange(parameters)
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        var commands: [ClusterCommand] = []
+        if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
+        if let name = form.name { commands.append(.setName(name)) }
+        return await carry(commands, telling: "The cluster's settings were changed.")
+    }
+
+    /// What is wrong with a form for the cluster's name and quotas.
+    package func judgeChange(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
         form.judgeQuotas(memoryTotal: settings.memoryTotal)
         form.judgeName()
@@ -81,11 +103,7 @@ extension AdministrationService {
         if !known.contains(where: { parameters[$0] != nil }) {
             form.refuse("_", "At least one quota or the cluster's name is needed")
         }
-        guard form.errors.isEmpty else { return .refused(form.errors) }
-        var commands: [ClusterCommand] = []
-        if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
-        if let name = form.name { commands.append(.setName(name)) }
-        return await carry(commands, telling: "The cluster's settings were changed.")
+        return form
     }
 
     /// Sets `settings` where they still are what they were when whoever asks read them.

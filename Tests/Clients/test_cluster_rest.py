@@ -391,10 +391,32 @@ def test_what_is_always_so_may_be_said_and_what_is_unknown_may_not(nodes):
     assert reply.status == 400 and "often" in reply.json["errors"], reply
 
 
-def test_what_cannot_be_validated_only_is_not_carried_out(nodes):
+def test_what_is_validated_only_is_not_carried_out(nodes):
     before = nodes[0].admin.get("/pools/default").json
-    form = {"clusterName": "other", "memoryQuota": 300}
-    reply = nodes[1].admin.post("/pools/default?just_validate=1", form)
+    for path, form, wrong in [
+        ("/pools/default", {"clusterName": "other", "memoryQuota": 300}, {"memoryQuota": 1}),
+        (
+            "/settings/autoFailover",
+            {"enabled": "true", "timeout": 77},
+            {"enabled": "true"},
+        ),
+        ("/settings/retryRebalance", {"enabled": "true"}, {"enabled": "perhaps"}),
+        ("/settings/rebalance", {"rebalanceMovesPerNode": 7}, {"rebalanceMovesPerNode": 0}),
+        ("/internalSettings", {"maxBucketCount": 3}, {"maxBucketCount": 0}),
+        (
+            "/settings/web",
+            {"port": "SAME", "username": "other", "password": "other-password"},
+            {"port": "SAME", "username": "other", "password": "short"},
+        ),
+    ]:
+        reply = nodes[1].admin.post(path + "?just_validate=1", form)
+        assert reply.status == 200 and reply.json == {"errors": {}}, (path, reply)
+        reply = nodes[1].admin.post(path + "?just_validate=1", wrong)
+        assert reply.status == 400 and reply.json["errors"], (path, reply)
+    assert nodes[0].admin.get("/settings/autoFailover").json["timeout"] != 77
+    assert nodes[0].admin.get("/internalSettings").json["maxBucketCount"] != 3
+    # What cannot be judged without being done is not done.
+    reply = nodes[1].admin.post("/controller/stopRebalance?just_validate=1", {})
     assert reply.status == 400 and "just_validate" in reply.json["errors"], reply
     after = nodes[2].admin.get("/pools/default").json
     assert [after[key] for key in ("clusterName", "memoryQuota")] == [

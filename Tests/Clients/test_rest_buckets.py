@@ -56,8 +56,7 @@ def test_a_new_bucket_is_accepted_and_located(node):
         ({"numVBuckets": 2048}, "numVBuckets"),
         ({"maxTTL": 2147483648}, "maxTTL"),
         ({"compressionMode": "zip"}, "compressionMode"),
-        ({"compressionMode": "active"}, "compressionMode"),
-        ({"storageBackend": "magma"}, "storageBackend"),
+        ({"storageBackend": "rocks"}, "storageBackend"),
         ({"conflictResolutionType": "lww"}, "conflictResolutionType"),
         ({"autoCompactionDefined": "true"}, "autoCompactionDefined"),
         ({"conflictResolutionType": "dice"}, "conflictResolutionType"),
@@ -91,6 +90,20 @@ def test_a_taken_name_is_refused_in_the_words_clients_look_for(node, again):
 def test_unknown_parameters_are_ignored(node):
     reply = create(node, "old-tools", authType="sasl", saslPassword="", proxyPort=11216)
     assert reply.status == 202
+
+
+def test_what_tools_say_unasked_is_taken(node):
+    reply = create(node, "by-a-tool", storageBackend="magma", compressionMode="active")
+    assert reply.status == 202
+    found = node.admin.get(f"{BUCKETS}/by-a-tool").json
+    assert found["compressionMode"] == "active" and found["storageBackend"] == "couchstore"
+
+
+def test_more_replicas_than_nodes_are_a_warning_for_whoever_asks_first(node):
+    form = {"name": "warned", "ramQuotaMB": 100, "replicaNumber": 2}
+    reply = node.admin.post(f"{BUCKETS}?just_validate=1", form)
+    assert reply.status == 400 and reply.json["errors"]["replicaNumber"].startswith("Warning:")
+    assert node.admin.post(f"{BUCKETS}?just_validate=1&ignore_warnings=1", form).status == 200
 
 
 def test_just_validate_changes_nothing_and_sums_up(node):

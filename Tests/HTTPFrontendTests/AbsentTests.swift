@@ -5,8 +5,7 @@ import Testing
 @Suite struct AbsentTests {
     @Test func whatAnotherEditionHasIsRefusedByNameAndHeader() async throws {
         try await Site.with { site in
-            for page in ["ldap", "audit", "clientCertAuth", "security", "indexes", "querySettings"]
-            {
+            for page in ["ldap", "audit", "clientCertAuth", "security", "querySettings"] {
                 for method in ["GET", "POST"] {
                     let reply = try await site.ask("\(method) /settings/\(page)")
                     #expect(reply.status == 400, "\(page)")
@@ -15,6 +14,16 @@ import Testing
                     #expect(try await site.ask("\(method) /settings/\(page)", .none).status == 401)
                 }
             }
+        }
+    }
+
+    /// Tools ask for it before they add a node, and end where they are refused.
+    @Test func thatThereIsNoIndexIsShownAndCannotBeChanged() async throws {
+        try await Site.with { site in
+            let page = try await site.ask("GET /settings/indexes")
+            #expect(page.status == 200 && page.object["storageMode"] as? String == "")
+            let reply = try await site.ask("POST /settings/indexes", form: "storageMode=plasma")
+            #expect(reply.status == 400)
         }
     }
 

@@ -148,12 +148,12 @@ import Vocabulary
         ),
         ("maxTTL", "2147483648", "maxTTL", "The maximum time to live is 0 to 2147483647 seconds"),
         (
-            "compressionMode", "active", "compressionMode",
-            "The compression mode is off or passive; active is not available"
+            "compressionMode", "zip", "compressionMode",
+            "The compression mode is off, passive or active"
         ),
         (
-            "storageBackend", "magma", "storageBackend",
-            "The storage backend is couchstore; there is no other"
+            "storageBackend", "rocks", "storageBackend",
+            "The storage backend is couchstore or magma"
         ),
         (
             "conflictResolutionType", "lww", "conflictResolutionType",
@@ -280,7 +280,7 @@ import Vocabulary
     @Test(arguments: [
         ("bucketType", "ephemeral", "A bucket's type cannot be changed"),
         ("numVBuckets", "64", "A bucket's number of vBuckets cannot be changed"),
-        ("storageBackend", "magma", "The storage backend is couchstore; there is no other"),
+        ("storageBackend", "rocks", "The storage backend is couchstore or magma"),
         ("conflictResolutionType", "lww", "The conflict resolution is seqno; there is no other"),
     ])
     func whatIsForeverCannotBeChanged(_ field: String, _ value: String, _ text: String) {

@@ -138,7 +138,7 @@ import Vocabulary
         #expect(bucket.settings.name == "b")
         #expect(bucket.settings.quota == 100 << 20)
         #expect(bucket.settings.maxTTL == 9)
-        #expect(bucket.options.compressionMode == .passive)
+        #expect(bucket.options.compressionMode == .active)
         #expect(bucket.placements.count == 64)
         #expect(bucket.placements.allSatisfy { $0.chain == [NodeNumber(1)] && $0.fence == 0 })
         #expect(bucket.rev == 5)

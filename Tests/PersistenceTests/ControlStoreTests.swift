@@ -160,7 +160,7 @@ import Vocabulary
         #expect(error?.code == .damaged)
         #expect(error?.description.contains("is not what was written") == true)
         #expect(error?.description.contains("Restore") == false)
-        #expect(error?.description.contains("restore the whole data directory") == true)
+        #expect(error?.description.contains("add it again with an empty data directory") == true)
     }
 
     @Test(arguments: [
@@ -197,7 +197,7 @@ import Vocabulary
         try directory.change("control.sqlite") { $0 = Data(repeating: 7, count: $0.count) }
         let broken = #expect(throws: StorageError.self) { try directory.open() }
         #expect(broken?.code == .damaged)
-        #expect(broken?.description.contains("restore the whole data directory") == true)
+        #expect(broken?.description.contains("add it again with an empty data directory") == true)
     }
 
     @Test func aFullDiskChangesNothing() throws {

@@ -50,7 +50,7 @@ extension AdministrationService {
         }
         guard !leaving.isEmpty else { return .refused("Unknown server given.") }
         guard !kept.isEmpty else { return .refused("Last active node cannot be failed over.") }
-        if state.rebalance != nil { return .busy("Cannot fail over during rebalance.") }
+        if state.rebalance != nil { return .busy("Cannot failover during rebalance.") }
         guard state.canFailOverGracefully(leaving.map(\.number)) else {
             return .refused("Failover cannot be done gracefully (would lose vbuckets).")
         }

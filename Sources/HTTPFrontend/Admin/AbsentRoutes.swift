@@ -26,6 +26,11 @@ extension Routes {
             Route(.post, "/settings/autoReprovision", settingsWrite) { call in
                 onlyOff(call, "Copies that a node lost are never made anew without being asked for")
             },
+            // Tools look here before they add a node, and send back nothing where nothing is chosen.
+            Route(.get, "/settings/indexes", settingsRead) { _ in .json(indexes) },
+            Route(.post, "/settings/indexes", settingsWrite) { _ in
+                anotherEdition("This server has no index service")
+            },
             // Nothing was ever counted.
             Route(.post, "/settings/autoReprovision/resetCount", settingsWrite) { _ in .done },
             // What nodes were told beyond their defaults: nothing.
@@ -33,7 +38,8 @@ extension Routes {
             },
             Route(.post, "/pools/default/settings/memcached/global", settingsWrite) { call in
                 let text = "This server has no such setting (divan-server --help lists its own)"
-                return .refused(call.request.form.pairs.map { FieldError($0.name, text) })
+                let errors = call.request.form.pairs.map { FieldError($0.name, text) }
+                return errors.isEmpty ? .done : .refused(errors)
             },
             Route(
                 .get,
@@ -58,7 +64,6 @@ extension Routes {
         ("/settings/audit", "This server keeps no audit log: /logs tells what happened"),
         ("/settings/clientCertAuth", "Clients log in with names and passwords here"),
         ("/settings/security", "Security settings cannot be changed here"),
-        ("/settings/indexes", "This server has no index service"),
         ("/settings/querySettings", "This server has no query service"),
     ]
 
@@ -76,6 +81,20 @@ extension Routes {
         case nil: .refused([FieldError("enabled", "The value must be supplied")])
         default: .refused([FieldError("enabled", "The value must be true or false")])
         }
+    }
+
+    private static var indexes: JSONText {
+        [
+            "redistributeIndexes": false,
+            "numReplica": 0,
+            "enablePageBloomFilter": false,
+            "indexerThreads": 0,
+            "memorySnapshotInterval": 200,
+            "stableSnapshotInterval": 5_000,
+            "maxRollbackPoints": 2,
+            "logLevel": "info",
+            "storageMode": "",
+        ]
     }
 
     private static var alerts: JSONText {

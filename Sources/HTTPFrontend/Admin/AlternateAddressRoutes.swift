@@ -7,13 +7,13 @@ extension Routes {
     private static let access = Access.administrator("cluster.pools!write")
 
     static let alternateAddresses: [Route] = [
-        Route(.put, path, access, needsCluster: true) { call in
+        Route(.put, path, access) { call in
             switch AlternateAddress.read(call.request.form) {
             case .success(let address): await set(address, call)
             case .failure(let errors): .refused(errors.list)
             }
         },
-        Route(.delete, path, access, needsCluster: true) { call in await set(nil, call) },
+        Route(.delete, path, access) { call in await set(nil, call) },
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {

@@ -25,15 +25,18 @@ extension Routes {
         fixed.map(\.field) + [
             "enabled", "timeout", "maxCount", "failoverOnDataDiskIssues[enabled]",
             "failoverOnDataDiskIssues[timePeriod]",
+            "failoverOnDataDiskNonResponsiveness[timePeriod]",
         ]
     )
+
+    /// Of what is not done: it counts for nothing, and is what tools know.
+    private static let stalledSeconds = 120
 
     static let autoFailover: [Route] = [
         Route(
             .get,
             "/settings/autoFailover",
-            .administrator("cluster.settings!read"),
-            needsCluster: true
+            .administrator("cluster.settings!read")
         ) { call in
             let settings = call.state.settings.autoFailover
             return .json([
@@ -48,7 +51,9 @@ extension Routes {
                 "disableMaxCount": false,
                 "canAbortRebalance": true,
                 "failoverPreserveDurabilityMajority": true,
-                "failoverOnDataDiskNonResponsiveness": ["enabled": false],
+                "failoverOnDataDiskNonResponsiveness": [
+                    "enabled": false, "timePeriod": .number(stalledSeconds),
+                ],
                 "allowFailoverEphemeralNoReplicas": false,
                 "reasons": .array(
                     await call.service.failoverReasons().map { .string($0) }
@@ -60,6 +65,7 @@ extension Routes {
             "/settings/autoFailover",
             .administrator("cluster.settings!write"),
             needsCluster: true,
+            validates: true,
             setAutoFailover
         ),
         Route(
@@ -83,7 +89,11 @@ extension Routes {
         form.refuseOthers(than: known)
         form.confirm(fixed)
         form.require("enabled")
-        if let isEnabled = form.flag("enabled") { settings.autoFailover.isEnabled = isEnabled }
+        if let isEnabled = form.flag("enabled") {
+            settings.autoFailover.isEnabled = isEnabled
+            if isEnabled { form.require("timeout") }
+        }
+        _ = form.number("failoverOnDataDiskNonResponsiveness[timePeriod]", 5...3_600)
         let range = AutoFailoverSettings.timeoutSecondsRange
         if let timeout = form.number("timeout", range) {
             settings.autoFailover.timeoutSeconds = timeout
@@ -103,6 +113,7 @@ extension Routes {
             settings.autoFailover.diskIssueSeconds = period
         }
         guard form.errors.isEmpty else { return .refused(form.errors) }
+        if call.request.isValidationOnly { return .valid }
         switch await call.service.change(settings: settings, was: call.state.settings) {
         case .done: return .done
         case .overtaken: return .overtaken

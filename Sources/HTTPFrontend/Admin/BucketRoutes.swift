@@ -5,7 +5,7 @@ internal import Vocabulary
 /// Buckets: shown, made, changed, flushed, deleted.
 extension Routes {
     static let buckets: [Route] = [
-        Route(.get, "/pools/default/buckets", .discovery, needsCluster: true) { call in
+        Route(.get, "/pools/default/buckets", .discovery) { call in
             .json(.array(call.visibleBuckets.map { BucketJSON(call, $0).json() }))
         },
         Route(.get, "/pools/default/buckets/*", .bucket("settings!read"), needsCluster: true) {
@@ -125,8 +125,20 @@ extension Routes {
             let (errors, summaries) = call.service.judgeBucket(call.request.form, changing: name)
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
-        if !errors.isEmpty { return .refused(errors, and: more) }
+        let all = errors + warnings(call, errors)
+        if !all.isEmpty { return .refused(all, and: more) }
         return .json(.object([("errors", [:])] + more))
+    }
+
+    /// What may be, and is told to whoever asks first, unless he does not want to know.
+    private static func warnings(_ call: Call, _ errors: [FieldError]) -> [FieldError] {
+        guard call.request.query["ignore_warnings"] != "1",
+            !errors.contains(where: { $0.field == "replicaNumber" }),
+            let replicas = call.request.form["replicaNumber"].flatMap(FormParameters.number),
+            replicas >= UInt64(max(call.state.activeNodes.count, 1))
+        else { return [] }
+        let text = "you do not have enough data servers to support this number of replicas."
+        return [FieldError("replicaNumber", "Warning: " + text)]
     }
 
     private static func reply(_ outcome: BucketOutcome) -> Reply {

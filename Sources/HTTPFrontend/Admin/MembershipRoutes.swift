@@ -39,7 +39,7 @@ extension Routes {
             switch await call.service.resetNode() {
             case .done: return .done
             case .refused(let text), .busy(let text), .failed(let text):
-                return .text(text + "\r\n", status: 500)
+                return .text(text, status: 500)
             }
         },
     ]
@@ -55,16 +55,16 @@ extension Routes {
     }
 
     private static var unknownServer: Reply {
-        .text("Unknown server given.\r\n", status: 400)
+        .text("Unknown server given.", status: 400)
     }
 
     /// Refusals as plain text, as tools show them.
     private static func reply(_ outcome: MembershipOutcome) -> Reply {
         switch outcome {
         case .done: .done
-        case .refused(let text): .text(text + "\r\n", status: 400)
-        case .busy(let text): .text(text + "\r\n", status: 503)
-        case .failed(let text): .text(text + "\r\n", status: 500)
+        case .refused(let text): .text(text, status: 400)
+        case .busy(let text): .text(text, status: 503)
+        case .failed(let text): .text(text, status: 500)
         }
     }
 
@@ -155,8 +155,8 @@ extension Routes {
         case .done: return .json([])
         case .refused:
             return .json(["otpNode": "the node was not failed over"], status: 400)
-        case .busy(let text): return .text(text + "\r\n", status: 503)
-        case .failed(let text): return .text(text + "\r\n", status: 500)
+        case .busy(let text): return .text(text, status: 503)
+        case .failed(let text): return .text(text, status: 500)
         }
     }
 
@@ -166,12 +166,12 @@ extension Routes {
         let isUnsafe = call.request.form["allowUnsafe"] == "true"
         // One that ran when the majority was lost ends with the epoch.
         if call.state.rebalance != nil, !isUnsafe {
-            return .text("Cannot fail over during rebalance.\r\n", status: 503)
+            return .text("Cannot failover during rebalance.", status: 503)
         }
         let outcome = await call.service.failOver(names, isUnsafe: isUnsafe)
         // What was lost by an order like that is the answer.
         if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
-            return .text(text + "\r\n", status: 200)
+            return .text(text, status: 200)
         }
         return reply(outcome)
     }

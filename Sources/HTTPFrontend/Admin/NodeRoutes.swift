@@ -80,7 +80,12 @@ extension Routes {
                 "storage",
                 [
                     "ssd": [],
-                    "hdd": [["path": .string(path), "quotaMb": "none", "state": "ok"]],
+                    "hdd": [
+                        [
+                            "path": .string(path), "index_path": .string(path),
+                            "quotaMb": "none", "state": "ok",
+                        ]
+                    ],
                 ]
             ),
         ]

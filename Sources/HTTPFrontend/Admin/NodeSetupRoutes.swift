@@ -68,9 +68,12 @@ struct NodeSetup {
         own = call.state.node(number: call.service.thisNode)
     }
 
+    /// What is wrong, as far as that can be said without doing it.
+    func judge() -> [FieldError] { judgePaths() + judgeFamily() }
+
     /// Judges all of it, then does what there is to do; returns what is wrong.
     func carryOut() async -> [FieldError] {
-        let errors = judgePaths() + judgeFamily()
+        let errors = judge()
         guard errors.isEmpty, let name = form["hostname"], !name.isEmpty else { return errors }
         switch await rename(to: name) {
         case .done: return []

@@ -49,6 +49,11 @@ struct PoolJSON {
             ("clusterName", .string(state.name)),
             ("clusterEncryptionLevel", "disabled"),
             ("memoryQuota", .number(state.memoryQuota >> 20)),
+            // Of services that are not here: tools add these up.
+            ("indexMemoryQuota", 512),
+            ("ftsMemoryQuota", 512),
+            ("cbasMemoryQuota", 1_024),
+            ("eventingMemoryQuota", 256),
         ]
         members += balance
         if let numbers {
@@ -62,7 +67,10 @@ struct PoolJSON {
         [
             "databaseFragmentationThreshold": [
                 "percentage": .number(settings.fragmentationPercent), "size": "undefined",
-            ]
+            ],
+            "viewFragmentationThreshold": ["percentage": "undefined", "size": "undefined"],
+            "parallelDBAndViewCompaction": false,
+            "indexCompactionMode": "circular",
         ]
     }
 

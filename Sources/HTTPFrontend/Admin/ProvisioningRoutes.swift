@@ -4,18 +4,30 @@ internal import Orchestration
 /// From a new node to a cluster, in one request or in the steps that older tools take.
 extension Routes {
     static let provisioning: [Route] = [
-        Route(.post, "/clusterInit", .administrator("cluster!write")) { call in
+        Route(.post, "/clusterInit", .administrator("cluster!write"), validates: true) { call in
             var form = call.request.form
             // What is not said stays as it is.
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
-            if !call.state.isProvisioned {
-                let errors = await NodeSetup(call).carryOut()
-                guard errors.isEmpty else { return .refused(errors) }
-            }
+            // All is judged before anything is done.
+            let setup = NodeSetup(call)
+            let flaws = call.service.judgeInitialisation(form).errors
+            let errors = call.state.isProvisioned ? flaws : setup.judge() + flaws
+            guard errors.isEmpty else { return .refused(errors) }
+            if call.request.isValidationOnly { return .valid }
+            let failures = await setup.carryOut()
+            guard failures.isEmpty else { return .refused(failures) }
             return reply(await call.service.initialise(form), call, newBase: true)
         },
-        Route(.post, "/settings/web", .administrator("cluster.admin.security!write")) { call in
-            reply(
+        Route(
+            .post,
+            "/settings/web",
+            .administrator("cluster.admin.security!write"),
+            validates: true
+        ) { call in
+            if call.request.isValidationOnly {
+                return verdict(call.service.judgeAdministrator(call.request.form))
+            }
+            return reply(
                 await call.service.setAdministrator(call.request.form),
                 call,
                 newBase: true
@@ -27,8 +39,16 @@ extension Routes {
                 "username": .string(call.state.administrator?.name ?? ""),
             ])
         },
-        Route(.post, "/pools/default", .administrator("cluster.pools!write")) { call in
-            reply(await call.service.change(call.request.form), call, newBase: false)
+        Route(
+            .post,
+            "/pools/default",
+            .administrator("cluster.pools!write"),
+            validates: true
+        ) { call in
+            if call.request.isValidationOnly {
+                return verdict(call.service.judgeChange(call.request.form))
+            }
+            return reply(await call.service.change(call.request.form), call, newBase: false)
         },
         Route(
             .post,
@@ -51,6 +71,10 @@ extension Routes {
         case .refused(let errors): .refused(errors)
         case .failed(let text): .failed(text)
         }
+    }
+
+    private static func verdict(_ form: ClusterForm) -> Reply {
+        form.errors.isEmpty ? .valid : .refused(form.errors)
     }
 
     private static func authority(_ call: Call) -> String {

@@ -13,7 +13,7 @@ extension Routes {
             switch await call.service.stopRebalance() {
             case .done: .done
             case .refused(let text), .busy(let text), .failed(let text):
-                .text(text + "\r\n", status: 504)
+                .text(text, status: 504)
             }
         },
         Route(
@@ -23,10 +23,17 @@ extension Routes {
             needsCluster: true,
             rebalanceProgress
         ),
-        Route(.get, "/settings/rebalance", readTasks, needsCluster: true) { call in
+        Route(.get, "/settings/rebalance", readTasks) { call in
             .json(["rebalanceMovesPerNode": .number(call.state.settings.movesPerNode)])
         },
-        Route(.post, "/settings/rebalance", write, needsCluster: true, setMovesPerNode),
+        Route(
+            .post,
+            "/settings/rebalance",
+            write,
+            needsCluster: true,
+            validates: true,
+            setMovesPerNode
+        ),
     ]
 
     @Sendable private static func startRebalance(_ call: Call) async -> Reply {
@@ -74,6 +81,7 @@ extension Routes {
             let text = "The value must be in range from \(range.lowerBound) to \(range.upperBound)"
             return .refused([FieldError("rebalanceMovesPerNode", text)])
         }
+        if call.request.isValidationOnly { return .valid }
         var settings = call.state.settings
         settings.movesPerNode = UInt16(asked)
         switch await call.service.change(settings: settings, was: call.state.settings) {
@@ -111,7 +119,13 @@ extension Routes {
             ("recommendedRefreshPeriod", .double(0.25)),
             ("progress", .double(100 * report.fraction)),
             ("perNode", .object(report.nodes.compactMap { perNode($0, call) })),
+            ("stageInfo", [:]),
+            ("nodesInfo", nodesInfo(record, call)),
         ]
+        if let leader = call.service.raftStatus.leader {
+            let name = call.state.node(number: leader)?.otpNode ?? ""
+            members.append(("masterNode", .string(name)))
+        }
         // Tools read it without asking whether it is there.
         let detailed: JSONText =
             report.bucket.map { bucket in
@@ -127,6 +141,20 @@ extension Routes {
             members.append(("waitingFor", .string(obstacle)))
         }
         return .object(members)
+    }
+
+    private static func nodesInfo(_ record: RebalanceRecord, _ call: Call) -> JSONText {
+        func names(_ nodes: [NodeNumber]) -> JSONText {
+            .array(nodes.compactMap { call.state.node(number: $0) }.map { .string($0.otpNode) })
+        }
+        let failed = call.state.nodes.filter { $0.membership == .inactiveFailed }.map(\.number)
+        return [
+            "active_nodes": names(call.state.activeNodes.map(\.number)),
+            "keep_nodes": names(record.kept),
+            "eject_nodes": names(record.ejected.filter { !failed.contains($0) }),
+            "delta_nodes": names(record.delta),
+            "failed_nodes": names(failed),
+        ]
     }
 
     private static func perNode(_ node: RebalanceReport.Node, _ call: Call) -> (String, JSONText)? {

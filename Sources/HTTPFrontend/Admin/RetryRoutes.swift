@@ -17,10 +17,17 @@ extension Routes {
                 ? .done
                 : .text("No rebalance of this id is to be tried again.\r\n", status: 404)
         },
-        Route(.get, "/settings/retryRebalance", read, needsCluster: true) { call in
+        Route(.get, "/settings/retryRebalance", read) { call in
             .json(shown(call.state.settings.retry))
         },
-        Route(.post, "/settings/retryRebalance", write, needsCluster: true, setRetry),
+        Route(
+            .post,
+            "/settings/retryRebalance",
+            write,
+            needsCluster: true,
+            validates: true,
+            setRetry
+        ),
     ]
 
     private static func shown(_ settings: RetrySettings) -> JSONText {
@@ -65,6 +72,7 @@ extension Routes {
             settings.retry.attemptsMax = attempts
         }
         guard form.errors.isEmpty else { return .refused(form.errors) }
+        if call.request.isValidationOnly { return .valid }
         switch await call.service.change(settings: settings, was: call.state.settings) {
         case .done: return .json(shown(settings.retry))
         case .overtaken: return .overtaken

@@ -15,32 +15,61 @@ extension Routes {
             ])
         },
         Route(.get, "/internalSettings", .administrator("cluster.admin.settings!read")) { call in
-            .json(["maxBucketCount": .number(call.state.settings.maxBucketCount)])
+            let count = call.state.settings.maxBucketCount
+            return .json(
+                .object(
+                    [("maxBucketCount", .number(count))] + fixed.map { ($0.name, $0.value) }
+                )
+            )
         },
         Route(
             .post,
             "/internalSettings",
             .administrator("cluster.admin.settings!write"),
+            validates: true,
             changeInternalSettings
         ),
         Route(.get, "/settings/stats", .administrator("cluster.settings!read")) { _ in
             .json(["sendStats": false])
         },
-        Route(.post, "/settings/stats", .administrator("cluster.settings!write")) { call in
-            // Nothing is ever sent to anybody; whoever wants that is told.
+        Route(
+            .post,
+            "/settings/stats",
+            .administrator("cluster.settings!write"),
+            validates: true
+        ) { call in
+            // A permission, and nobody makes use of it: nothing is ever sent to anybody.
             switch call.request.form["sendStats"] {
-            case "false": .done
-            case "true": .refused([FieldError("sendStats", "This server sends no statistics")])
+            case "true", "false": call.request.isValidationOnly ? .valid : .done
             default: .refused([FieldError("sendStats", "sendStats is true or false")])
             }
         },
     ]
 
+    /// What other servers let one choose, and what it is here: who says the same is agreed with.
+    private static let fixed: [(name: String, value: JSONText)] = [
+        ("indexAwareRebalanceDisabled", false),
+        ("rebalanceIndexWaitingDisabled", false),
+        ("rebalanceIndexPausingDisabled", false),
+        ("rebalanceIgnoreViewCompactions", false),
+        ("rebalanceMovesBeforeCompaction", 64),
+        ("maxDocsLimit", 1_000),
+        ("maxDocsSkip", 1_000),
+    ]
+
     @Sendable private static func changeInternalSettings(_ call: Call) async -> Reply {
         let form = call.request.form
-        let unknown = form.pairs.filter { $0.name != "maxBucketCount" }
-        guard unknown.isEmpty else {
-            return .refused(unknown.map { FieldError($0.name, "Unsupported key") })
+        let others = form.pairs.filter { $0.name != "maxBucketCount" }
+        let errors = others.compactMap { name, value -> FieldError? in
+            guard let known = fixed.first(where: { $0.name == name }) else {
+                return FieldError(name, "Unsupported key")
+            }
+            let text = String(decoding: known.value.bytes, as: UTF8.self)
+            return value == text ? nil : FieldError(name, "It is \(text), and cannot be changed")
+        }
+        guard errors.isEmpty else { return .refused(errors) }
+        if form["maxBucketCount"] == nil, !others.isEmpty {
+            return call.request.isValidationOnly ? .valid : .done
         }
         guard let number = form["maxBucketCount"].flatMap(FormParameters.number),
             (1...bucketsMax).contains(number)
@@ -48,6 +77,7 @@ extension Routes {
             let text = "maxBucketCount is a number from 1 to \(bucketsMax)"
             return .refused([FieldError("maxBucketCount", text)])
         }
+        if call.request.isValidationOnly { return .valid }
         switch await call.service.change(maxBucketCount: UInt32(number)) {
         case .done: return .done
         case .overtaken: return .overtaken

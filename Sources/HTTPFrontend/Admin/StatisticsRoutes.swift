@@ -30,7 +30,7 @@ extension Routes {
             guard let node else { return .notFound }
             return await samples(call, of: [node.number])
         },
-        Route(.get, "/metrics", .administrator("cluster.admin.internal.stats!read")) { call in
+        Route(.get, "/metrics", .administrator("cluster.admin.stats_export!read")) { call in
             let text = Metrics(call).text
             var reply = Reply.text(text, status: 200)
             reply.contentType = "text/plain; version=0.0.4; charset=utf-8"

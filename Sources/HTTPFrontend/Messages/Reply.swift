@@ -31,6 +31,9 @@ struct Reply: Sendable {
     /// Nothing more to say.
     static var done: Reply { empty(200) }
 
+    /// What was only to be judged may be.
+    static var valid: Reply { json(["errors": [:]]) }
+
     static func empty(_ status: Int) -> Reply {
         Reply(status: status, contentType: nil, body: .bytes([]))
     }

@@ -95,7 +95,7 @@ extension BucketForm {
                 "A minimum durability is not possible with 3 replicas"
             )
         } else if parameters["durabilityMinLevel"] != nil, settings.replicas > 0,
-            ground.state.nodes.count < 2
+            ground.state.activeNodes.count < 2
         {
             refuse(
                 "durability_min_level",
@@ -118,13 +118,15 @@ extension BucketForm {
             } else {
                 refuse(
                     "compressionMode",
-                    "The compression mode is off or passive; active is not available"
+                    "The compression mode is off, passive or active"
                 )
             }
         }
         // What follows would be remembered and not done, so whoever asks for it is told.
-        if let text = parameters["storageBackend"], text != "couchstore" {
-            refuse("storageBackend", "The storage backend is couchstore; there is no other")
+        // Tools say magma unasked. There is one storage here, which is neither, and shown by the name
+        // that all clients know.
+        if let text = parameters["storageBackend"], !["couchstore", "magma"].contains(text) {
+            refuse("storageBackend", "The storage backend is couchstore or magma")
         }
         if let text = parameters["conflictResolutionType"], text != "seqno" {
             refuse("conflictResolutionType", "The conflict resolution is seqno; there is no other")

@@ -29,7 +29,7 @@ package struct BucketSummaries: Hashable, Sendable {
     }
 
     package var json: JSONText {
-        let nodes = UInt64(max(state.nodes.count, 1))
+        let nodes = UInt64(max(state.activeNodes.count, 1))
         let total = state.memoryQuota * nodes
         let others = state.bucketQuotas(except: name) * nodes
         let allocated = quota * nodes

@@ -101,6 +101,9 @@ package struct ClusterForm {
 
     /// - Parameter memoryTotal: What the machine gives us, in bytes.
     package mutating func judgeQuotas(memoryTotal: UInt64) {
+        // The machine needs the larger of a GB and a fifth for itself.
+        let total = memoryTotal >> 20
+        let most = max(total - min(total, 1_024), total / 5 * 4)
         for (field, least) in [
             ("indexMemoryQuota", UInt64(256)), ("ftsMemoryQuota", 256),
             ("eventingMemoryQuota", 256), ("cbasMemoryQuota", 1_024),
@@ -109,6 +112,14 @@ package struct ClusterForm {
             guard let text = parameters[field] else { continue }
             guard let quota = FormParameters.number(text), quota >= least else {
                 refuse(field, "\(field) is a whole number of MB, at least \(least)")
+                continue
+            }
+            guard quota <= most else {
+                refuse(
+                    "_",
+                    "The \(field) (\(quota)MB) is more than this node can give: at most \(most)MB of "
+                        + "its \(total)MB"
+                )
                 continue
             }
         }
@@ -124,9 +135,6 @@ package struct ClusterForm {
                     + "buckets quota, or at least \(Self.memoryQuotaMin)MB)."
             )
         }
-        // The machine needs the larger of a GB and a fifth for itself.
-        let total = memoryTotal >> 20
-        let most = max(total - min(total, 1_024), total / 5 * 4)
         guard quota <= most else {
             return refuse(
                 "_",

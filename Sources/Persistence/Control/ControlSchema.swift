@@ -66,9 +66,9 @@ enum ControlSchema {
     static func damage(_ path: String, _ what: String) -> StorageError {
         StorageError(
             .damaged,
-            "\(path) is damaged: \(what). A node must not forget what it promised: restore the "
-                + "whole data directory from a backup, or remove this node from its cluster and "
-                + "add it again with an empty one. Buckets' files are not touched."
+            "\(path) is damaged: \(what). A node must not forget what it promised: in a cluster, "
+                + "fail this node over, eject it, and add it again with an empty data directory; "
+                + "alone, restore the whole directory from a backup. Buckets' files are not touched."
         )
     }
 }

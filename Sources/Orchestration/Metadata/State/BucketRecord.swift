@@ -2,11 +2,12 @@ package import Vocabulary
 
 /// What REST remembers of a bucket beside `BucketSettings`.
 package struct BucketOptions: Hashable, Sendable {
-    /// What is done with documents that clients send compressed; compressing what they did not is
-    /// not built, so there is no `active`.
+    /// What is asked for; no client can tell them apart: none is promised compressed documents, and on
+    /// disk all are.
     package enum CompressionMode: String, Sendable {
         case off
         case passive
+        case active
     }
 
     package var compressionMode = CompressionMode.passive
