@@ -157,7 +157,7 @@ def test_whoever_asks_the_copies_himself_is_answered_by_replicas_too(
     start, client, replicate_to, persist_to
 ):
     """Durability of old: the client asks every copy whether it has the write."""
-    cluster = start(made, 3, ["travel"])
+    cluster = start(made, 3, ["travel"], replicaNumber=2)
     collection = client(cluster)
     await_copies(collection, cluster)
     durability = ClientDurability(replicate_to=replicate_to, persist_to=persist_to)

@@ -100,13 +100,9 @@ def test_a_bucket_can_be_changed(manager, node):
 
 
 def test_what_nothing_would_come_of_is_refused(manager):
-    for settings in (
-        {"storage_backend": StorageBackend.MAGMA},
-        {"compression_mode": CompressionMode.ACTIVE},
-        {"conflict_resolution_type": ConflictResolutionType.TIMESTAMP},
-    ):
-        with pytest.raises(InvalidArgumentException):
-            manager.create_bucket(CreateBucketSettings(name="no", ram_quota_mb=100, **settings))
+    settings = {"conflict_resolution_type": ConflictResolutionType.TIMESTAMP}
+    with pytest.raises(InvalidArgumentException):
+        manager.create_bucket(CreateBucketSettings(name="no", ram_quota_mb=100, **settings))
     with pytest.raises(BucketDoesNotExistException):
         manager.get_bucket("no")
 

@@ -80,6 +80,7 @@ import Vocabulary
         let observed = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: number))
         #expect(observed.map(\.status) == [0])
         #expect(observed.first?.value.count == 27)
+        #expect(observed.first?.value.suffix(16).allSatisfy { $0 == 0 } == true)
         let found = client.ask(observe(replica))
         #expect(found.map(\.status) == [0])
         #expect(found.first?.value.dropLast(8).last == 0x80)

@@ -28,7 +28,7 @@ import Testing
 
     @Test(arguments: LeaseMistake.allCases.filter { $0 != .none })
     func aRuleLeftOutIsFound(_ mistake: LeaseMistake) {
-        let found = (UInt64(0)..<40_000).first {
+        let found = (UInt64(0)..<100_000).first {
             LeaseWorld.walk(seed: $0, mistake: mistake) == .leaseOfTheDeposed
         }
         #expect(found != nil)

@@ -4,6 +4,11 @@ internal import Foundation
 struct AdminClient {
     let port: Int
     let credentials: Credentials
+    /// How long an answer may take.
+    var timeoutSeconds = 30
+
+    /// The same, for what takes its time.
+    var patient: AdminClient { AdminClient(port: port, credentials: credentials) }
 
     struct Reply {
         let status: Int
@@ -48,7 +53,7 @@ struct AdminClient {
         _ path: String,
         form: [(String, String)] = []
     ) throws -> Reply {
-        let socket = try Socket(port: port, timeoutSeconds: 30)
+        let socket = try Socket(port: port, timeoutSeconds: timeoutSeconds)
         let login = Data("\(credentials.user):\(credentials.password)".utf8)
         let body = form.map { "\(encoded($0.0))=\(encoded($0.1))" }.joined(separator: "&")
         var lines = [

@@ -41,33 +41,56 @@ extension RememberedCluster {
     /// A running node that speaks for the cluster.
     ///
     /// One that was down while the cluster went on knows an old one until the others tell it, and one
-    /// that was taken out knows none: neither is asked where another runs.
+    /// that was taken out knows none: neither is asked where another runs, nor is one that does not
+    /// answer.
     ///
     /// - Parameters:
     ///   - credentials: The administrator's.
     ///   - except: A node that is not asked.
     ///   - patience: How many seconds somebody may take to lead.
     /// - Returns: Its admin port.
-    /// - Throws: A `Refusal` where none runs, or where none takes the password.
+    /// - Throws: A `Refusal` where none runs, or why none that does answered.
     func admin(
         _ credentials: Credentials,
         except: Int? = nil,
         patience: Double
     ) throws -> AdminClient {
         let clients = runningNodes.filter { $0.index != except }.map {
-            AdminClient(port: $0.ports.admin, credentials: credentials)
+            AdminClient(
+                port: $0.ports.admin,
+                credentials: credentials,
+                timeoutSeconds: RememberedCluster.questionSeconds
+            )
         }
         guard !clients.isEmpty else {
             throw Refusal("No other node runs.", cure: "cluster/start starts all of them.")
         }
         let deadline = Deadline(seconds: patience)
         while true {
-            let standings = try clients.map { try Standing(asking: $0) }
-            if let place = standings.firstIndex(of: .active) { return clients[place] }
-            let behind = standings.firstIndex(of: .behind)
-            guard let behind else { return clients[0] }
-            if deadline.hasPassed { return clients[behind] }
+            var others: [(standing: Standing, client: AdminClient)] = []
+            var failure: (any Error)?
+            for client in clients {
+                do {
+                    let standing = try Standing(asking: client)
+                    if standing == .active { return client.patient }
+                    others.append((standing, client))
+                } catch {
+                    failure = error
+                }
+            }
+            let behind = others.first { $0.standing == .behind }
+            // Where nobody is in a cluster, none is to be waited for.
+            if failure == nil, behind == nil, let alone = others.first {
+                return alone.client.patient
+            }
+            guard !deadline.hasPassed else {
+                if let other = behind ?? others.first { return other.client.patient }
+                throw failure ?? Refusal("No node of the cluster answers.")
+            }
             pause(milliseconds: 20)
         }
     }
+
+    /// A node that stands still costs whoever asks all of them no more than that.
+    private static let questionSeconds = 3
 }

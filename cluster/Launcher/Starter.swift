@@ -29,11 +29,15 @@ struct Starter {
         let topology = Topology(admin: admin)
         try gather(cluster.nodes, topology)
         try provisioning.create(buckets)
-        let active = Set(try topology.members.filter(\.isActive).compactMap(\.port))
+        let members = try topology.members
+        let active = Set(members.filter(\.isActive).compactMap(\.port))
         for node in cluster.nodes where !active.contains(node.ports.admin) {
+            let isToGo = members.first { $0.port == node.ports.admin }?.isToGo ?? false
             note(
-                "Node \(node.index) was failed over and serves nothing: cluster/rebalance takes it "
-                    + "out, and cluster/start in again."
+                isToGo
+                    ? "Node \(node.index) was failed over and serves nothing: cluster/rebalance takes "
+                        + "it out, and cluster/start in again."
+                    : "Node \(node.index) serves nothing yet: cluster/rebalance gives it its share."
             )
         }
         let serving = cluster.runningNodes.filter { active.contains($0.ports.admin) }

@@ -8,11 +8,14 @@ struct Topology {
         let otpNode: String
         let hostname: String
         let clusterMembership: String
+        let recoveryType: String?
         let status: String
         /// Of the node that is asked only.
         let thisNode: Bool?
 
         var isActive: Bool { clusterMembership == "active" }
+        /// A rebalance takes it out.
+        var isToGo: Bool { clusterMembership == "inactiveFailed" && recoveryType == "none" }
         var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
     }
 

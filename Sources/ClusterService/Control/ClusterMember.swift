@@ -85,43 +85,54 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     }
 
     /// Takes up the invitation of a cluster: everything that was before is forgotten.
+    ///
+    /// On the lane of the disk, behind whatever the member before had on its way there.
+    ///
+    /// - Parameters:
+    ///   - message: The invitation.
+    ///   - old: Who the node was.
+    ///   - store: Where it keeps that.
+    ///   - memoryQuota: What it may use, in bytes.
+    /// - Returns: Who it is now.
+    /// - Throws: What keeps it from being written: it is what it was.
     static func join(
         _ message: EngageMessage,
         as old: NodeIdentity,
         _ store: ControlStore,
-        _ surroundings: Surroundings
-    ) throws(ClusterError) -> ClusterMember {
+        memoryQuota: UInt64
+    ) throws(ClusterError) -> NodeIdentity {
         let identity = old.engaged(by: message)
         do throws(StorageError) {
             try RaftBeginning.join(
                 store,
-                emptyState: ClusterState(memoryQuota: surroundings.memoryQuota).encoded(),
+                emptyState: ClusterState(memoryQuota: memoryQuota).encoded(),
                 facts: [(NodeIdentity.fact, identity.bytes)]
             )
         } catch {
             throw ClusterError(error)
         }
-        return try ClusterMember(identity, store, surroundings)
+        return identity
     }
 
-    /// A node that left: it belongs to nobody again, under another name.
+    /// A node that left: it belongs to nobody again, under another name; on the lane of the disk.
     static func reset(
         _ store: ControlStore,
-        _ surroundings: Surroundings
-    ) throws(ClusterError) -> ClusterMember {
-        let identity = NodeIdentity.found(surroundings.environment.entropy)
+        _ entropy: any Entropy,
+        memoryQuota: UInt64
+    ) throws(ClusterError) -> NodeIdentity {
+        let identity = NodeIdentity.found(entropy)
         do throws(StorageError) {
             try RaftBeginning.found(
                 store,
                 node: identity.number,
-                state: ClusterState(memoryQuota: surroundings.memoryQuota).encoded(),
+                state: ClusterState(memoryQuota: memoryQuota).encoded(),
                 index: 0,
                 facts: [(NodeIdentity.fact, identity.bytes)]
             )
         } catch {
             throw ClusterError(error)
         }
-        return try ClusterMember(identity, store, surroundings)
+        return identity
     }
 
     init(

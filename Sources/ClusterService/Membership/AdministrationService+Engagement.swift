@@ -11,19 +11,61 @@ extension AdministrationService {
         guard let message = EngageMessage(bytes: bytes) else {
             return answer(EngageAnswer(refusal: "The invitation makes no sense.").bytes)
         }
-        guard !state.isProvisioned, !core.withLock({ $0.isStopped }) else {
+        guard !state.isProvisioned, beginChanging() else {
             return answer(EngageAnswer(refusal: "The node is provisioned already.").bytes)
         }
         let old = member
         old.stop()
-        do throws(ClusterError) {
-            let new = try ClusterMember.join(message, as: old.identity, old.store, surroundings)
-            try replace(by: new)
+        let (identity, store, quota) = (old.identity, old.store, surroundings.memoryQuota)
+        beginAgain(behind: old) { () throws(ClusterError) in
+            try ClusterMember.join(message, as: identity, store, memoryQuota: quota)
+        } done: { [weak self] failure in
+            guard let self else { return }
+            if let failure {
+                tell(.error, .node, "This node could not join: \(failure)")
+                // It is what it was, in its own group.
+                let stay: @Sendable () throws(ClusterError) -> NodeIdentity = { identity }
+                beginAgain(behind: old, stay, done: { _ in })
+                return answer(EngageAnswer(refusal: failure.description).bytes)
+            }
             tell(.info, .node, "This node was invited by a cluster, as number \(message.number).")
             answer(EngageAnswer().bytes)
-        } catch {
-            tell(.error, .node, "This node could not join: \(error)")
-            answer(EngageAnswer(refusal: error.description).bytes)
+        }
+    }
+
+    /// Whether this node may become another member now: nothing else changes what it is.
+    private func beginChanging() -> Bool {
+        core.withLock { core in
+            guard !core.isAdopting, !core.isStopped else { return false }
+            core.isAdopting = true
+            return true
+        }
+    }
+
+    /// Has the disk begin another history, behind whatever the stopped member had on its way there, and
+    /// a member of it take that one's place; it is tried until it is done, or given up.
+    private func beginAgain(
+        behind old: ClusterMember,
+        _ begin: @escaping @Sendable () throws(ClusterError) -> NodeIdentity,
+        done: @escaping @Sendable (ClusterError?) -> Void
+    ) {
+        diskLane.post { [weak self] in
+            let result = Result { () throws(ClusterError) in try begin() }
+            self?.lane.post { [weak self] in
+                guard let self else { return }
+                let isOver = core.withLock { core in
+                    core.isAdopting = false
+                    return core.isStopped
+                }
+                guard !isOver else { return }
+                do throws(ClusterError) {
+                    let identity = try result.get()
+                    try replace(by: ClusterMember(identity, old.store, surroundings))
+                    done(nil)
+                } catch {
+                    done(error)
+                }
+            }
         }
     }
 
@@ -82,7 +124,7 @@ extension AdministrationService {
         )
         // Not in the middle of applying the entry that says so.
         lane.post { [weak self] in
-            guard let self, member === old else { return }
+            guard let self, member === old, beginChanging() else { return }
             let isElsewhere = state.nodes.contains { $0.number != self.thisNode }
             for bucket in state.buckets {
                 if isElsewhere {
@@ -96,17 +138,33 @@ extension AdministrationService {
                 dataPlane.setCredentials(user: administrator.name, stored: nil)
             }
             old.stop()
-            do throws(ClusterError) {
-                try replace(by: ClusterMember.reset(old.store, surroundings))
-                executor.spawn {
-                    do throws(ClusterError) {
-                        try await self.announceAddress()
-                    } catch {
-                        self.tell(.error, .node, "The node could not begin anew: \(error)")
-                    }
+            beginAnew(behind: old)
+        }
+    }
+
+    /// What was before is forgotten; tried every second where the disk does not take that.
+    private func beginAnew(behind old: ClusterMember) {
+        let (store, entropy) = (old.store, environment.entropy)
+        let quota = surroundings.memoryQuota
+        beginAgain(behind: old) { () throws(ClusterError) in
+            try ClusterMember.reset(store, entropy, memoryQuota: quota)
+        } done: { [weak self] failure in
+            guard let self else { return }
+            if let failure {
+                let again = "It tries again every second."
+                tell(.error, .node, "The node could not begin anew: \(failure). \(again)")
+                lane.post(after: 1_000_000_000) { [weak self] in
+                    guard let self, member === old, beginChanging() else { return }
+                    beginAnew(behind: old)
                 }
-            } catch {
-                tell(.error, .node, "The node could not begin anew: \(error)")
+                return
+            }
+            executor.spawn {
+                do throws(ClusterError) {
+                    try await self.announceAddress()
+                } catch {
+                    self.tell(.error, .node, "The node could not begin anew: \(error)")
+                }
             }
         }
     }

@@ -23,6 +23,7 @@ extension Orchestrator {
                     node.number,
                     group: node.group,
                     isActive: node.membership == .active && !leaving.contains(node.number)
+                        && (configuration.voters.contains(node.number) || mayVote(node.number))
                 )
             },
             present: configuration.voters
@@ -33,7 +34,11 @@ extension Orchestrator {
         // Who goes must not lead meanwhile.
         if !plan.voters.contains(member.node) {
             let dead = deadNodes()
-            let heir = plan.voters.first { configuration.voters.contains($0) && !dead.contains($0) }
+            let heirs = plan.voters.filter {
+                configuration.voters.contains($0) && !dead.contains($0) && member.driver.hears($0)
+            }
+            let furthest = heirs.map { member.driver.matched($0) }.max()
+            let heir = heirs.first { member.driver.matched($0) == furthest }
             if let heir { member.driver.transfer(to: heir) }
             return
         }
@@ -54,6 +59,19 @@ extension Orchestrator {
             member.tell(.warning, .node, "The cluster's voters could not be changed: \(error)")
         }
     }
+
+    /// Whether a node that does not vote may from here on.
+    ///
+    /// From then on it is counted: of one voter and a second one that never answers nothing is decided
+    /// any more, not even that it votes no more.
+    private func mayVote(_ node: NodeNumber) -> Bool {
+        let driver = member.driver
+        return driver.hears(node)
+            && driver.matched(node) + Self.entriesBehindMax >= driver.status.commit
+    }
+
+    /// So few that a new voter has them in a moment.
+    private static let entriesBehindMax: UInt64 = 1_000
 
     /// Nodes that were invited: those that have the metadata are in, those that never come are not.
     func finishJoins() async {

@@ -261,7 +261,8 @@ extension RaftDriver {
     }
 
     private func beginAgain(_ restored: RestoredState, _ bytes: [UInt8]) {
-        if restored.snapshot.index > applied {
+        let isNews = restored.snapshot.index > applied
+        if isNews {
             do {
                 try restore(bytes, at: restored.snapshot.index)
             } catch {
@@ -269,7 +270,10 @@ extension RaftDriver {
             }
         }
         raft = Raft(settings.raft, restoring: restored)
+        // What was on its way when the disk failed may not be there.
+        commitKept = restored.hardState.commit
         life = .running
+        if isNews { noticeSnapshot() }
         noticeLog()
         if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
     }

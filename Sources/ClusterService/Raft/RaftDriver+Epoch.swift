@@ -1,6 +1,6 @@
 internal import Bytes
 package import Consensus
-internal import Vocabulary
+package import Vocabulary
 
 /// What a new epoch is made of: the log of this node as it is, committed or not.
 extension RaftDriver {
@@ -26,8 +26,17 @@ extension RaftDriver {
     /// How many voters there are, how many of them answer this node, how many it takes.
     package var quorum: (voters: Int, answering: Int, needed: Int) {
         let voters = raft.configuration.voters
-        let since = now - min(now, 15 * settings.tickNanoseconds)
-        let answering = voters.count { $0 == settings.node || (heard[$0] ?? 0) > since }
-        return (voters.count, answering, voters.count / 2 + 1)
+        return (voters.count, voters.count { hears($0) }, voters.count / 2 + 1)
+    }
+
+    /// Whether a node has lately taken part in what is decided: one whose disk fails does not, though
+    /// it may say much else.
+    package func hears(_ node: NodeNumber) -> Bool {
+        node == settings.node || (heard[node] ?? 0) > now - min(now, 15 * settings.tickNanoseconds)
+    }
+
+    /// How much of the log a member has on its disk, as far as the leader knows.
+    package func matched(_ node: NodeNumber) -> LogIndex {
+        status.progress.first { $0.node == node }?.progress.matched ?? 0
     }
 }

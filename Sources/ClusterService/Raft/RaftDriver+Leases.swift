@@ -53,7 +53,9 @@ extension RaftDriver {
     private func effect(of entry: LogEntry) -> LeasePromises.Effect {
         switch entry.payload {
         case .empty: .none
-        case .configuration: .changesVoters
+        // The next voters are asked beside those of before, and then alone: only the first takes
+        // something from a promise. Who listens and does not vote has none to give.
+        case .configuration(let next): next.isJoint ? .changesVoters : .none
         case .command(let bytes): state.effect(of: bytes)
         }
     }

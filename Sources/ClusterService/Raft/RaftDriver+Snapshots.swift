@@ -60,6 +60,8 @@ extension RaftDriver {
         // A configuration that is not applied is not the snapshot's: then a little later.
         guard isDue, !snapshots.isTaking, !snapshots.isInstalling,
             raft.log.configurationIndex <= applied, applied > raft.log.snapshot.index,
+            // After a disk that failed more may be applied than is known to be committed.
+            applied <= raft.log.applied,
             let term = raft.log.term(at: applied)
         else { return }
         snapshots.isTaking = true

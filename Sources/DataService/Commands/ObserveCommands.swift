@@ -25,10 +25,13 @@ extension Connection {
         let isHere = vBucket.withCore { core in
             guard core.state == state else { return false }
             isBehind = core.durableSeqno < core.highSeqno
-            let (onDisk, high) =
-                state == .active
-                ? (core.durableSeqno, core.highSeqno) : (core.coveredOnDisk, core.coveredSeqno)
             let log = core.failoverLog.entries
+            var (onDisk, high) = (core.durableSeqno, core.highSeqno)
+            if state == .replica {
+                // Of a history that it does not know it has nothing, however far its own goes.
+                let knows = log.contains { $0.uuid == asked }
+                (onDisk, high) = knows ? (core.coveredOnDisk, core.coveredSeqno) : (.zero, .zero)
+            }
             let old = log.firstIndex { $0.uuid == asked }.flatMap { $0 == 0 ? nil : log[$0 - 1] }
             scratch.append(old == nil ? 0 : 1)
             scratch.append(bigEndian: number)
@@ -127,7 +130,11 @@ extension Connection {
         return vBucket.withCore { core in
             guard state == .active else {
                 let found = core.getReplicaMeta(key, hash: hash)
-                return (keyOutcome(found, core.durableSeqno), false)
+                // What came of a snapshot that is not whole may be gone again.
+                if case .found(let item, _) = found, item.seqno > core.coveredSeqno {
+                    return (.found(.notFound, .none), false)
+                }
+                return (keyOutcome(found, core.coveredOnDisk), false)
             }
             let outcome = keyOutcome(core.getMeta(key, hash: hash, turn), core.durableSeqno)
             return (outcome, core.takeOwedWake())

@@ -79,8 +79,8 @@ extension Connection {
     func selectBucket(_ exchange: Exchange) {
         let name = exchange.frame.key.text
         guard let found = service.bucket(named: name) else {
-            // The cluster has it, and this node does not yet: clients ask again.
-            let isComing = login != .nobody && service.configuration(ofBucket: name) != nil
+            // The cluster has it, and this node could not open it yet: clients ask again.
+            let isComing = mayUse(bucketNamed: name) && service.configuration(ofBucket: name) != nil
             return answer(
                 isComing ? .keyNotFound : .accessDenied,
                 to: exchange.replyTo,

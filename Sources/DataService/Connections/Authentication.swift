@@ -129,6 +129,15 @@ extension Connection {
         }
     }
 
+    /// The same of one that is not here.
+    func mayUse(bucketNamed name: String) -> Bool {
+        switch login {
+        case .nobody, .plain: false
+        case .user: true
+        case .guest(let own): own == name
+        }
+    }
+
     /// Clients of long ago send no login for the bucket `default`, if it asks for no password.
     func becomeGuestOfDefault() -> Bool {
         guard let open = service.passwordlessBucket(named: "default") else { return false }

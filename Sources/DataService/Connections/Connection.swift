@@ -47,6 +47,7 @@ package final class Connection: ConnectionHandler {
         didSet {
             decoder = FrameDecoder()
             lostBucketName = nil
+            isElsewhere = false
         }
     }
     var bucket: OpenBucket? {

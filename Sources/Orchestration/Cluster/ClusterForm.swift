@@ -114,9 +114,9 @@ package struct ClusterForm {
                 refuse(field, "\(field) is a whole number of MB, at least \(least)")
                 continue
             }
-            guard quota <= most else {
+            guard quota <= max(most, least) else {
                 refuse(
-                    "_",
+                    field,
                     "The \(field) (\(quota)MB) is more than this node can give: at most \(most)MB of "
                         + "its \(total)MB"
                 )

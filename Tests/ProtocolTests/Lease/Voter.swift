@@ -8,6 +8,10 @@ struct Entry: Equatable {
     var outgoing = Members()
 
     var isConfiguration: Bool { !voters.isEmpty }
+    /// From here on leases have to count by other voters, too.
+    ///
+    /// Where both halves counted, and one alone is left, they need less.
+    var asksForMore: Bool { !outgoing.isEmpty }
 }
 
 /// Who votes, and since which entry.
@@ -134,7 +138,7 @@ struct Voter {
         var place = commit
         while place < end {
             let entry = log[place]
-            if entry.deposes >= 0 || entry.isConfiguration {
+            if entry.deposes >= 0 || entry.asksForMore {
                 if clock < restartHold, mistake != .restartForgetsPromises { return place }
             }
             if entry.deposes >= 0, clock < promised[Int(entry.deposes)],
@@ -142,7 +146,7 @@ struct Voter {
             {
                 return place
             }
-            if entry.isConfiguration, clock < holds[place], mistake != .configurationNotWithheld {
+            if entry.asksForMore, clock < holds[place], mistake != .configurationNotWithheld {
                 return place
             }
             place += 1

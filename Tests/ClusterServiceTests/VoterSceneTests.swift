@@ -1,0 +1,37 @@
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Who votes, with real services, sockets and files.
+@Suite(.serialized) struct VoterSceneTests {
+    /// Of two voters both would be needed, and nobody could take the second one's vote again.
+    @Test func aNodeThatDiedBeforeItsRebalanceIsNoVoterUntilItIsBack() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        for member in scene.members { try await member.start() }
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
+        let place = "127.0.0.1:\(scene.members[1].ports.admin)"
+        guard case .done = await scene[1].addNode(place, login: ("", ""), services: ["kv"])
+        else { throw SceneError("addNode") }
+        scene.members[1].stop()
+        // What it said just before counts for a moment.
+        try await Task.sleep(for: .seconds(2))
+        let known = scene[1].state.nodes.map(\.otpNode)
+        guard case .running(let id) = await scene[1].rebalance(known: known, ejected: [])
+        else { throw SceneError("rebalance") }
+        #expect(await eventually { scene[1].state.lastRebalance?.id == id })
+        #expect(scene[1].raftStatus.configuration.voters == [scene[1].thisNode])
+        var settings = scene[1].state.settings
+        settings.maxBucketCount += 1
+        _ = try await scene[1].propose(.setSettings(settings))
+        #expect(scene[1].state.settings == settings)
+
+        try await scene.members[1].start()
+        #expect(await eventually { scene[1].raftStatus.configuration.voters.count == 2 })
+        #expect(await eventually { scene[2].state.settings == settings })
+    }
+}
