@@ -1,4 +1,5 @@
 import ClusterService
+import Consensus
 import Orchestration
 import Testing
 import Vocabulary

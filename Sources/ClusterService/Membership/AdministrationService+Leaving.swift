@@ -17,6 +17,12 @@ extension AdministrationService {
             )
         }
         if state.rebalance != nil { return .busy("Cannot eject a node during rebalance.") }
+        guard await votesNoMore(node.number) else {
+            return .busy(
+                "\(name) still votes on what the cluster decides: it is about to be relieved of that. "
+                    + "Ask again in a moment."
+            )
+        }
         let isSelf = node.number == thisNode
         var outcome = await carryMembership(.removeNode(node.number))
         // Whoever leaves may hear from the others that it is gone before it hears the answer; it can
@@ -35,6 +41,24 @@ extension AdministrationService {
         }
         return outcome
     }
+
+    /// Waits until a node that is to go has no vote, as far as this one's log says.
+    ///
+    /// It forgets everything as soon as it hears that it is gone: if it were one of two voters then, the
+    /// other one could decide nothing any more.
+    private func votesNoMore(_ node: NodeNumber) async -> Bool {
+        let deadline = environment.time.monotonicNanoseconds() + Self.votePatience
+        while member.driver.status.configuration.isVoter(node) {
+            let isInTime = environment.time.monotonicNanoseconds() < deadline
+            guard state.nodes.count > 1, isServing, isInTime else {
+                return state.nodes.count <= 1
+            }
+            _ = await whenChanged(within: 50_000_000) { _ in false }
+        }
+        return true
+    }
+
+    private static let votePatience: UInt64 = 10_000_000_000
 
     /// A node that was failed over comes back with the next rebalance.
     package func setRecovery(_ name: String, _ recovery: RecoveryType) async -> MembershipOutcome {
