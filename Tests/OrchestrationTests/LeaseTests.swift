@@ -171,6 +171,24 @@ import Vocabulary
         #expect(promises.hold(now: 6_021) == nil)
     }
 
+    /// It is on its way to disk for a while, and the leader sends what stands behind it meanwhile.
+    @Test func aSnapshotTakesNothingFromWhatCameBehindIt() {
+        var lease = NodeLease(terms, node: one, boot: 1)
+        var promises = LeasePromises(terms, now: 0)
+        let three = voters([1, 2, 3])
+        _ = exchange(&lease, &promises, naming: three, at: 5_000, answered: 5_000)
+        promises.appended(.deposes([one]), at: 12)
+        promises.restored(deposedAt: [NodeNumber(2): 7], through: 10)
+        #expect(promises.hold(now: 5_100)?.index == 12)
+        promises.committed(through: 12)
+        let verdict = exchange(&lease, &promises, naming: three, at: 6_500, answered: 6_500)
+        #expect(verdict == .refused(12))
+        // What the snapshot says counts as well.
+        var other = NodeLease(terms, node: NodeNumber(2), boot: 1)
+        let late = exchange(&other, &promises, naming: three, at: 6_600, answered: 6_600)
+        #expect(late == .refused(7))
+    }
+
     @Test func afterAStartEverythingWaitsAsLongAsAPromise() {
         var promises = LeasePromises(terms, now: 300)
         promises.appended(.deposes([one]), at: 7)

@@ -12,6 +12,11 @@ extension ClusterMember {
         _ store: ControlStore,
         _ surroundings: Surroundings
     ) throws(ClusterError) -> ClusterMember {
+        try ClusterMember(identity(in: store), store, surroundings)
+    }
+
+    /// Who the node is, as its disk says.
+    static func identity(in store: ControlStore) throws(ClusterError) -> NodeIdentity {
         let bytes: [UInt8]?
         do throws(StorageError) {
             bytes = try store.fact(NodeIdentity.fact)
@@ -24,7 +29,7 @@ extension ClusterMember {
                 description: "\(store.path) does not say which node this is"
             )
         }
-        return try ClusterMember(identity, store, surroundings)
+        return identity
     }
 
     /// Puts a new epoch in the place of this node's history: all of it, or nothing.

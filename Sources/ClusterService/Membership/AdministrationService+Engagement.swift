@@ -23,9 +23,7 @@ extension AdministrationService {
             guard let self else { return }
             if let failure {
                 tell(.error, .node, "This node could not join: \(failure)")
-                // It is what it was, in its own group.
-                let stay: @Sendable () throws(ClusterError) -> NodeIdentity = { identity }
-                beginAgain(behind: old, stay, done: { _ in })
+                goBack(behind: old)
                 return answer(EngageAnswer(refusal: failure.description).bytes)
             }
             tell(.info, .node, "This node was invited by a cluster, as number \(message.number).")
@@ -33,7 +31,7 @@ extension AdministrationService {
         }
     }
 
-    /// Whether this node may become another member now: nothing else changes what it is.
+    /// Whether this node may become another member now: nothing else changes what it is until then.
     private func beginChanging() -> Bool {
         core.withLock { core in
             guard !core.isAdopting, !core.isStopped else { return false }
@@ -43,7 +41,12 @@ extension AdministrationService {
     }
 
     /// Has the disk begin another history, behind whatever the stopped member had on its way there, and
-    /// a member of it take that one's place; it is tried until it is done, or given up.
+    /// a member of it take that one's place.
+    ///
+    /// - Parameters:
+    ///   - old: The member that was stopped.
+    ///   - begin: Runs on the lane of the disk; says who the node is from then on.
+    ///   - done: On the control lane, with what kept it from being; then the node still has no member.
     private func beginAgain(
         behind old: ClusterMember,
         _ begin: @escaping @Sendable () throws(ClusterError) -> NodeIdentity,
@@ -52,22 +55,33 @@ extension AdministrationService {
         diskLane.post { [weak self] in
             let result = Result { () throws(ClusterError) in try begin() }
             self?.lane.post { [weak self] in
-                guard let self else { return }
-                let isOver = core.withLock { core in
-                    core.isAdopting = false
-                    return core.isStopped
-                }
-                guard !isOver else { return }
+                guard let self, !core.withLock({ $0.isStopped }) else { return }
                 do throws(ClusterError) {
                     let identity = try result.get()
                     try replace(by: ClusterMember(identity, old.store, surroundings))
-                    done(nil)
                 } catch {
-                    done(error)
+                    return done(error)
                 }
+                core.withLock { $0.isAdopting = false }
+                done(nil)
             }
         }
     }
+
+    /// The node is what its disk says, whatever it was about to become; tried every second.
+    private func goBack(behind old: ClusterMember) {
+        let store = old.store
+        beginAgain(behind: old) { () throws(ClusterError) in
+            try ClusterMember.identity(in: store)
+        } done: { [weak self] failure in
+            guard let self, let failure else { return }
+            let again = "It tries again every second."
+            tell(.error, .node, "The node could not begin again: \(failure). \(again)")
+            lane.post(after: Self.secondAttempt) { [weak self] in self?.goBack(behind: old) }
+        }
+    }
+
+    private static var secondAttempt: UInt64 { 1_000_000_000 }
 
     /// Another member takes the place of the one that was stopped.
     ///
@@ -153,9 +167,8 @@ extension AdministrationService {
             if let failure {
                 let again = "It tries again every second."
                 tell(.error, .node, "The node could not begin anew: \(failure). \(again)")
-                lane.post(after: 1_000_000_000) { [weak self] in
-                    guard let self, member === old, beginChanging() else { return }
-                    beginAnew(behind: old)
+                lane.post(after: Self.secondAttempt) { [weak self] in
+                    self?.beginAnew(behind: old)
                 }
                 return
             }

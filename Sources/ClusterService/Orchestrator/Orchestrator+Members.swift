@@ -40,6 +40,9 @@ extension Orchestrator {
             let furthest = heirs.map { member.driver.matched($0) }.max()
             let heir = heirs.first { member.driver.matched($0) == furthest }
             if let heir { member.driver.transfer(to: heir) }
+            // Nobody who stays votes yet: they do first, and those who go still.
+            let isBare = !plan.voters.contains { configuration.voters.contains($0) }
+            if isBare { await change(voters: plan.voters.map { .addVoter($0) }) }
             return
         }
         var steps: [ConfigurationChange.Step] = []
@@ -53,6 +56,10 @@ extension Orchestrator {
         for node in configuration.members where !wanted.contains(node) {
             steps.append(.remove(node))
         }
+        await change(voters: steps)
+    }
+
+    private func change(voters steps: [ConfigurationChange.Step]) async {
         do throws(ClusterError) {
             _ = try await member.driver.change(ConfigurationChange(steps))
         } catch {
@@ -66,7 +73,7 @@ extension Orchestrator {
     /// any more, not even that it votes no more.
     private func mayVote(_ node: NodeNumber) -> Bool {
         let driver = member.driver
-        return driver.hears(node)
+        return driver.hears(node, ticks: 5) && member.calls.isConnected(to: node)
             && driver.matched(node) + Self.entriesBehindMax >= driver.status.commit
     }
 

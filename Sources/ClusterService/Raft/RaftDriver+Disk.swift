@@ -273,7 +273,7 @@ extension RaftDriver {
         // What was on its way when the disk failed may not be there.
         commitKept = restored.hardState.commit
         life = .running
-        if isNews { noticeSnapshot() }
+        if isNews { restorePromises() }
         noticeLog()
         if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
     }

@@ -31,8 +31,14 @@ extension RaftDriver {
 
     /// Whether a node has lately taken part in what is decided: one whose disk fails does not, though
     /// it may say much else.
-    package func hears(_ node: NodeNumber) -> Bool {
-        node == settings.node || (heard[node] ?? 0) > now - min(now, 15 * settings.tickNanoseconds)
+    ///
+    /// - Parameters:
+    ///   - node: Who.
+    ///   - ticks: How long ago that may be; whoever is well answers the leader at every one.
+    /// - Returns: Whether it has; this node always.
+    package func hears(_ node: NodeNumber, ticks: UInt64 = 15) -> Bool {
+        let since = now - min(now, ticks * settings.tickNanoseconds)
+        return node == settings.node || (heard[node] ?? 0) > since
     }
 
     /// How much of the log a member has on its disk, as far as the leader knows.

@@ -78,12 +78,14 @@ extension RaftDriver {
 
     /// A snapshot took the place of the log: its deposing entries are known by the state only.
     func noticeSnapshot() {
-        let byIndex = Dictionary(grouping: state.deposedAt, by: \.value)
-        for (index, nodes) in byIndex.sorted(by: { $0.key < $1.key }) {
-            promises.appended(.deposes(nodes.map(\.key).sorted()), at: index)
-        }
+        restorePromises()
         promises.committed(through: raft.commit)
         holdBack()
+    }
+
+    /// What the state that was restored says of them; what to hold back follows from the log.
+    func restorePromises() {
+        promises.restored(deposedAt: state.deposedAt, through: applied)
     }
 
     /// Commits end what had to wait, and so does time.

@@ -78,6 +78,18 @@ package struct LeasePromises: Sendable {
         waiting.removeAll { $0.index <= index }
     }
 
+    /// A snapshot took the place of the log up to an entry.
+    ///
+    /// What came behind it while it was on its way to disk waits on.
+    ///
+    /// - Parameters:
+    ///   - deposed: What it says of who lost the right to write, by the newest entry that did that.
+    ///   - index: Its last entry.
+    package mutating func restored(deposedAt deposed: [NodeNumber: UInt64], through index: UInt64) {
+        waiting.removeAll { $0.index <= index }
+        deposedAt.merge(deposed) { max($0, $1) }
+    }
+
     package mutating func answer(
         _ beat: LeaseBeat,
         naming voters: LeaseVoters,
