@@ -30,6 +30,24 @@ import Vocabulary
         #expect(!table.isUp(two, now: ms(10)))
     }
 
+    /// Else a node would be failed over for the time before it was one of the cluster's.
+    @Test func whoJoinsIsSilentSinceItIsExpected() {
+        var table = table()
+        table.expect([two], now: ms(60_000))
+        #expect(!table.isSuspect(two, now: ms(60_299)))
+        #expect(!table.hasHeard(of: two))
+        #expect(!table.isUp(two, now: ms(60_010)))
+        table.expect([two, three], now: ms(61_000))
+        #expect(table.silence(of: two, now: ms(61_000)) == ms(1_000))
+        #expect(table.silence(of: three, now: ms(61_000)) == 0)
+        table.heard(two, now: ms(61_000))
+        #expect(table.isUp(two, now: ms(61_000)))
+        // Failed over and forgotten, it is a new beginning for whoever comes back.
+        table.forget(two)
+        table.expect([two], now: ms(90_000))
+        #expect(table.silence(of: two, now: ms(90_500)) == ms(500))
+    }
+
     @Test func whoWasSilentIsUpAfterThreeBeatsInARow() {
         var table = table()
         beat(&table, [100, 200])

@@ -91,6 +91,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     /// The nodes, the voters, or what is applied are others now.
     func membersChanged() {
         guard !isStopped else { return }
+        table.expect(sources.others(), now: now)
         renew()
         if timer == nil { beat() }
     }
@@ -118,6 +119,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             return
         }
         let sentAt = now
+        table.expect(others, now: sentAt)
         let message = BeatMessage(
             beat: lease.beat(applied: sources.applied(), now: sentAt),
             suspects: table.suspicions(among: others, now: sentAt),

@@ -42,10 +42,15 @@ package struct FailureTable: Sendable {
 
     /// - Parameters:
     ///   - node: Whose table it is.
-    ///   - now: Nodes that were never heard of are silent from here.
+    ///   - now: Nodes that were neither heard of nor expected are silent from here.
     package init(of node: NodeNumber, now: UInt64) {
         self.node = node
         startedAt = now
+    }
+
+    /// These are the other members: whoever is new among them has not been silent before.
+    package mutating func expect(_ others: [NodeNumber], now: UInt64) {
+        for other in others where peers[other] == nil { peers[other] = Peer(heardAt: now) }
     }
 
     /// A beat came, or the answer to one.
