@@ -130,7 +130,9 @@ extension Raft {
             progress.inFlight.removeFirst()
         }
         leading.progress[peer] = progress
-        if progress.received < log.lastIndex || progress.state == .probe {
+        // Not what it has but what it acknowledged: what it withheld it acknowledges once, and that
+        // may have been lost.
+        if progress.matched < log.lastIndex || progress.state == .probe {
             sendAppend(to: peer, evenEmpty: true)
         }
         answerReads()

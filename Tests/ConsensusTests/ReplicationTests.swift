@@ -220,6 +220,22 @@ import Vocabulary
         #expect(group[1].commit == 4)
     }
 
+    /// It is said once; where that is lost, and nothing new is proposed, the leader has to ask.
+    @Test func whatWasWithheldIsAskedForWhereItsAcknowledgementIsLost() {
+        var group = Group(voters: [1, 2])
+        group.elect(1)
+        group.step(2, .withhold(from: 2))
+        group.propose(1, "withheld by 2")
+        #expect(group[1].commit == 1)
+        group.isolate(2)
+        group.step(2, .withhold(from: nil))
+        group.settle()
+        group.heal()
+        #expect(group[1].commit == 1)
+        group.tick(1, 2)
+        #expect(group[1].commit == 2)
+    }
+
     @Test func whatWasWithheldIsSaidToTheNextLeader() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)

@@ -187,6 +187,8 @@ struct Walk {
                     $0.isLeader
                 })
             else { continue }
+            // By itself: a new entry would have everything said again that was lost.
+            guard leader.log.commit == leader.log.lastIndex else { continue }
             if leader.configuration.isJoint {
                 group.step(leader.node, .change(.leave))
                 group.settle()
