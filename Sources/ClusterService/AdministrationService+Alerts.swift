@@ -9,8 +9,8 @@ extension AdministrationService {
     /// A write that takes so long is none that a busy disk takes.
     private static let diskPatienceSeconds: UInt64 = 3
 
-    /// What an operator should know now: what the data plane noticed, buckets that do not serve, a
-    /// disk that is nearly full.
+    /// What an operator should know now: what the data plane noticed, buckets that do not serve or
+    /// not all of theirs, a disk that is nearly full.
     package var alerts: [Alert] {
         var alerts = dataPlane.alerts()
         if let failure = member.driver.status.failure {
@@ -23,6 +23,15 @@ extension AdministrationService {
             alerts.append(Alert(id: "bucket/\(name)", message: message))
         }
         alerts += nodeAlerts
+        for bucket in state.buckets {
+            let (name, count) = (bucket.settings.name, state.unserved(bucket))
+            guard count > 0 else { continue }
+            let message =
+                "\(count) of \(bucket.placements.count) vBuckets of bucket \(name) are served by "
+                + "nobody: what they held is with nodes that were failed over. Add those back and "
+                + "rebalance; a rebalance without them makes these vBuckets anew, empty."
+            alerts.append(Alert(id: "unserved/\(name)", message: message))
+        }
         for bucket in state.buckets {
             let name = bucket.settings.name
             guard case .failed(let reason) = dataPlane.status(ofBucket: name),

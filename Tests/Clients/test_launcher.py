@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -180,6 +181,26 @@ def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
     assert len(checkout.status()["nodes"]) == 3
     assert "Node 2 left" in checkout.run("remove", "2", seconds=120)
     assert len(checkout.status()["nodes"]) == 2
+
+
+def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
+    """And a node that did not leave after all runs on."""
+    checkout.start("--nodes", "2", "--bucket", "travel:100:1", seconds=120)
+    reply = checkout.admin.post("/settings/rebalance", {"rebalanceMovesPerNode": 1})
+    assert reply.status == 200
+    with ThreadPoolExecutor(1) as pool:
+        removal = pool.submit(checkout.run, "remove", "1", code=1, seconds=120)
+        wait_until(lambda: is_rebalancing(checkout), 30)
+        assert "was stopped" in checkout.run("rebalance", "--stop")
+        told = removal.result()
+    assert "before node 1 had left" in told and "cluster/remove 1" in told
+    assert [node["running"] for node in checkout.status()["nodes"]] == [True, True]
+    assert memberships(checkout) == ["active", "active"]
+
+
+def is_rebalancing(checkout):
+    tasks = checkout.admin.get("/pools/default/tasks").json
+    return any(task["type"] == "rebalance" and task["status"] == "running" for task in tasks)
 
 
 def memberships(checkout):

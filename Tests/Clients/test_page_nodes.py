@@ -34,6 +34,36 @@ def memberships(node):
     return [one["clusterMembership"] for one in pool["nodes"]]
 
 
+def log_in(page):
+    page.fill("user", USER)
+    page.fill("password", PASSWORD)
+    page.click("log in")
+    page.wait_for_text("data buckets")
+
+
+def join(first, second):
+    """By the REST interface, with a rebalance that is over."""
+    reply = first.admin.post("/controller/addNode", {
+        "hostname": f"127.0.0.1:{second.admin_port}", "user": USER, "password": PASSWORD})
+    assert reply.status == 200, reply.text
+    names = [one["otpNode"] for one in first.admin.get("/pools/default").json["nodes"]]
+    reply = first.admin.post("/controller/rebalance", {
+        "knownNodes": ",".join(names), "ejectedNodes": ""})
+    assert reply.status == 200, reply.text
+    wait_until(lambda: is_balanced(first), 30, "both serve")
+
+
+def is_balanced(node):
+    pool = node.admin.get("/pools/default").json
+    return pool["balanced"] and pool["rebalanceStatus"] == "none"
+
+
+def serves(node, bucket):
+    reply = node.admin.get(f"/pools/default/buckets/{bucket}")
+    nodes = reply.json.get("nodes", []) if reply.status == 200 else []
+    return len(nodes) == 2 and all(one["status"] == "healthy" for one in nodes)
+
+
 def press(page, selector):
     """A button by its place, for rows that say the same."""
     there = f"document.querySelector({selector!r}) && !document.querySelector({selector!r}).disabled"
@@ -43,10 +73,7 @@ def press(page, selector):
 
 def test_a_node_comes_and_is_failed_over(page, nodes):
     first, second = nodes
-    page.fill("user", USER)
-    page.fill("password", PASSWORD)
-    page.click("log in")
-    page.wait_for_text("data buckets")
+    log_in(page)
     page.evaluate("location.hash = '#/nodes'")
     page.wait_for_text("every copy is in its place")
 
@@ -72,3 +99,82 @@ def test_a_node_comes_and_is_failed_over(page, nodes):
     wait_until(lambda: memberships(first) == ["active", "inactiveAdded"], 20, "it comes back")
     page.wait_for_text("comes back empty with the next rebalance")
     assert page.console == [], "the page threw"
+
+
+def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
+    """Nobody serves it, and the page says so, before and after; a rebalance asks first."""
+    first, second = nodes
+    join(first, second)
+    reply = first.admin.post("/pools/default/buckets", {
+        "name": "alone", "ramQuotaMB": 100, "replicaNumber": 0})
+    assert reply.status == 202
+    wait_until(lambda: serves(first, "alone"), 20, "the bucket serves")
+    log_in(page)
+    page.evaluate("location.hash = '#/nodes'")
+    page.wait_for_text("every copy is in its place")
+    row = f'tr[data-node="127.0.0.1:{second.admin_port}"]'
+    press(page, f'{row} [data-action="fail-over"]')
+    press(page, "#failover-hard")
+    page.wait_for_text("nobody else who answers has a copy")
+    press(page, "#failover-sure")
+    press(page, "#failover-submit")
+    wait_until(lambda: memberships(first) == ["active", "inactiveFailed"], 20, "it was failed over")
+    page.wait_for_text("some vbuckets are served by nobody")
+    page.wait_for_text("of bucket alone are served by nobody")
+    page.evaluate("window.asked = []; window.confirm = text => { asked.push(text); return false; }")
+    press(page, "#rebalance-start")
+    page.wait("window.asked.length === 1", "it asks")
+    press(page, f'{row} [data-action="eject"]')
+    page.wait("window.asked.length === 2", "it asks again")
+    assert memberships(first) == ["active", "inactiveFailed"]
+    page.evaluate("location.hash = '#/buckets'")
+    page.wait("!!document.querySelector('tr[data-bucket=alone] .dot.unhealthy')", "the bucket's dot")
+    assert page.console == [], "the page threw"
+
+
+def test_automatic_failover_is_shown_and_changed(page, nodes):
+    first, _ = nodes
+    log_in(page)
+    page.evaluate("location.hash = '#/nodes'")
+    page.wait_for_text("automatic failover: after 5 s without an answer; 0 of 1 nodes so far")
+    press(page, "#auto-failover-change")
+    page.fill("after so many seconds", "0")
+    press(page, "#auto-failover-submit")
+    page.wait("document.querySelector('#auto-failover-timeout-error').textContent", "a refusal")
+    page.fill("after so many seconds", "7")
+    press(page, "#auto-failover-submit")
+    page.wait_for_text("automatic failover: after 7 s")
+    assert first.admin.get("/settings/autoFailover").json["timeout"] == 7
+    press(page, "#auto-failover-change")
+    press(page, "#auto-failover-enabled")
+    press(page, "#auto-failover-submit")
+    page.wait_for_text("automatic failover: off")
+    assert page.console == [], "the page threw"
+
+
+def test_a_page_whose_node_left_the_cluster_begins_again(page, nodes):
+    """It has no cluster to show any more; and whoever logs in elsewhere sees alerts at once."""
+    first, second = nodes
+    join(first, second)
+    page.open(f"http://127.0.0.1:{second.admin_port}/")
+    log_in(page)
+    page.evaluate("location.hash = '#/nodes'")
+    page.wait_for_text("every copy is in its place")
+    pool = first.admin.get("/pools/default").json
+    names = [node["otpNode"] for node in pool["nodes"]]
+    reply = first.admin.post("/controller/rebalance", {
+        "knownNodes": ",".join(names), "ejectedNodes": names[1]})
+    assert reply.status == 200
+    page.wait_for_text("set up your cluster")
+
+
+def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, nodes):
+    first, _ = nodes
+    reply = first.admin.post("/pools/default/buckets", {
+        "name": "open", "ramQuotaMB": 100, "replicaNumber": 0, "passwordless": 1})
+    assert reply.status == 202
+    log_in(page)
+    reply = first.admin.post("/settings/web", {
+        "username": USER, "password": "another one", "port": "SAME"})
+    assert reply.status == 200
+    page.wait_for_text("your session is over")

@@ -39,6 +39,18 @@ import Vocabulary
         )
     }
 
+    @Test func whatNobodyServesIsNamedAndCounted() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket("alone", replicas: 0, rows: [[n(1)], [n(2)], [n(3)], [n(3)]])
+        #expect(world.state.haveOnlyCopies([n(3)]))
+        #expect(world.state.imbalances.filter { $0.cause == .unserved } == [])
+        world.apply(.setNodeState(.init(number: n(3), membership: .inactiveFailed)))
+        #expect(world.state.buckets.map { world.state.unserved($0) } == [2])
+        #expect(
+            world.state.imbalances.contains(BucketImbalance(cause: .unserved, bucket: "alone"))
+        )
+    }
+
     @Test func copiesThatNoNodeIsThereForAreNotMissing() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket(replicas: 3, rows: [[n(1), n(2)], [n(2), n(1)]])
@@ -54,6 +66,10 @@ import Vocabulary
         #expect(!world.state.canFailOverGracefully([n(2)]))
         #expect(!world.state.canFailOverGracefully([n(1), n(2)]))
         #expect(!world.state.canFailOverGracefully([n(1), n(2), n(3)]))
+        // Whoever replicates for others alone has nothing that is not elsewhere.
+        #expect(!world.state.haveOnlyCopies([n(1)]))
+        #expect(world.state.haveOnlyCopies([n(1)], silent: [n(2)]))
+        #expect(world.state.haveOnlyCopies([n(2)]))
     }
 
     @Test func anotherLayoutOfGroupsHasAnotherRevision() {

@@ -12,7 +12,7 @@ struct KillCommand: ParsableCommand {
     var node: Int
 
     func run() throws {
-        let memory = try ClusterMemory(Checkout())
+        let memory = try ClusterMemory(Checkout(), isRead: true)
         guard let cluster = try memory.load() else {
             throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
         }

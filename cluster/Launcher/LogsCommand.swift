@@ -19,7 +19,7 @@ struct LogsCommand: ParsableCommand {
 
     func run() throws {
         let checkout = try Checkout()
-        guard let cluster = try ClusterMemory(checkout).load() else {
+        guard let cluster = try ClusterMemory(checkout, isRead: true).load() else {
             throw Refusal("No cluster was started yet.", cure: "cluster/start starts one.")
         }
         let log = try cluster.node(node).logFile(in: cluster.directory)

@@ -65,12 +65,17 @@ struct NodePorts: Codable {
 /// The launcher's memory, held by one command at a time.
 ///
 /// Two commands at once would both start node 0, or forget each other's processes: whoever opens
-/// the memory holds its lock until it ends.
+/// the memory holds its lock until it ends. Whoever only reads needs none: what is written comes
+/// whole.
 final class ClusterMemory {
     private let path: String
     private let lock: Int32
 
-    init(_ checkout: Checkout) throws {
+    /// - Parameters:
+    ///   - checkout: Whose cluster it is.
+    ///   - isRead: The command changes nothing of it, and works beside one that does.
+    /// - Throws: `Refusal` where the checkout cannot be written to.
+    init(_ checkout: Checkout, isRead: Bool = false) throws {
         try FileManager.default.createDirectory(
             atPath: checkout.memory,
             withIntermediateDirectories: true
@@ -80,7 +85,7 @@ final class ClusterMemory {
         guard lock >= 0 else {
             throw Refusal("Cannot write in \(checkout.memory): \(systemError()).")
         }
-        if flock(lock, LOCK_EX | LOCK_NB) != 0 {
+        if !isRead, flock(lock, LOCK_EX | LOCK_NB) != 0 {
             note("Another cluster command runs; waiting for it to end.")
             flock(lock, LOCK_EX)
         }

@@ -13,7 +13,7 @@ struct StatusCommand: ParsableCommand {
 
     func run() throws {
         let checkout = try Checkout()
-        let status = try ClusterStatus(cluster: ClusterMemory(checkout).load())
+        let status = try ClusterStatus(cluster: ClusterMemory(checkout, isRead: true).load())
         print(json ? try status.json : status.text)
     }
 }

@@ -21,6 +21,7 @@ struct Topology {
 
     private struct Pool: Decodable {
         let nodes: [Member]
+        let balanced: Bool
     }
 
     private struct Task: Decodable {
@@ -33,6 +34,11 @@ struct Topology {
 
     var members: [Member] {
         get throws { try admin.require("GET", "/pools/default").json(Pool.self).nodes }
+    }
+
+    /// Nothing is left for a rebalance to do.
+    var isBalanced: Bool {
+        get throws { try admin.require("GET", "/pools/default").json(Pool.self).balanced }
     }
 
     func member(port: Int) throws -> Member? { try members.first { $0.port == port } }

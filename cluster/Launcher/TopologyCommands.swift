@@ -49,6 +49,12 @@ struct RemoveCommand: ParsableCommand {
         let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
         let topology = try Topology(admin: starter.admin(of: cluster, except: node))
         try topology.rebalance(ejecting: [topology.member(leaving)])
+        guard try topology.member(port: leaving.ports.admin) == nil else {
+            throw Refusal(
+                "The rebalance was stopped before node \(node) had left; it is still a member.",
+                cure: "cluster/remove \(node) goes on."
+            )
+        }
         leaving.process?.signal(SIGTERM)
         guard leaving.process?.awaitEnd(seconds: 60) != false else {
             throw Refusal("Node \(node) left the cluster, but its process does not end.")
@@ -84,7 +90,15 @@ struct FailoverCommand: ParsableCommand {
         let cluster = try runningCluster(memory)
         let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
         let topology = try Topology(admin: starter.admin(of: cluster, except: node))
-        try topology.failOver(topology.member(cluster.node(node)), isHard: hard)
+        let failing = try cluster.node(node)
+        try topology.failOver(topology.member(failing), isHard: hard)
+        let after = try topology.member(failing)
+        guard after.clusterMembership == "inactiveFailed" else {
+            throw Refusal(
+                "The failover was stopped before it was over; node \(node) still serves.",
+                cure: "cluster/failover \(node) goes on."
+            )
+        }
         print("Node \(node) is failed over.")
     }
 }
@@ -101,7 +115,7 @@ struct RebalanceCommand: ParsableCommand {
 
     func run() throws {
         let checkout = try Checkout()
-        let memory = try ClusterMemory(checkout)
+        let memory = try ClusterMemory(checkout, isRead: stop)
         let cluster = try runningCluster(memory)
         let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
         let topology = try Topology(admin: starter.admin(of: cluster))
@@ -110,6 +124,12 @@ struct RebalanceCommand: ParsableCommand {
             print("The rebalance was stopped.")
         } else {
             try topology.rebalance()
+            guard try topology.isBalanced else {
+                throw Refusal(
+                    "The rebalance was stopped; what has moved stays where it is.",
+                    cure: "cluster/rebalance goes on."
+                )
+            }
             print("Balanced.")
             let known = Set(try topology.members.compactMap(\.port))
             for node in cluster.nodes where !known.contains(node.ports.admin) {

@@ -75,7 +75,10 @@ extension AdministrationService {
             recovery: recovery
         )
         guard let outcome = await carryMembership(.setNodeState(change)) else {
-            tell(.info, .node, "Node \(name) will come back (\(recovery.name) recovery).")
+            let sentence =
+                recovery == .none
+                ? "stays failed over." : "will come back (\(recovery.name) recovery)."
+            tell(.info, .node, "Node \(name) \(sentence)")
             return .done(name)
         }
         return outcome

@@ -11,18 +11,19 @@ struct Authentication: Sendable {
     let service: AdministrationService
     let sessions: Sessions
 
-    /// Nil where credentials were sent and are wrong.
+    /// Nil where credentials were sent and are wrong, or the page has no session (any more): it is not
+    /// to go on as a stranger who sees what needs no password.
     func identity(of request: AdminRequest, _ state: ClusterState) -> Identity? {
         guard state.isProvisioned else { return .unprovisioned }
         // The page says so where it means its cookie: a header no foreign page can make a browser
         // send, so the cookie alone opens nothing.
         if request.headers["ns-server-ui"] == "yes" {
             guard let token = request.cookie(named: Self.cookieName(request)) else {
-                return .anonymous
+                return nil
             }
             let now = service.wallMilliseconds
             return sessions.user(of: token, in: Realm(state), nowMilliseconds: now)
-                .map(Identity.administrator) ?? .anonymous
+                .map(Identity.administrator)
         }
         guard request.headers["authorization"] != nil else { return .anonymous }
         guard let (user, password) = request.basicCredentials else { return nil }

@@ -70,7 +70,7 @@ extension Routes {
         case .rows(let rows):
             return .json(["rows": .array(rows.map { row($0, withDocuments: withDocuments) })])
         case .noBucket: return .notFound
-        case .temporaryFailure: return retry("max_retry", "The bucket is busy or warming up")
+        case .temporaryFailure: return retry("max_retry", unreadable)
         case .failed(let text): return failed(text)
         }
     }
@@ -115,7 +115,7 @@ extension Routes {
         case .notFound: return .empty(404)
         case .noBucket: return .notFound
         case .temporaryFailure, .notHere:
-            return retry("retry_needed", "The bucket is busy or warming up")
+            return retry("retry_needed", unreadable)
         case .failed(let text): return failed(text)
         }
     }
@@ -156,12 +156,16 @@ extension Routes {
         case .locked: retry("retry_needed", "The document is locked")
         case .tooBig: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
         case .temporaryFailure, .notHere:
-            retry("retry_needed", "The bucket is busy or warming up")
+            retry("retry_needed", unreadable)
         case .failed(let text): failed(text)
         }
     }
 
     // MARK: Parts
+
+    /// Of a document or of all: there is no telling which node it was.
+    private static let unreadable =
+        "The bucket is busy or warming up, or a node that serves some of it does not answer"
 
     private static let keyRule = "A document's id has 1 to \(Limits.keyBytesMax) bytes"
 

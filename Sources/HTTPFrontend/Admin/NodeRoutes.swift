@@ -30,6 +30,7 @@ extension Routes {
             ("otpNode", .string(node.otpNode)),
             ("dataless", .bool(!state.holdsData(node.number))),
             ("replication", .double(replication(of: node, state))),
+            ("onlyCopy", .bool(state.haveOnlyCopies([node.number], silent: silent(call)))),
         ]
         if status == .healthy {
             let isPossible =

@@ -7,11 +7,17 @@ package struct BucketImbalance: Hashable, Sendable {
         case replicas = "num_replicas_changed"
         /// Nodes serve uneven numbers of vBuckets.
         case uneven = "servers_not_balanced"
+        /// Nobody serves some vBuckets: whoever did was failed over, and nobody else had a copy.
+        case unserved = "vbuckets_not_served"
 
         package var sentence: String {
             switch self {
             case .replicas: "Copies are missing, or there are more than the bucket should have."
             case .uneven: "The nodes do not serve the same number of vBuckets."
+            case .unserved:
+                "Some vBuckets are served by nobody: what they held is with nodes that were failed "
+                    + "over. Add those back and rebalance; a rebalance without them makes these "
+                    + "vBuckets anew, empty."
             }
         }
     }
@@ -52,8 +58,35 @@ extension ClusterState {
             if (numbers.max() ?? 0) - (numbers.min() ?? 0) > 1 {
                 found.append(BucketImbalance(cause: .uneven, bucket: name))
             }
+            if unserved(bucket) > 0 {
+                found.append(BucketImbalance(cause: .unserved, bucket: name))
+            }
         }
         return found
+    }
+
+    /// How many vBuckets of a bucket nobody serves until a node comes back or they are made anew.
+    package func unserved(_ bucket: BucketRecord) -> Int {
+        let failed = Set(nodes.filter { $0.membership == .inactiveFailed }.map(\.number))
+        return bucket.placements.count { placement in
+            placement.chain.first.map { failed.contains($0) } ?? true
+        }
+    }
+
+    /// Something that these nodes serve has no copy elsewhere.
+    ///
+    /// - Parameters:
+    ///   - leaving: Who would go.
+    ///   - silent: Nodes that do not answer: what they have takes nothing over.
+    /// - Returns: Whether documents go with them.
+    package func haveOnlyCopies(_ leaving: [NodeNumber], silent: [NodeNumber] = []) -> Bool {
+        let gone = leaving + silent
+        return buckets.contains { bucket in
+            bucket.placements.contains { placement in
+                placement.chain.first.map { leaving.contains($0) } == true
+                    && placement.chain.without(gone).isEmpty
+            }
+        }
     }
 
     /// Every vBucket that these nodes serve has a copy elsewhere, and somebody is left.
@@ -68,12 +101,6 @@ extension ClusterState {
     ) -> Bool {
         let gone = leaving + silent
         let isLeft = activeNodes.contains { !gone.contains($0.number) }
-        return isLeft
-            && !buckets.contains { bucket in
-                bucket.placements.contains { placement in
-                    placement.chain.first.map { leaving.contains($0) } == true
-                        && placement.chain.without(gone).isEmpty
-                }
-            }
+        return isLeft && !haveOnlyCopies(leaving, silent: silent)
     }
 }

@@ -11,17 +11,24 @@ export class Refused extends Error {
 
 export class LoggedOut extends Error {}
 
-export async function ask(method, path, form) {
+// A node that stands still accepts connections and answers none; the longest answer is a listing's or
+// a failover's, in milliseconds.
+const longest = 45000;
+const shortest = 5000;
+
+export async function ask(method, path, form, patience = longest) {
   const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
-  const options = { method, headers, credentials: "same-origin", cache: "no-store" };
+  const signal = AbortSignal.timeout(patience);
+  const options = { method, headers, credentials: "same-origin", cache: "no-store", signal };
   if (form) options.body = new URLSearchParams(form);
-  let response;
+  let response, text;
   try {
     response = await fetch(path, options);
-  } catch {
-    throw new Refused(0, { _: "The server cannot be reached." });
+    text = await response.text();
+  } catch (error) {
+    const isLate = error.name === "TimeoutError";
+    throw new Refused(0, { _: isLate ? "The server does not answer." : "The server cannot be reached." });
   }
-  const text = await response.text();
   if (response.ok) return text ? JSON.parse(text) : null;
   if (response.status === 401) throw new LoggedOut();
   throw new Refused(response.status, errorsIn(text, response.status));
@@ -44,6 +51,8 @@ function errorsIn(text, status) {
 }
 
 export const get = path => ask("GET", path);
+// What is asked again in a second, and is soon answered or not at all.
+export const poll = path => ask("GET", path, null, shortest);
 export const post = (path, form = {}) => ask("POST", path, form);
 export const remove = path => ask("DELETE", path);
 

@@ -1,6 +1,6 @@
 // The page: who is here, which section is shown, and what is asked again every second.
 
-import { get, post, LoggedOut, Refused } from "/ui/api.js";
+import { get, poll, post, LoggedOut, Refused } from "/ui/api.js";
 import { h, fill, say, field, formError, showErrors } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
@@ -53,7 +53,9 @@ function enter(user) {
 function leave() {
   page.section = null;
   document.getElementById("top").hidden = true;
-  document.getElementById("alerts").replaceChildren();
+  const alerts = document.getElementById("alerts");
+  alerts.replaceChildren();
+  delete alerts.dataset.shown;
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
 }
 
@@ -83,13 +85,14 @@ async function refresh() {
   if (!section || asking || document.hidden) return;
   asking = true;
   try {
-    page.pool = await get("/pools/default");
+    page.pool = await poll("/pools/default");
+    if (page.section !== section) return;
     showPool(page.pool);
-    if (page.section === section) await section.refresh?.(page.pool);
-    lost(false);
+    await section.refresh?.(page.pool);
   } catch (error) {
+    if (page.section !== section) return;
     if (error instanceof LoggedOut) showLogin("Your session is over. Log in again.");
-    else if (error instanceof Refused && error.status === 0) lost(true);
+    else if (error instanceof Refused) lost(error);
     else throw error;
   } finally {
     asking = false;
@@ -105,11 +108,17 @@ function showPool(pool) {
   fill(alerts, texts.map(text => h("div", {}, text)));
 }
 
-function lost(isLost) {
+// The server has no picture of its cluster to give: it is gone, starts, or belongs to none any more.
+function lost(error) {
+  if (error.status === 404) {
+    leave();
+    return begin();
+  }
+  const text = error.status === 0 ? error.message : `The server refuses to answer: ${error.message}`;
   const alerts = document.getElementById("alerts");
-  if (!isLost || alerts.dataset.shown === "lost") return;
-  alerts.dataset.shown = "lost";
-  fill(alerts, h("div", {}, "The server cannot be reached; what you see is what it said last."));
+  if (alerts.dataset.shown === text) return;
+  alerts.dataset.shown = text;
+  fill(alerts, h("div", {}, `${text} What you see is what it said last.`));
 }
 
 // MARK: Coming in

@@ -4,7 +4,7 @@ import { get, post, remove, bucketPath } from "/ui/api.js";
 import { h, say, fill, bar, spark, count, size, notice, field, formError, showErrors,
   openDialog } from "/ui/dom.js";
 
-const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Does not serve" };
+const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Does not serve all of it" };
 
 export function buckets() {
   const body = h("tbody", { id: "bucket-table" });
@@ -37,7 +37,7 @@ export function buckets() {
       if (!rows.has(bucket.uuid)) rows.set(bucket.uuid, bucketRow(refreshSoon, () => pool));
       const row = rows.get(bucket.uuid);
       if (!row.element.isConnected) body.append(row.element);
-      row.show(bucket);
+      row.show(bucket, isUnserved(bucket, pool));
     }
     for (const [uuid, row] of rows) {
       if (seen.has(uuid)) continue;
@@ -48,10 +48,15 @@ export function buckets() {
 }
 
 // The worst of its nodes is how a bucket is.
-function stateOf(bucket) {
+function stateOf(bucket, isUnserved) {
+  if (isUnserved) return "unhealthy";
   const states = bucket.nodes.map(node => node.status);
   return ["unhealthy", "warmup"].find(state => states.includes(state)) || "healthy";
 }
+
+// Nobody serves some of it: its nodes are well, and were not the ones that had it.
+const isUnserved = (bucket, pool) => (pool.bucketsNeedRebalance || []).some(
+  ({ code, buckets }) => code === "vbuckets_not_served" && buckets.includes(bucket.name));
 
 function bucketRow(changed, pool) {
   let bucket;
@@ -73,10 +78,10 @@ function bucketRow(changed, pool) {
 
   return { element, show };
 
-  function show(current) {
+  function show(current, isUnserved) {
     bucket = current;
     const stats = bucket.basicStats;
-    const state = stateOf(bucket);
+    const state = stateOf(bucket, isUnserved);
     element.dataset.bucket = bucket.name;
     dot.className = `dot ${state}`;
     dot.setAttribute("aria-label", titles[state]);

@@ -20,6 +20,7 @@ export function documents([bucket]) {
   let next = null;
   let wanted = "";
   let asked = 0;
+  let isLoading = false;
 
   const form = h("form", { class: "inline", onsubmit: lookUp },
     h("label", { for: "document-search" }, "Look up"), search,
@@ -45,7 +46,11 @@ export function documents([bucket]) {
 
   async function refresh(pool) {
     const current = pool.bucketNames.map(each => each.bucketName).sort();
-    if (names !== null && names.join("/") === current.join("/")) return;
+    if (names !== null && names.join("/") === current.join("/")) {
+      // What could not be read may be by now.
+      if (error.textContent && !isLoading) await load();
+      return;
+    }
     names = current;
     fill(choice, names.map(name => h("option", { value: name, selected: name === bucket }, name)));
     if (names.length === 0) {
@@ -67,13 +72,17 @@ export function documents([bucket]) {
   // Only the last question's answer is shown, however late an earlier one comes.
   async function load() {
     const question = asked += 1;
-    error.textContent = "";
+    isLoading = true;
     try {
       const show = wanted ? await loadOne(wanted) : await loadPage();
-      if (question === asked) show();
+      if (question !== asked) return;
+      error.textContent = "";
+      show();
     } catch (problem) {
       if (!problem.errors) throw problem;
       if (question === asked) error.textContent = problem.message;
+    } finally {
+      if (question === asked) isLoading = false;
     }
   }
 

@@ -1,6 +1,6 @@
 // The nodes: how each is, what a rebalance would change, and everything that adds or takes one out.
 
-import { get, post } from "/ui/api.js";
+import { get, poll, post } from "/ui/api.js";
 import { h, fill, say, bar, count, size, duration, field, formError, notice, openDialog, showErrors }
   from "/ui/dom.js";
 import { stateOf } from "/ui/overview.js";
@@ -9,6 +9,8 @@ const refusals = { mismatch: "The nodes are others by now. Look again.",
   empty_known_nodes: "There are no nodes to rebalance.",
   noKVNodesLeft: "No node would be left to hold documents.",
   deltaRecoveryNotPossible: "A node cannot come back with its old copies. Choose a full recovery." };
+
+const isActive = node => node.clusterMembership === "active";
 
 // Nodes that the next rebalance takes out; nobody but this page knows before it begins.
 const leaving = new Set();
@@ -26,7 +28,19 @@ export function nodes() {
   const words = h("div");
   const meter = bar("Progress of the rebalance");
   const more = h("div", { class: "hint" });
-  fill(balance, words, meter, more);
+  const cancelRetry = h("button", { id: "retry-cancel", class: "small", type: "button", hidden: true,
+    onclick: () => attempt(() => post(`/controller/cancelRebalanceRetry/${pendingRetry}`),
+      "It does not begin again by itself", again) }, "Do not begin again");
+  let pendingRetry = null;
+  const automaticWords = h("span");
+  const reset = h("button", { id: "auto-failover-reset", class: "small", type: "button", hidden: true,
+    onclick: () => attempt(() => post("/settings/autoFailover/resetCount"),
+      "Nodes may be failed over again", again) }, "Reset the count");
+  const change = h("button", { id: "auto-failover-change", class: "small", type: "button",
+    onclick: () => automaticDialog(automatic.settings, again) }, "Change");
+  const automatic = h("div", { id: "auto-failover", class: "hint" }, automaticWords, " ", change, " ",
+    reset);
+  fill(balance, words, meter, more, cancelRetry, automatic);
   const body = h("tbody", { id: "nodes-table" });
   const rows = new Map();
   const element = h("div", { id: "nodes" },
@@ -41,13 +55,16 @@ export function nodes() {
 
   async function refresh(current) {
     pool = current;
-    const [tasks, found, failover] = await Promise.all([get("/pools/default/tasks"),
-      get("/nodeStatuses"), get("/settings/autoFailover")]);
+    const [tasks, found, failover, retry] = await Promise.all([poll("/pools/default/tasks"),
+      poll("/nodeStatuses"), poll("/settings/autoFailover"),
+      poll("/pools/default/pendingRetryRebalance")]);
     statuses = found;
     const task = tasks.find(one => one.type === "rebalance");
     const isRunning = pool.rebalanceStatus === "running";
     const names = new Set(pool.nodes.map(node => node.otpNode));
-    for (const name of [...leaving]) if (!names.has(name)) leaving.delete(name);
+    const active = new Set(pool.nodes.filter(isActive).map(node => node.otpNode));
+    // Whoever was failed over meanwhile, or is gone, was marked when that meant something else.
+    for (const name of [...leaving]) if (!active.has(name)) leaving.delete(name);
     for (const [name, row] of rows) {
       if (names.has(name)) continue;
       row.element.remove();
@@ -59,14 +76,27 @@ export function nodes() {
       if (!row.element.isConnected) body.append(row.element);
       row.show(node, isRunning, task?.perNode?.[node.otpNode]?.progress);
     }
-    showBalance(task, isRunning, failover.reasons || []);
+    showBalance(task, isRunning, failover.reasons || [], retry);
+    showAutomatic(failover);
   }
 
   function statusOf(node) {
     return Object.values(statuses).find(status => status.otpNode === node.otpNode) || {};
   }
 
-  function showBalance(task, isRunning, reasons) {
+  function showAutomatic(failover) {
+    const used = `${failover.count} of ${failover.maxCount} nodes`;
+    automatic.settings = failover;
+    say(automaticWords, failover.enabled
+      ? `Automatic failover: after ${failover.timeout} s without an answer; ${used} so far.`
+      : "Automatic failover: off. A node that does not answer stays in until somebody fails it over.");
+    reset.hidden = !failover.count;
+  }
+
+  function showBalance(task, isRunning, reasons, retry) {
+    const isPending = retry.retry_rebalance === "pending";
+    cancelRetry.hidden = isRunning || !isPending;
+    pendingRetry = isPending ? retry.rebalance_id : null;
     const isNeeded = !pool.balanced || leaving.size > 0;
     add.disabled = isRunning;
     start.disabled = isRunning || !isNeeded;
@@ -77,13 +107,15 @@ export function nodes() {
       const bucket = task?.detailedProgress;
       say(words, `${task?.subtype === "gracefulFailover" ? "Graceful failover" : "Rebalance"}: `
         + `${Math.round(task?.progress || 0)} % done`
-        + (bucket ? `, bucket ${bucket.bucket} (${bucket.bucketNumber} of ${bucket.bucketsCount})` : ""));
+        + (bucket?.bucket ? `, bucket ${bucket.bucket} (${bucket.bucketNumber} of ${bucket.bucketsCount})` : ""));
       say(more, task?.waitingFor ? `It waits: ${task.waitingFor}` : "");
       return;
     }
     say(words, isNeeded ? "A rebalance is needed." : "Every copy is in its place.");
     const texts = whyUnbalanced();
-    if (task?.errorMessage) texts.unshift(`The last rebalance did not finish: ${task.errorMessage}`);
+    const kind = task?.subtype === "gracefulFailover" ? "graceful failover" : "rebalance";
+    if (task?.errorMessage) texts.unshift(`The last ${kind} did not finish: ${task.errorMessage}`);
+    if (isPending) texts.unshift(`It begins again by itself in ${retry.retry_after_secs} s.`);
     if (reasons.length) texts.push(`Not failed over by itself: ${reasons.join(" ")}`);
     say(more, texts.join(" "));
   }
@@ -105,6 +137,7 @@ export function nodes() {
 
   async function rebalance() {
     const known = pool.nodes.map(node => node.otpNode);
+    if (!mayLose(pool)) return;
     try {
       await post(pool.controllers.rebalance.uri,
         { knownNodes: known.join(","), ejectedNodes: [...leaving].join(",") });
@@ -121,6 +154,13 @@ export function nodes() {
     pool = await get("/pools/default");
     await refresh(pool);
   }
+}
+
+// What only a node has that was failed over is gone once it is: somebody has to want that.
+function mayLose(pool) {
+  const lost = (pool.bucketsNeedRebalance || []).find(({ code }) => code === "vbuckets_not_served");
+  const isComing = pool.nodes.some(node => node.recoveryType === "delta");
+  return !lost || isComing || confirm(`${lost.description} (${lost.buckets.join(", ")})\n\nGo on all the same?`);
 }
 
 async function attempt(act, done, again) {
@@ -156,7 +196,7 @@ function makeRow(pool, statusOf, again) {
     dot.className = `dot ${node.status}`;
     say(host, node.hostname);
     if (!tags.hasChildNodes() && node.thisNode) fill(tags, h("span", { class: "tag" }, "this node"));
-    const share = progress === undefined ? "" : ` (${Math.round(100 * progress)} % done)`;
+    const share = progress === undefined ? "" : ` (${Math.round(progress)} % done)`;
     say(state, (leaving.has(node.otpNode) ? "Leaves with the next rebalance" : stateOf(node)) + share);
     say(group, node.serverGroup || "");
     const stats = node.interestingStats;
@@ -173,7 +213,8 @@ function makeRow(pool, statusOf, again) {
 
   // Made anew only where they are others: a button under the pointer stays.
   function showActions(isRunning) {
-    const kind = `${node.clusterMembership} ${node.recoveryType} ${leaving.has(node.otpNode)} ${isRunning}`;
+    const kind = [node.clusterMembership, node.recoveryType, leaving.has(node.otpNode), isRunning,
+      pool().nodes.filter(isActive).length].join();
     if (actions.dataset.kind === kind) return;
     actions.dataset.kind = kind;
     fill(actions, ...(isRunning ? [] : choices()).flatMap(one => [one, " "]));
@@ -191,7 +232,8 @@ function makeRow(pool, statusOf, again) {
           send("setRecoveryType", { recoveryType: "delta" }, `${node.hostname} comes back`)),
         button("full", "Add back empty",
           send("setRecoveryType", { recoveryType: "full" }, `${node.hostname} comes back`)),
-        button("eject", "Remove", send("ejectNode", {}, `${node.hostname} was removed`), "danger")];
+        button("eject", "Remove", () => mayLose(pool()) && send("ejectNode", {},
+          `${node.hostname} was removed`)(), "danger")];
     }
     if (node.clusterMembership === "inactiveAdded") {
       return [node.recoveryType === "none"
@@ -199,8 +241,8 @@ function makeRow(pool, statusOf, again) {
         : button("leave-out", "Leave failed over",
           send("reFailOver", {}, `${node.hostname} stays failed over`))];
     }
-    if (pool().nodes.filter(one => one.clusterMembership === "active").length < 2) return [];
     if (leaving.has(node.otpNode)) return [button("keep", "Keep", () => mark(false))];
+    if (pool().nodes.filter(isActive).length < 2) return [];
     return [button("fail-over", "Fail over", () => failoverDialog(pool(), node, statusOf(node), again)),
       button("remove", "Remove", () => mark(true), "danger")];
   }
@@ -253,6 +295,41 @@ function addDialog(pool, again) {
 
 // MARK: Failing over
 
+function automaticDialog(settings, again) {
+  const enabled = h("input", { type: "checkbox", checked: settings.enabled });
+  const timeout = h("input", { type: "number", min: 1, max: 3600, value: settings.timeout });
+  const most = h("input", { type: "number", min: 1, max: 100, value: settings.maxCount });
+  const submit = h("button", { id: "auto-failover-submit", class: "primary", type: "submit" }, "Save");
+  const form = h("form", { id: "auto-failover-form", novalidate: true },
+    h("h2", {}, "Automatic failover"),
+    h("p", { class: "muted" }, "Others take over from a node that a majority finds silent, where no "
+      + "durable write is lost by that. It needs three nodes that decide."),
+    field({ id: "auto-failover-enabled", name: "enabled", label: "Fail over by itself", control: enabled }),
+    field({ id: "auto-failover-timeout", name: "timeout", label: "After so many seconds", control: timeout }),
+    field({ id: "auto-failover-most", name: "maxCount", control: most,
+      label: "So many nodes, until the count is reset" }),
+    formError("auto-failover-error"),
+    h("div", { class: "buttons" },
+      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
+  const dialog = openDialog(h("dialog", { id: "auto-failover-dialog" }, form));
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    submit.disabled = true;
+    try {
+      await post("/settings/autoFailover", { enabled: enabled.checked, timeout: timeout.value,
+        maxCount: most.value });
+    } catch (error) {
+      if (!error.errors) throw error;
+      return showErrors(form, error.errors);
+    } finally {
+      submit.disabled = false;
+    }
+    dialog.close();
+    notice("Automatic failover was changed");
+    await again();
+  });
+}
+
 function failoverDialog(pool, node, status, again) {
   const isGraceful = status.gracefulFailoverPossible === true;
   const choice = (value, isChosen) => h("input", { type: "radio", name: "kind", value,
@@ -303,7 +380,7 @@ function failoverDialog(pool, node, status, again) {
 function whatMayBeLost(node, status) {
   const recent = "Changes of the last moments that no other node has yet are lost.";
   if (status.dataless) return "The node holds no documents: nothing is lost.";
-  if (status.replication >= 1) return recent;
-  return `${recent} Some of its vBuckets have too few copies elsewhere, or none: those without any `
-    + `serve nothing until ${node.hostname} comes back, and are lost if it does not.`;
+  if (!status.onlyCopy) return recent;
+  return `${recent} Of some of its vBuckets nobody else who answers has a copy: they serve nothing until `
+    + `${node.hostname} comes back, and what they hold is lost if it does not.`;
 }

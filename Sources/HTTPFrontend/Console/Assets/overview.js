@@ -10,8 +10,9 @@ const recoveries = { none: "Waits for a rebalance to bring it in",
 
 // How a node is, in a few words.
 export function stateOf(node) {
-  if (node.clusterMembership === "inactiveFailed") return "Failed over: serves nothing";
-  if (node.clusterMembership === "inactiveAdded") return recoveries[node.recoveryType];
+  const silence = node.status === "unhealthy" && !isHeard(node) ? "; does not answer" : "";
+  if (node.clusterMembership === "inactiveFailed") return `Failed over: serves nothing${silence}`;
+  if (node.clusterMembership === "inactiveAdded") return recoveries[node.recoveryType] + silence;
   if (isHeard(node)) return words[node.status] || node.status;
   return "Does not answer";
 }
