@@ -315,6 +315,9 @@ import Vocabulary
         #expect(group.grow(to: [1, 2]))
         for number in 0..<30 { group.propose(2, "p\(number)") }
         #expect(world.run { group.answer(to: "p29") != nil })
+        // On disk behind the snapshot that is due: whoever comes now cannot do without that.
+        group.propose(1, "behind the snapshot")
+        #expect(world.run { group.answer(to: "behind the snapshot") != nil })
         #expect(group.grow(to: [3]))
         let frames = group.core.withLock { $0.frames }
         #expect(frames.contains { $0.count > 60_000 })

@@ -44,7 +44,7 @@ import Vocabulary
         world.createBucket("alone", replicas: 0, rows: [[n(1)], [n(2)], [n(3)], [n(3)]])
         #expect(world.state.haveOnlyCopies([n(3)]))
         #expect(world.state.imbalances.filter { $0.cause == .unserved } == [])
-        world.apply(.setNodeState(.init(number: n(3), membership: .inactiveFailed)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         #expect(world.state.buckets.map { world.state.unserved($0) } == [2])
         #expect(
             world.state.imbalances.contains(BucketImbalance(cause: .unserved, bucket: "alone"))
