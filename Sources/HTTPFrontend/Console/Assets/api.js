@@ -11,14 +11,13 @@ export class Refused extends Error {
 
 export class LoggedOut extends Error {}
 
-// A node that stands still accepts connections and answers none; the longest answer is a listing's or
-// a failover's, in milliseconds.
-const longest = 45000;
-const shortest = 5000;
+// A node that stands still accepts connections and answers none; in milliseconds.
+const pollPatience = 5000;
 
-export async function ask(method, path, form, patience = longest) {
+// Waits for as long as it takes where no patience is named: what was ordered is still under way.
+export async function ask(method, path, form, patience) {
   const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
-  const signal = AbortSignal.timeout(patience);
+  const signal = patience ? AbortSignal.timeout(patience) : undefined;
   const options = { method, headers, credentials: "same-origin", cache: "no-store", signal };
   if (form) options.body = new URLSearchParams(form);
   let response, text;
@@ -52,7 +51,7 @@ function errorsIn(text, status) {
 
 export const get = path => ask("GET", path);
 // What is asked again in a second, and is soon answered or not at all.
-export const poll = path => ask("GET", path, null, shortest);
+export const poll = path => ask("GET", path, null, pollPatience);
 export const post = (path, form = {}) => ask("POST", path, form);
 export const remove = path => ask("DELETE", path);
 

@@ -84,16 +84,18 @@ async function refresh() {
   const section = page.section;
   if (!section || asking || document.hidden) return;
   asking = true;
+  let pool;
   try {
-    page.pool = await poll("/pools/default");
+    page.pool = pool = await poll("/pools/default");
     if (page.section !== section) return;
-    showPool(page.pool);
-    await section.refresh?.(page.pool);
+    showPool(pool);
+    await section.refresh?.(pool);
   } catch (error) {
     if (page.section !== section) return;
     if (error instanceof LoggedOut) showLogin("Your session is over. Log in again.");
-    else if (error instanceof Refused) lost(error);
-    else throw error;
+    else if (!(error instanceof Refused)) throw error;
+    else if (error.status === 404 && !pool) beginAgain();
+    else lost(error);
   } finally {
     asking = false;
   }
@@ -108,12 +110,14 @@ function showPool(pool) {
   fill(alerts, texts.map(text => h("div", {}, text)));
 }
 
-// The server has no picture of its cluster to give: it is gone, starts, or belongs to none any more.
+// The node belongs to no cluster any more.
+function beginAgain() {
+  leave();
+  begin();
+}
+
+// The server is gone, stands still, or starts.
 function lost(error) {
-  if (error.status === 404) {
-    leave();
-    return begin();
-  }
   const text = error.status === 0 ? error.message : `The server refuses to answer: ${error.message}`;
   const alerts = document.getElementById("alerts");
   if (alerts.dataset.shown === text) return;

@@ -1,6 +1,6 @@
 // The buckets: how each is doing, made, changed, flushed, deleted.
 
-import { get, post, remove, bucketPath } from "/ui/api.js";
+import { poll, post, remove, bucketPath } from "/ui/api.js";
 import { h, say, fill, bar, spark, count, size, notice, field, formError, showErrors,
   openDialog } from "/ui/dom.js";
 
@@ -29,7 +29,7 @@ export function buckets() {
 
   async function refresh(current) {
     pool = current;
-    const list = await get("/pools/default/buckets?skipMap=true");
+    const list = await poll("/pools/default/buckets?skipMap=true");
     empty.hidden = list.length > 0;
     const seen = new Set();
     for (const bucket of list) {
@@ -115,7 +115,7 @@ function bucketRow(changed, pool) {
   // What the server remembers of the minute before this page was opened.
   async function recall() {
     try {
-      const { nodeStats } = await get(`${bucketPath(bucket.name)}/stats/ops`);
+      const { nodeStats } = await poll(`${bucketPath(bucket.name)}/stats/ops`);
       const nodes = Object.values(nodeStats);
       const sums = nodes[0].map((_, at) => nodes.reduce((sum, node) => sum + node[at], 0));
       history.unshift(...sums.slice(0, -1));

@@ -130,6 +130,23 @@ export function showErrors(form, errors) {
   first?.focus();
 }
 
+// A form whose button sends it: what is refused is shown in it, anything else is done.
+export function onSubmit(form, button, send, done) {
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await send();
+    } catch (error) {
+      if (!error.errors) throw error;
+      return showErrors(form, error.errors);
+    } finally {
+      button.disabled = false;
+    }
+    await done();
+  });
+}
+
 export const formError = id => h("p", { class: "error form-error", id, role: "alert" });
 
 // A dialog that is gone once it is closed.

@@ -1,6 +1,6 @@
 // What happened lately, newest first.
 
-import { get } from "/ui/api.js";
+import { poll } from "/ui/api.js";
 import { h, fill } from "/ui/dom.js";
 
 const dots = { info: "healthy", warning: "warmup", critical: "unhealthy" };
@@ -16,7 +16,7 @@ export function log() {
   return { element, refresh };
 
   async function refresh() {
-    const { list } = await get("/logs?limit=200");
+    const { list } = await poll("/logs?limit=200");
     const key = `${list.length} ${list.at(-1)?.tstamp}`;
     if (key === shown) return;
     shown = key;

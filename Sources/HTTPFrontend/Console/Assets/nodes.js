@@ -1,8 +1,8 @@
 // The nodes: how each is, what a rebalance would change, and everything that adds or takes one out.
 
 import { get, poll, post } from "/ui/api.js";
-import { h, fill, say, bar, count, size, duration, field, formError, notice, openDialog, showErrors }
-  from "/ui/dom.js";
+import { h, fill, say, bar, count, size, duration, field, formError, notice, openDialog, showErrors,
+  onSubmit } from "/ui/dom.js";
 import { stateOf } from "/ui/overview.js";
 
 const refusals = { mismatch: "The nodes are others by now. Look again.",
@@ -32,12 +32,13 @@ export function nodes() {
     onclick: () => attempt(() => post(`/controller/cancelRebalanceRetry/${pendingRetry}`),
       "It does not begin again by itself", again) }, "Do not begin again");
   let pendingRetry = null;
+  let settings = null;
   const automaticWords = h("span");
   const reset = h("button", { id: "auto-failover-reset", class: "small", type: "button", hidden: true,
     onclick: () => attempt(() => post("/settings/autoFailover/resetCount"),
       "Nodes may be failed over again", again) }, "Reset the count");
   const change = h("button", { id: "auto-failover-change", class: "small", type: "button",
-    onclick: () => automaticDialog(automatic.settings, again) }, "Change");
+    onclick: () => automaticDialog(settings, again) }, "Change");
   const automatic = h("div", { id: "auto-failover", class: "hint" }, automaticWords, " ", change, " ",
     reset);
   fill(balance, words, meter, more, cancelRetry, automatic);
@@ -86,7 +87,7 @@ export function nodes() {
 
   function showAutomatic(failover) {
     const used = `${failover.count} of ${failover.maxCount} nodes`;
-    automatic.settings = failover;
+    settings = failover;
     say(automaticWords, failover.enabled
       ? `Automatic failover: after ${failover.timeout} s without an answer; ${used} so far.`
       : "Automatic failover: off. A node that does not answer stays in until somebody fails it over.");
@@ -275,18 +276,8 @@ function addDialog(pool, again) {
   const dialog = openDialog(h("dialog", { id: "node-dialog" }, form));
   host.focus();
 
-  form.addEventListener("submit", async event => {
-    event.preventDefault();
-    submit.disabled = true;
-    try {
-      await post(pool.controllers.addNode.uri, { hostname: host.value, user: user.value,
-        password: password.value, services: "kv" });
-    } catch (error) {
-      if (!error.errors) throw error;
-      return showErrors(form, error.errors);
-    } finally {
-      submit.disabled = false;
-    }
+  onSubmit(form, submit, () => post(pool.controllers.addNode.uri, { hostname: host.value, user: user.value,
+    password: password.value, services: "kv" }), async () => {
     dialog.close();
     notice(`${host.value} was added; a rebalance brings it in`);
     await again();
@@ -312,18 +303,8 @@ function automaticDialog(settings, again) {
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
   const dialog = openDialog(h("dialog", { id: "auto-failover-dialog" }, form));
-  form.addEventListener("submit", async event => {
-    event.preventDefault();
-    submit.disabled = true;
-    try {
-      await post("/settings/autoFailover", { enabled: enabled.checked, timeout: timeout.value,
-        maxCount: most.value });
-    } catch (error) {
-      if (!error.errors) throw error;
-      return showErrors(form, error.errors);
-    } finally {
-      submit.disabled = false;
-    }
+  onSubmit(form, submit, () => post("/settings/autoFailover", { enabled: enabled.checked, timeout: timeout.value,
+    maxCount: most.value }), async () => {
     dialog.close();
     notice("Automatic failover was changed");
     await again();
