@@ -36,9 +36,13 @@ struct Topology {
         get throws { try admin.require("GET", "/pools/default").json(Pool.self).nodes }
     }
 
-    /// Nothing is left for a rebalance to do.
-    var isBalanced: Bool {
-        get throws { try admin.require("GET", "/pools/default").json(Pool.self).balanced }
+    /// After a rebalance that was to leave nothing to do.
+    func requireBalance() throws {
+        guard try !admin.require("GET", "/pools/default").json(Pool.self).balanced else { return }
+        throw Refusal(
+            "The cluster is not balanced: the rebalance was stopped, or the cluster changed meanwhile.",
+            cure: "cluster/rebalance goes on from where it is."
+        )
     }
 
     func member(port: Int) throws -> Member? { try members.first { $0.port == port } }

@@ -23,7 +23,10 @@ struct AddCommand: ParsableCommand {
         guard let node = cluster.nodes.last else { return }
         let topology = try Topology(admin: starter.admin(of: cluster))
         try topology.add(port: node.ports.admin)
-        if rebalance { try topology.rebalance() }
+        if rebalance {
+            try topology.rebalance()
+            try topology.requireBalance()
+        }
         print(
             "Node \(index) is in: http://127.0.0.1:\(node.ports.admin)"
                 + (rebalance ? "" : "   it serves documents after cluster/rebalance")
@@ -124,12 +127,7 @@ struct RebalanceCommand: ParsableCommand {
             print("The rebalance was stopped.")
         } else {
             try topology.rebalance()
-            guard try topology.isBalanced else {
-                throw Refusal(
-                    "The rebalance was stopped; what has moved stays where it is.",
-                    cure: "cluster/rebalance goes on."
-                )
-            }
+            try topology.requireBalance()
             print("Balanced.")
             let known = Set(try topology.members.compactMap(\.port))
             for node in cluster.nodes where !known.contains(node.ports.admin) {
