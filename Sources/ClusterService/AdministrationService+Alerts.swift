@@ -27,9 +27,8 @@ extension AdministrationService {
             let (name, count) = (bucket.settings.name, state.unserved(bucket))
             guard count > 0 else { continue }
             let message =
-                "\(count) of \(bucket.placements.count) vBuckets of bucket \(name) are served by "
-                + "nobody: what they held is with nodes that were failed over. Add those back and "
-                + "rebalance; a rebalance without them makes these vBuckets anew, empty."
+                "\(count) of \(bucket.placements.count) vBuckets of bucket \(name) are "
+                + BucketImbalance.unserved
             alerts.append(Alert(id: "unserved/\(name)", message: message))
         }
         for bucket in state.buckets {

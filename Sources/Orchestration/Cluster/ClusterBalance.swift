@@ -14,13 +14,15 @@ package struct BucketImbalance: Hashable, Sendable {
             switch self {
             case .replicas: "Copies are missing, or there are more than the bucket should have."
             case .uneven: "The nodes do not serve the same number of vBuckets."
-            case .unserved:
-                "Some vBuckets are served by nobody: what they held is with nodes that were failed "
-                    + "over. Add those back and rebalance; a rebalance without them makes these "
-                    + "vBuckets anew, empty."
+            case .unserved: "Some vBuckets are " + BucketImbalance.unserved
             }
         }
     }
+
+    /// The end of a sentence about vBuckets.
+    package static let unserved =
+        "served by nobody: what they held is with nodes that were failed over. Add those back and "
+        + "rebalance; a rebalance without them makes these vBuckets anew, empty."
 
     package var cause: Cause
     package var bucket: String
