@@ -1,5 +1,8 @@
 """The page's nodes, as somebody with a browser adds one, rebalances, and fails one over."""
 
+import re
+import signal
+
 import pytest
 
 from rig.browser import Browser
@@ -174,3 +177,50 @@ def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, n
         "username": USER, "password": "another one", "port": "SAME"})
     assert reply.status == 200
     page.wait_for_text("your session is over")
+
+
+def test_the_progress_of_a_rebalance_is_shown_in_percent(page, nodes):
+    """The other node stands still amid it, so that there is something to be read."""
+    first, second = nodes
+    assert first.admin.post("/pools/default/buckets", {
+        "name": "many", "ramQuotaMB": 100, "replicaNumber": 0}).status == 202
+    first.await_bucket("many")
+    log_in(page)
+    reply = first.admin.post("/controller/addNode", {
+        "hostname": f"127.0.0.1:{second.admin_port}", "user": USER, "password": PASSWORD})
+    assert reply.status == 200, reply.text
+    page.wait_for_text("waits to be brought in")
+    page.evaluate("""(() => {
+        window.said = [];
+        const balance = document.querySelector('#balance');
+        new MutationObserver(() => window.said.push(balance.textContent))
+            .observe(balance, { childList: true, characterData: true, subtree: true });
+    })()""")
+    press(page, "#rebalance-start")
+    try:
+        def progress():
+            tasks = first.admin.get("/pools/default/tasks").json
+            return next((one.get("progress", 0) for one in tasks if one["type"] == "rebalance"), 0)
+        wait_until(lambda: progress() > 0, 20, "something has moved")
+        second.process.send_signal(signal.SIGSTOP)
+        page.wait("window.said.some(text => /[1-9]\\d* % done/.test(text))", "progress", 20)
+    finally:
+        second.process.send_signal(signal.SIGCONT)
+    page.wait_for_text("every copy is in its place", 60)
+    said = " ".join(page.evaluate("window.said"))
+    shares = [int(share) for share in re.findall(r"(\d+) % done", said)]
+    assert all(share <= 100 for share in shares), said
+    assert page.console == [], "the page threw"
+
+
+def test_a_page_says_that_its_node_stands_still_and_goes_on_with_it(page, nodes):
+    first, _ = nodes
+    log_in(page)
+    try:
+        first.process.send_signal(signal.SIGSTOP)
+        page.wait_for_text("the server does not answer. what you see is what it said last.", 20)
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    page.wait_for_no_text("the server does not answer", 20)
+    page.wait_for_text("every copy is in its place")
+    assert page.console == [], "the page threw"
