@@ -1,3 +1,4 @@
+import Bytes
 import ClusterService
 import Consensus
 import Orchestration
@@ -123,5 +124,26 @@ import Vocabulary
         }
         #expect(scene[1].state.revEpoch == 1)
         #expect(scene[1].state.node(number: n(3))?.membership == .inactiveFailed)
+    }
+
+    /// Whoever is alone in the new epoch needs nobody's promise, and acts by the map of the old one
+    /// until it has gone over.
+    @Test func aLeaseOfTheNewEpochIsNoneForTheMapOfTheOldOne() async throws {
+        let scene = try await scene(3, [[n(2), n(1)], [n(1), n(3)]])
+        defer { scene.stop() }
+        for number in [2, 3] { scene.members[number - 1].stop() }
+        let names = [scene.name(2), scene.name(3)]
+        guard case .done = await scene[1].failOver(names, isUnsafe: true) else {
+            Issue.record("not done")
+            return
+        }
+        let plane = try #require(scene.members[0].plane)
+        // Among three, and beside a bucket, no lease was without an end before.
+        let endless = {
+            plane.leases.withLock { $0 }.filter { $0.endNanoseconds == .max && $0.maps["b"] != nil }
+        }
+        #expect(await eventually { !endless().isEmpty })
+        // The other vBucket waits for its promotion.
+        for lease in endless() { #expect(lease.maps["b"]?.vBuckets[1].chain == [n(1)]) }
     }
 }

@@ -33,6 +33,8 @@ final class RecordingPlane: DataPlane {
     }
 
     private let maps = Guarded<[String: BucketAssignment]>([:])
+    /// Each lease that it was told, and the maps it acted by at that moment.
+    let leases = Guarded<[(endNanoseconds: UInt64, maps: [String: BucketAssignment])]>([])
     /// The last fence whose active copies were heard by copies here.
     let heardThrough = Guarded(UInt64.max)
     /// The last fence that copies here have carried out.
@@ -151,7 +153,10 @@ final class RecordingPlane: DataPlane {
         done: @escaping @Sendable ([HandedOver]) -> Void
     ) { done([]) }
 
-    func setLease(endNanoseconds: UInt64) {}
+    func setLease(endNanoseconds: UInt64) {
+        let maps = maps.withLock { $0 }
+        leases.withLock { $0.append((endNanoseconds, maps)) }
+    }
 
     var isReady: Bool { true }
 }
