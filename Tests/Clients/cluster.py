@@ -194,6 +194,17 @@ class Cluster:
         form = {"otpNode": self.name(number, at), **more}
         return self[at].admin.post(f"/controller/{path}", form, seconds=60)
 
+    def take_back(self, number, recovery="full", at=0):
+        """Says that a node that was failed over is to stay; a rebalance makes it so."""
+        path, form = "setRecoveryType", {"otpNode": self.name(number, at)}
+        if recovery == "reAddNode":
+            path = recovery
+        else:
+            form["recoveryType"] = recovery
+        reply = self[at].admin.post(f"/controller/{path}", form)
+        if reply.status != 200:
+            raise RuntimeError(f"{path}: {reply!r}")
+
     def set_auto_failover(self, timeout=1, at=0, max_count=10):
         form = {"enabled": "true", "timeout": timeout, "maxCount": max_count}
         reply = self[at].admin.post("/settings/autoFailover", form)

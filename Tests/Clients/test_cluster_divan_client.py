@@ -58,11 +58,7 @@ def check(tmp_path):
 def bring_back(cluster, number):
     """Starts a failed-over node again and rebalances it in."""
     cluster[number].start()
-    reply = cluster[0].admin.post(
-        "/controller/setRecoveryType",
-        {"otpNode": cluster.name(number), "recoveryType": "full"},
-    )
-    assert reply.status == 200
+    cluster.take_back(number)
     print("rebalance:", cluster.rebalance(), "s")
 
 

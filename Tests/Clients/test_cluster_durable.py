@@ -422,11 +422,7 @@ def test_no_durable_write_is_lost_through_kill_failover_and_rebalance(start, cli
         wait_until(lambda: writes_pass(traffic), 15, "writes pass again")
         assert traffic.lost() == {}
         cluster[2].start()
-        reply = cluster[0].admin.post(
-            "/controller/setRecoveryType",
-            {"otpNode": cluster.name(2), "recoveryType": "full"},
-        )
-        assert reply.status == 200
+        cluster.take_back(2)
         print("rebalance:", cluster.rebalance(), "s")
         time.sleep(0.5)
         traffic.end()

@@ -56,8 +56,7 @@ def test_a_node_that_slept_answers_nothing_from_before_its_sleep(start, number):
     wait_until(
         lambda: cluster.membership(number, at=number) == "inactiveFailed", 10, "it hears of it"
     )
-    form = {"otpNode": cluster.name(number, at), "recoveryType": "delta"}
-    assert cluster[at].admin.post("/controller/setRecoveryType", form).status == 200
+    cluster.take_back(number, "delta", at)
     cluster.rebalance(at=at)
     assert documents.wrong(at=number) == {}
     documents.await_copies(at)

@@ -278,12 +278,7 @@ def test_a_failed_over_node_comes_back(start, recovery):
         documents.write("before")
         assert cluster.fail_over(1).status == 200
         documents.write("meanwhile")
-        form = {"otpNode": cluster.name(1)}
-        if recovery == "reAddNode":
-            assert cluster[0].admin.post("/controller/reAddNode", form).status == 200
-        else:
-            form["recoveryType"] = recovery
-            assert cluster[0].admin.post("/controller/setRecoveryType", form).status == 200
+        cluster.take_back(1, recovery)
         cluster.rebalance()
         assert cluster.membership(1) == "active"
         assert active_counts(cluster)[1] >= 20
@@ -299,11 +294,7 @@ def test_a_graceful_failover_moves_everything_away_first(start):
         assert cluster.membership(2) == "inactiveFailed"
         assert active_counts(cluster)[2] == 0
         assert documents.wrong() == []
-        reply = cluster[0].admin.post(
-            "/controller/setRecoveryType",
-            {"otpNode": cluster.name(2), "recoveryType": "full"},
-        )
-        assert reply.status == 200
+        cluster.take_back(2)
         cluster.rebalance()
         assert active_counts(cluster)[2] >= 20
         assert documents.wrong() == []

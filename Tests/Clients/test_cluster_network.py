@@ -87,9 +87,7 @@ def come_back(cluster, number, at):
     # What was sent while the cable was cut is sent again with growing pauses: it is heard seconds later.
     address = cluster[number].address
     wait_until(lambda: cluster.nodes(at)[address]["status"] == "healthy", 20, "it is heard")
-    form = {"otpNode": cluster.name(number, at), "recoveryType": "delta"}
-    reply = cluster[at].admin.post("/controller/setRecoveryType", form)
-    assert reply.status == 200, reply
+    cluster.take_back(number, "delta", at)
     cluster.rebalance(at=at)
     cluster.await_healthy(at)
 

@@ -178,11 +178,7 @@ def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(sta
         traffic.acknowledged.update({key: there for key, (_, there) in tail.items()})
         traffic.go_on_writing()
         cluster[2].start()
-        reply = cluster[0].admin.post(
-            "/controller/setRecoveryType",
-            {"otpNode": cluster.name(2), "recoveryType": "full"},
-        )
-        assert reply.status == 200
+        cluster.take_back(2)
         print("rebalance:", cluster.rebalance(), "s")
         traffic.end()
         assert traffic.other_than_retriable() == []
