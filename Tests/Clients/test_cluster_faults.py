@@ -79,6 +79,7 @@ def test_naps_that_nobody_is_failed_over_for_lose_and_break_nothing(start):
             traffic.end()
             assert traffic.other_than_retriable() == []
             assert traffic.wrong == []
+            assert traffic.older == []
             assert traffic.lost() == {}
     finally:
         client.close()
@@ -178,6 +179,7 @@ def test_a_node_that_dies_as_it_takes_vbuckets_over_is_failed_over(start, is_ove
             wait_until(lambda: traffic.writes > writes + 200, 30, "durable writes pass again")
             traffic.end()
             assert traffic.wrong == []
+            assert traffic.older == []
             assert traffic.lost() == {}
     finally:
         client.close()

@@ -32,7 +32,8 @@ class Traffic:
     """One writer and one reader over keys of their own, until they are told to end.
 
     The versions of a key rise: `acknowledged` is the newest that was answered with success,
-    `sent` the newest that left.
+    `sent` the newest that left. What is written over is read first: a version that was lost is
+    among the `older` ones, though a newer one took its place since.
     """
 
     def __init__(self, collection, name, count=200):
@@ -42,6 +43,7 @@ class Traffic:
         self.sent = dict.fromkeys(self.keys, 0)
         self.refusals = []
         self.wrong = []
+        self.older = []
         self.slowest = 0.0
         self.writes = self.reads = 0
         self.is_paused = threading.Event()
@@ -83,6 +85,7 @@ class Traffic:
                 continue
             version += 1
             key = self.keys[version % len(self.keys)]
+            self._check(key)
             self.sent[key] = version
             began = time.monotonic()
             try:
@@ -101,12 +104,17 @@ class Traffic:
             time.sleep(0.001)
 
     def _check(self, key):
+        acknowledged = self.acknowledged[key]
         try:
             document = self.collection.get(key).content_as[dict]
         except DocumentNotFoundException:
-            return
+            document = {"key": key, "version": 0}
         except CouchbaseException as failure:
             self.refusals.append(failure)
+            return
+        if document["version"] < acknowledged:
+            self.older.append((key, document, acknowledged))
+        if document["version"] == 0:
             return
         self.reads += 1
         if document["key"] != key or not 0 < document["version"] <= self.sent[key]:
@@ -155,6 +163,7 @@ def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, clien
         print(traffic.writes, "writes, slowest", traffic.slowest)
         assert traffic.refusals == []
         assert traffic.wrong == []
+        assert traffic.older == []
         assert traffic.lost() == {}
         assert traffic.writes > 100 and traffic.reads > 100
 
@@ -201,6 +210,7 @@ def test_nothing_is_lost_where_the_writer_paused_before_the_kill(start, client):
         traffic.end()
         assert traffic.other_than_retriable() == []
         assert traffic.wrong == []
+        assert traffic.older == []
         assert traffic.lost() == {}
 
 
