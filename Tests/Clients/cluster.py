@@ -120,6 +120,16 @@ class Cluster:
     def name(self, number, at=0):
         return self.nodes(at)[self[number].address]["otpNode"]
 
+    def followers(self, at=0):
+        """The numbers of all nodes but the one that leads, as soon as one does."""
+
+        def leader():
+            name = self[at].admin.get("/pools/default/terseClusterInfo").json["orchestrator"]
+            return [place for place, node in self.nodes(at).items() if node["otpNode"] == name]
+
+        others = self.nodes(at).keys() - wait_until(leader, 20, "somebody leads")
+        return [number for number, each in enumerate(self.members) if each.address in others]
+
     def vbucket_map(self, bucket, at=0):
         """For each vBucket the addresses of its copies, active first; None where one is missing."""
         reply = self[at].admin.get(f"/pools/default/b/{bucket}").json

@@ -434,6 +434,38 @@ def test_no_durable_write_is_lost_through_kill_failover_and_rebalance(start, cli
         assert traffic.writes > 50
 
 
+@pytest.mark.parametrize(
+    "number, recovery", [(0, "delta"), (2, "reAddNode")], ids=["the-leader", "a-follower"]
+)
+def test_no_durable_write_is_lost_through_a_failover_by_hand_and_the_way_back(
+    start, client, number, recovery
+):
+    """Of a node that lives and is written to; the orders are asked of nodes that do not lead."""
+    cluster = start(made, 3, ["travel"], replicaNumber=2)
+    collection = client(cluster)
+    await_copies(collection, cluster)
+
+    def follower():
+        return next(each for each in cluster.followers(at=1) if each != number)
+
+    with DurableTraffic(collection, "hand", DurabilityLevel.MAJORITY) as traffic:
+        wait_until(lambda: traffic.writes > 100, 20, "every key was written")
+        reply = cluster.fail_over(number, at=follower())
+        assert reply.status == 200, reply
+        assert cluster.membership(number, at=1) == "inactiveFailed"
+        wait_until(lambda: writes_pass(traffic), 20, "writes pass again")
+        assert traffic.lost() == {}
+        cluster.take_back(number, recovery, at=follower())
+        print("rebalance:", cluster.rebalance(at=follower()), "s")
+        assert cluster.membership(number, at=1) == "active"
+        traffic.end()
+        print(traffic.writes, "writes, slowest", traffic.slowest, len(traffic.refusals), "refused")
+        assert traffic.other_than_retriable() == []
+        assert traffic.wrong == []
+        assert traffic.older == []
+        assert traffic.lost() == {}
+
+
 def test_nobody_notices_that_a_replica_is_failed_over(start, client):
     """The chain is shorter and has another fence; what is under way goes on."""
     cluster = start(made, 3, ["travel"], replicaNumber=2)

@@ -11,6 +11,7 @@ import documents as documents_by_map
 from cluster import Cluster, made
 from rig import sdk
 from rig.node import PASSWORD, USER, wait_until
+from test_cluster_sdk import Traffic
 
 COUNT = 500
 
@@ -226,7 +227,8 @@ def test_a_lone_node_can_be_reset(start):
     cluster[0].create_bucket("travel", numVBuckets=64)
 
 
-def test_a_rebalance_can_be_stopped_and_begun_again(start):
+def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start):
+    """By a node that does not lead: it is the one that is rebalanced in."""
     cluster = start(Cluster, 2)
     cluster[0].create_bucket("travel", replicaNumber=0, numVBuckets=1024)
     with Documents(cluster) as documents:
@@ -235,16 +237,28 @@ def test_a_rebalance_can_be_stopped_and_begun_again(start):
         bulk = documents_by_map.Documents(cluster, "travel")
         assert not bulk.try_write("bulk", 40_000, 0, lambda _: b"x" * 1024)
         cluster.add(1)
-        cluster.start_rebalance()
-        assert cluster.progress()["status"] == "running"
-        wait_until(lambda: active_counts(cluster)[1] > 20, 20, "some were moved")
-        assert cluster[1].admin.post("/controller/stopRebalance").status == 200
-        wait_until(lambda: cluster.progress()["status"] == "none", 10, "it stops")
-        moved = active_counts(cluster)[1]
-        assert 0 < moved < 512
-        assert documents.wrong() == []
-        cluster.rebalance()
-        assert active_counts(cluster) == {0: 512, 1: 512}
+        with Traffic(documents.collection, "traffic") as traffic:
+            assert cluster.followers() == [1]
+            cluster.start_rebalance(at=1)
+            assert cluster.progress()["status"] == "running"
+            wait_until(lambda: active_counts(cluster)[1] > 20, 20, "some were moved")
+            assert cluster[1].admin.post("/controller/stopRebalance").status == 200
+            # It is answered when it is over.
+            assert cluster.progress(at=1)["status"] == "none"
+            moved = active_counts(cluster)[1]
+            assert 0 < moved < 512
+            assert documents.wrong() == []
+            writes = traffic.writes
+            wait_until(lambda: traffic.writes > writes + 50, 20, "it writes in between")
+            assert active_counts(cluster)[1] == moved
+            cluster.rebalance(at=1)
+            assert active_counts(cluster) == {0: 512, 1: 512}
+            traffic.end()
+            print(traffic.writes, "writes, slowest", traffic.slowest)
+            assert traffic.refusals == []
+            assert traffic.wrong == []
+            assert traffic.older == []
+            assert traffic.lost() == {}
         assert documents.wrong() == []
 
 

@@ -168,7 +168,41 @@ def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, clien
         assert traffic.writes > 100 and traffic.reads > 100
 
 
-def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(start, client):
+def test_a_client_sees_no_error_while_each_node_leaves_gracefully_and_comes_back(start, client):
+    """The leader, too; each order is asked of one that follows, be it about the node itself."""
+    cluster = start(made, 3, ["travel"])
+    with Traffic(client(cluster), "graceful") as traffic:
+        for turn, (number, recovery) in enumerate([(2, "delta"), (0, "reAddNode"), (1, "full")]):
+
+            def follower(order, turn=turn):
+                return cluster.followers()[(turn + order) % 2]
+
+            writes = traffic.writes
+            at = follower(0)
+            assert cluster.fail_over(number, at, "startGracefulFailover").status == 200
+            cluster.await_rebalance(at)
+            assert cluster.membership(number, at) == "inactiveFailed"
+            away = traffic.writes
+            wait_until(lambda away=away: traffic.writes > away + 50, 20, "it writes meanwhile")
+            cluster.take_back(number, recovery, at=follower(1))
+            print(f"{recovery} of node {number}:", cluster.rebalance(at=follower(2)), "s")
+            for each in range(3):
+                assert cluster.membership(number, at=each) == "active"
+            rows = cluster.vbucket_map("travel", at)
+            assert all(None not in row for row in rows)
+            assert any(row[0] == number for row in rows)
+            print(traffic.writes - writes, "writes, slowest", traffic.slowest)
+        traffic.end()
+        assert traffic.refusals == []
+        assert traffic.wrong == []
+        assert traffic.older == []
+        assert traffic.lost() == {}
+
+
+@pytest.mark.parametrize("recovery", ["full", "delta"])
+def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(
+    start, client, recovery
+):
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=1)
     with Traffic(client(cluster), "kill") as traffic:
@@ -187,7 +221,7 @@ def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(sta
         traffic.acknowledged.update({key: there for key, (_, there) in tail.items()})
         traffic.go_on_writing()
         cluster[2].start()
-        cluster.take_back(2)
+        cluster.take_back(2, recovery)
         print("rebalance:", cluster.rebalance(), "s")
         traffic.end()
         assert traffic.other_than_retriable() == []
