@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cluster import Cluster, Member, made
-from documents import Documents
+from documents import Documents, Doors
 from rig import network as rig_network
 from rig.node import PASSWORD, USER, wait_until
-from rig.wire import Closed, Op, Status
+from rig.wire import Closed, Op, Status, frame, vbucket_of
+from test_cluster_durable import MAJORITY, ON_ACTIVE, ON_MAJORITY, frames
+from test_cluster_quorum import is_stale
 
 BUCKET = "travel"
 NAMES = ("db1", "db2", "db3")
@@ -47,9 +49,9 @@ def members(network, names=NAMES):
     ]
 
 
-def formed(start, network):
+def formed(start, network, **settings):
     """Three nodes that do not fail over by themselves before a second has passed."""
-    cluster = start(made, members(network), [BUCKET], numVBuckets=VBUCKETS)
+    cluster = start(made, members(network), [BUCKET], numVBuckets=VBUCKETS, **settings)
     cluster.set_auto_failover(timeout=1)
     return cluster
 
@@ -216,6 +218,77 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
         assert documents.wrong(each) == {}
     documents.await_copies(at)
     assert len(cluster[at].admin.get("/pools/default/buckets").json) == 1
+
+
+@pytest.mark.parametrize(
+    "number, talks",
+    [(0, False), (2, False), (2, True)],
+    ids=["the-leader", "a-follower", "a-follower-that-hears-nothing"],
+)
+def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_it(
+    start, machines, number, talks
+):
+    """What was sent as the cut came may be ambiguous: then it is there on all copies or on none."""
+    cluster = formed(start, machines, replicaNumber=2)
+    at = (number + 1) % 3
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", 400, at)
+    documents.await_copies(at)
+    keys = documents.of(number, at)[:48]
+    levels = (MAJORITY, ON_ACTIVE, ON_MAJORITY)
+    # Some are over before anything is mended, some wait until then; and others are not touched.
+    asked = {
+        key: frames(levels[place % 3], 1_500 if place < 12 else 30_000)
+        for place, key in enumerate(keys[:24])
+    }
+    waiting = {key: cluster[number].connect(BUCKET, seconds=40) for key in asked}
+    machines.cut_off(NAMES[number], talks=talks)
+    for key, connection in waiting.items():
+        place = vbucket_of(key, connection.vbuckets)
+        connection.send(
+            frame(Op.SET, key, bytes(8), b"at the cut", vbucket=place, frames=asked[key])
+        )
+    told = {key: waiting[key].receive().status for key in keys[:12]}
+    wait_until(lambda: is_stale(cluster, number), 15, "it knows that it is cut off")
+    with cluster[number].connect(BUCKET) as connection:
+        for level in levels:
+            later = {connection.set(key, b"later", frames=frames(level)).status for key in keys}
+            assert later == {Status.NOT_MY_VBUCKET}
+    wait_until(
+        lambda: cluster.membership(number, at) == "inactiveFailed", 15, "it is failed over"
+    )
+    # From here on the majority's word counts: it does not change when the cut is mended.
+    with Doors(cluster, BUCKET) as doors:
+        owners = documents.owners(at)
+
+        def served(key, op=Op.GET, **fields):
+            """The answer of who took over, once it knows what became of all that it inherited."""
+            door = doors[owners[vbucket_of(key, VBUCKETS)]]
+
+            def answer():
+                reply = door.call(op, key, **fields)
+                return reply if reply.status == Status.SUCCESS else None
+
+            return wait_until(answer, 20, "it is served")
+
+        said = {key: served(key).value for key in asked}
+        for key in keys[::2]:
+            served(key, Op.SET, extras=bytes(8), value=b"meanwhile", frames=frames(MAJORITY))
+    machines.heal()
+    told |= {key: waiting[key].receive().status for key in keys[12:24]}
+    for connection in waiting.values():
+        connection.close()
+    print([(hex(told[key]), said[key]) for key in asked])
+    for key, status in told.items():
+        assert status in (Status.SYNC_WRITE_AMBIGUOUS, Status.NOT_MY_VBUCKET), (key, hex(status))
+        # What was refused is seen by nobody; nor is what nobody in the majority ever heard of.
+        may_be = status == Status.SYNC_WRITE_AMBIGUOUS and talks
+        assert said[key] == documents.written[key] or may_be and said[key] == b"at the cut", key
+    documents.written |= said | dict.fromkeys(keys[::2], b"meanwhile")
+    come_back(cluster, number, at)
+    for each in range(3):
+        assert documents.wrong(each) == {}
+    documents.await_copies(at)
 
 
 @pytest.mark.parametrize("broken", ["talks", "hears"])
