@@ -50,15 +50,14 @@ class Documents:
         with Doors(self.cluster, self.bucket) as doors:
             for key, value in self.written.items():
                 row = rows[vbucket_of(key, len(rows))]
-                if replicas:
-                    if None in row:
-                        wrong[key] = row
-                        continue
-                    reply = doors[row[1]].call(Op.GET_REPLICA, key)
-                else:
-                    reply = doors[row[0]].get(key)
-                if reply.status != Status.SUCCESS or reply.value != value:
-                    wrong[key] = (row, hex(reply.status), reply.value[:40])
+                if replicas and None in row:
+                    wrong[key] = row
+                    continue
+                op, places = (Op.GET_REPLICA, row[1:]) if replicas else (Op.GET, row[:1])
+                for place in places:
+                    reply = doors[place].call(op, key)
+                    if reply.status != Status.SUCCESS or reply.value != value:
+                        wrong[key] = (row, place, hex(reply.status), reply.value[:40])
         return wrong
 
     def await_copies(self, at):

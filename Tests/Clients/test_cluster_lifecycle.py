@@ -11,6 +11,8 @@ import documents as documents_by_map
 from cluster import Cluster, made
 from rig import sdk
 from rig.node import PASSWORD, USER, wait_until
+from rig.wire import Status
+from test_cluster_durable import MAJORITY, frames
 from test_cluster_sdk import Traffic
 
 COUNT = 500
@@ -312,6 +314,42 @@ def test_a_graceful_failover_moves_everything_away_first(start):
         cluster.rebalance()
         assert active_counts(cluster)[2] >= 20
         assert documents.wrong() == []
+
+
+def test_three_replicas_have_every_document_and_go_on_until_one_node_is_left(start):
+    cluster = start(made, 4, ["travel"], replicaNumber=3)
+    documents = documents_by_map.Documents(cluster, "travel")
+
+    def check(*copies):
+        """The map has just these copies, and who is active has every document."""
+        for row in cluster.vbucket_map("travel", at=1):
+            assert sorted(number for number in row if number is not None) == [*copies], row
+        wait_until(lambda: not documents.wrong(at=1), 20, "every document is there")
+
+    documents.write("before", COUNT, at=0)
+    check(0, 1, 2, 3)
+    documents.await_copies(at=0)
+    # A majority of four copies says nothing about which of them.
+    with cluster[0].connect("travel") as connection:
+        reply = connection.set(documents.of(0, at=0)[0], b"durable", frames=frames(MAJORITY))
+        assert reply.status == Status.DURABILITY_IMPOSSIBLE
+    assert cluster.fail_over(3, at=2).status == 200
+    check(0, 1, 2)
+    documents.write("meanwhile", COUNT, at=1)
+    cluster.take_back(3, "reAddNode", at=1)
+    cluster.rebalance(at=2)
+    check(0, 1, 2, 3)
+    documents.await_copies(at=3)
+    # As many as may be lost: what was a replica of most of them answers for all of them.
+    for number, left in ((0, (1, 2, 3)), (2, (1, 3)), (3, (1,))):
+        assert cluster.fail_over(number, at=1).status == 200
+        check(*left)
+    documents.write("alone", COUNT, at=1)
+    for number in (0, 2, 3):
+        cluster.take_back(number, "delta", at=1)
+    cluster.rebalance(at=1)
+    check(0, 1, 2, 3)
+    documents.await_copies(at=0)
 
 
 # Restarts
