@@ -218,28 +218,6 @@ package final class AdministrationService: Sendable {
         }
     }
 
-    /// Has the cluster know where this node is reached now.
-    func announceAddress() async throws(ClusterError) {
-        guard let (host, ports) = core.withLock({ $0.address }) else { return }
-        let member = member
-        guard let known = state.node(number: member.node) else {
-            let node = NewNode(
-                uuid: member.identity.nodeUUID,
-                host: Self.reachable(host),
-                ports: ports
-            )
-            _ = try await member.propose(.addNode(node))
-            return
-        }
-        // A name that others know this node by stays, where the one it listens on says nothing.
-        let isAnywhere = host == "0.0.0.0" || host == "::"
-        let isNamed = !known.isLoopback && known.host.contains { $0.isLetter && !$0.isHexDigit }
-        let name = isAnywhere || isNamed || host == known.host ? known.host : host
-        guard known.host != name || known.ports != ports else { return }
-        let address = NodeAddress(number: member.node, host: name, ports: ports)
-        _ = try await member.propose(.setNode(address))
-    }
-
     /// Runs `work` on the control lane and waits for it.
     func onControl<Result: Sendable>(_ work: @escaping @Sendable () -> Result) async -> Result {
         await withUnsafeContinuation { waiter in
@@ -274,15 +252,6 @@ package final class AdministrationService: Sendable {
         handleEpochs()
         member.connect()
         orchestrator.start()
-    }
-
-    /// Who listens on every address is known by the one a client used, as on loopback.
-    private static func reachable(_ host: String) -> String {
-        switch host {
-        case "0.0.0.0": "127.0.0.1"
-        case "::": "::1"
-        default: host
-        }
     }
 
     /// Has every stream end and every new request refused; what is under way may still propose.

@@ -129,6 +129,76 @@ def test_machines_become_one_cluster_by_their_addresses(start, machines):
     documents.write("second", 100, at=2)
 
 
+def shown_nodes(cluster, number):
+    """Where the nodes are, as the admin port and a client's map of one node say."""
+    with cluster[number].connect(BUCKET) as connection:
+        told = connection.call(Op.GET_CLUSTER_CONFIG, vbucket=0).value
+    assert b"127.0." not in told and b"localhost" not in told and b"$HOST" not in told
+    return set(cluster.nodes(number))
+
+
+def test_nobody_is_known_by_a_loopback_address_among_machines(start, machines):
+    """To clients elsewhere it would be their own machine."""
+    address = machines.addresses["db1"]
+    alias = rig_network.FILES / machines.namespace("db1") / "hosts"
+    alias.write_text(alias.read_text() + "127.0.1.1 same-machine\n")
+    # A second node on the first one's machine.
+    beside = Member(
+        tuple(port + 100 for port in PORTS),
+        host=address,
+        prefix=machines.command("db1"),
+        flags=("--bind", "0.0.0.0"),
+    )
+    cluster = start(Cluster, [*members(machines, NAMES[:2]), beside])
+    assert cluster[0].admin.post("/node/controller/rename", {"hostname": address}).status == 200
+    cluster.add(1)
+    cluster.rebalance()
+    cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
+    known = {cluster[number].address for number in range(2)}
+    form = {"user": USER, "password": PASSWORD, "services": "kv"}
+    for name in ("127.0.0.1", "127.9.9.9", "localhost", "same-machine", "0.0.0.0"):
+        place = {"hostname": f"{name}:{beside.admin_port}"}
+        reply = cluster[0].admin.post("/controller/addNode", {**form, **place})
+        assert reply.status == 400 and "itself" in reply.text, (name, reply)
+        assert f"{address}:8091" in reply.text
+    # It names itself as it asks: over loopback, and as the cluster sees it.
+    join = "/node/controller/doJoinCluster"
+    for name in ("127.0.0.1", "localhost", "same-machine"):
+        reply = beside.anonymous.post(join, {"hostname": f"{name}:8091", **form})
+        assert reply.status == 400 and "itself" in reply.text, (name, reply)
+    assert shown_nodes(cluster, 0) == shown_nodes(cluster, 1) == known
+    # Who is in a cluster takes no other name, nor by a way around.
+    for number in range(2):
+        reply = cluster[number].admin.post("/node/controller/rename", {"hostname": "127.0.0.1"})
+        assert reply.status == 400 and "part of a cluster with others" in reply.text
+    reply = beside.anonymous.post(join, {"hostname": f"{address}:8091", **form})
+    assert reply.status == 200, reply
+    known.add(beside.address)
+    cluster.rebalance()
+    assert shown_nodes(cluster, 0) == shown_nodes(cluster, 1) == known
+    # Nor after it was started anew where nobody finds it: the others go on knowing where it was.
+    cluster[1].stop()
+    cluster[1].flags[cluster[1].flags.index("--bind") + 1] = "127.0.0.1"
+    cluster[1].start()
+    wait_until(lambda: "listens on 127.0.0.1 only" in cluster[1].log(), 10, "it says so")
+    assert shown_nodes(cluster, 0) == known
+
+
+def test_a_lone_node_on_loopback_takes_nobody_from_elsewhere(start, machines):
+    """It would be known by an address where it does not listen, to the clients it has as well."""
+    lone, other = members(machines, NAMES[:2])
+    lone.flags[lone.flags.index("--bind") + 1] = "127.0.0.1"
+    lone.host = "127.0.0.1"
+    with machines.inside("db1"):
+        cluster = start(Cluster, [lone, other])
+        reply = lone.admin.post(
+            "/controller/addNode",
+            {"hostname": other.address, "user": "", "password": "", "services": "kv"},
+        )
+        assert reply.status == 400 and "listens on 127.0.0.1 only" in reply.text, reply
+        assert set(cluster.nodes()) == {"127.0.0.1:8091"}
+
+
 SDK = """
 import datetime, json, sys
 sys.path.insert(0, sys.argv[1])

@@ -12,12 +12,13 @@ final class World: Sendable {
     let entropy: SeededEntropy
     let time = HandClock()
     let lanes = HandLanes()
+    let network = NoNetwork()
 
     var environment: Environment {
         Environment(
             time: time,
             entropy: entropy,
-            network: NoNetwork(),
+            network: network,
             disk: disk,
             lanes: lanes,
             trace: SilentTrace()
@@ -40,7 +41,10 @@ final class World: Sendable {
         lanes.runTimers()
     }
 
-    func service(_ plane: RecordingPlane) throws(ClusterError) -> AdministrationService {
+    func service(
+        _ plane: RecordingPlane,
+        probe: any NodeProbe = NobodyThere()
+    ) throws(ClusterError) -> AdministrationService {
         try AdministrationService(
             settings: AdministrationService.Settings(
                 directory: root,
@@ -50,7 +54,7 @@ final class World: Sendable {
             environment: environment,
             dataPlane: plane,
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
-            probe: NobodyThere()
+            probe: probe
         )
     }
 }
@@ -173,6 +177,18 @@ final class HandLane: Lane {
 
 struct NoNetwork: Network {
     let quiescence = Quiescence(reactorCount: 1)
+    /// What names lead to; digits lead to themselves.
+    let names = Guarded<[String: [String]]>([:])
+
+    func resolve(
+        _ host: String,
+        _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
+    ) {
+        let isName = host.contains { $0.isLetter && !$0.isHexDigit }
+        let found = names.withLock { $0[host] } ?? (isName ? [] : [host])
+        let unknown = NetworkError(code: .unknownHost, description: "there is no \(host)")
+        done(found.isEmpty ? .failure(unknown) : .success(found))
+    }
 
     func lane(ofReactor index: Int) -> any Lane { HandLane() }
 

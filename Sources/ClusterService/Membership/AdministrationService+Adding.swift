@@ -44,7 +44,7 @@ extension AdministrationService {
                     + "\(known.host):\(known.ports.admin)."
             )
         }
-        if let refusal = await takeReachableName(description, for: host) { return refusal }
+        if let refusal = await reconcileNames(description, as: host) { return refusal }
         return await invite(description, host: host, group: group)
     }
 
@@ -67,28 +67,6 @@ extension AdministrationService {
         guard parts.count <= 2, let host = parts.first, !host.isEmpty else { return nil }
         guard parts.count == 2 else { return (String(host), 8_091) }
         return UInt16(parts[1]).map { (String(host), $0) }
-    }
-
-    /// A node that others know by a loopback address cannot be reached by one that is elsewhere.
-    private func takeReachableName(
-        _ other: NodeDescription,
-        for host: String
-    ) async -> MembershipOutcome? {
-        guard let own = state.node(number: thisNode), own.isLoopback,
-            !SocketAddress(host: host, port: 0).isLoopback, host != "localhost"
-        else { return nil }
-        guard state.nodes.count == 1 else {
-            return .refused(
-                "Prepare join failed. The nodes of this cluster know each other by loopback "
-                    + "addresses, so \(host) could not reach them. Rename them first "
-                    + "(POST /node/controller/rename)."
-            )
-        }
-        guard !other.ownAddress.isEmpty,
-            !SocketAddress(host: other.ownAddress, port: 0).isLoopback
-        else { return nil }
-        let address = NodeAddress(number: own.number, host: other.ownAddress, ports: own.ports)
-        return await carryMembership(.setNode(address))
     }
 
     /// Writes the node down, has it adopt this cluster, waits until it has the metadata.
@@ -186,7 +164,7 @@ extension AdministrationService {
             return .refused("This node is not ready yet.")
         }
         var name = own.host
-        if own.isLoopback, !SocketAddress(host: host, port: 0).isLoopback, host != "localhost" {
+        if own.isLoopback, await !isLoopback(host) {
             let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)
             guard case .answered(_, _, let local) = await probe.ask(pools) else {
                 return .refused(

@@ -1,0 +1,181 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Seams
+import Testing
+import Vocabulary
+
+/// By which names nodes may be known: by loopback addresses all of them, or none.
+@Suite struct NameTests {
+    let world = World()
+    let newcomer = Newcomer()
+    let ports = NodePorts(admin: 8_091, data: 11_210, peer: 21_100)
+
+    /// A cluster of one that listens on `host`.
+    func cluster(_ host: String) async throws -> AdministrationService {
+        let service = try world.service(RecordingPlane(), probe: newcomer)
+        service.openBuckets()
+        try await service.start(host: host, ports: ports)
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        guard case .done = await service.initialise(form) else { throw SceneError("initialise") }
+        return service
+    }
+
+    /// What becomes of a node that is added; nobody listens at its port for other nodes, so that it
+    /// never gets further than that.
+    func add(_ address: String, to service: AdministrationService) async throws -> String {
+        let outcome = Guarded<MembershipOutcome?>(nil)
+        let adding = Task {
+            let found = await service.addNode(address, login: ("", ""), services: ["kv"])
+            outcome.withLock { $0 = found }
+        }
+        while outcome.withLock({ $0 == nil }) {
+            world.passSecond()
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        await adding.value
+        guard case .refused(let text) = outcome.withLock({ $0 }) else {
+            throw SceneError("not refused")
+        }
+        return text
+    }
+
+    /// How far it comes whose name is nobody's concern.
+    let isInvited = "Join completion failed."
+
+    @Test(arguments: [
+        "127.0.0.1:9091", "127.1.2.3:9091", "[::1]:9091", "[0:0:0:0:0:0:0:1]:9091",
+        "[::ffff:127.0.0.1]:9091", "0.0.0.0:9091", "localhost:9091", "LocalHost",
+        "same-machine:9091",
+    ])
+    func aClusterOfRealAddressesTakesNobodyByALoopbackOne(_ address: String) async throws {
+        world.network.names.withLock { $0["same-machine"] = ["127.0.1.1", "::1"] }
+        let service = try await cluster("10.0.0.1")
+        let text = try await add(address, to: service)
+        #expect(text.hasPrefix("Prepare join failed."))
+        #expect(text.contains("itself") && text.contains("10.0.0.1:8091"))
+        #expect(service.state.nodes.map(\.host) == ["10.0.0.1"])
+        #expect(service.state.nextNodeNumber == NodeNumber(2))
+    }
+
+    @Test(arguments: ["10.0.0.2:9091", "both:9091", "elsewhere:9091", "[fd00::1]:9091"])
+    func itTakesWhoeverOthersReach(_ address: String) async throws {
+        world.network.names.withLock { $0["both"] = ["127.0.1.1", "10.0.0.2"] }
+        let service = try await cluster("10.0.0.1")
+        #expect(try await add(address, to: service).hasPrefix(isInvited))
+    }
+
+    @Test(
+        arguments: ["127.0.0.1", "0.0.0.0"],
+        ["127.0.0.1:9091", "localhost:9091", "same-machine:9091"]
+    )
+    func onOneMachineAllAreKnownByLoopbackAddresses(_ host: String, _ other: String) async throws {
+        world.network.names.withLock { $0["same-machine"] = ["127.0.1.1"] }
+        let service = try await cluster(host)
+        #expect(try await add(other, to: service).hasPrefix(isInvited))
+        #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
+    }
+
+    @Test func aLoneNodeTakesTheAddressThatTheFirstOneAddedSees() async throws {
+        let service = try await cluster("0.0.0.0")
+        #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
+        #expect(service.state.nodes.map(\.host) == [newcomer.seesUsAt])
+    }
+
+    /// Its clients would be sent where it does not listen.
+    @Test func aLoneNodeThatListensOnLoopbackOnlyTakesNone() async throws {
+        let service = try await cluster("127.0.0.1")
+        let text = try await add("10.0.0.2:9091", to: service)
+        #expect(text.contains("listens on 127.0.0.1 only") && text.contains("--bind"))
+        #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
+    }
+
+    @Test func nobodyIsAddedWhereTheLoneNodeHasNoAddressToTake() async throws {
+        let service = try await cluster("0.0.0.0")
+        newcomer.seen.withLock { $0 = "" }
+        let text = try await add("10.0.0.2:9091", to: service)
+        #expect(text.contains("loopback address 127.0.0.1") && text.contains("rename"))
+        #expect(service.state.nodes.count == 1)
+    }
+
+    @Test func severalOnLoopbackTakeNobodyFromElsewhere() async throws {
+        let service = try await cluster("0.0.0.0")
+        let second = NewNode(uuid: "second", host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        _ = try await service.propose(.addNode(second))
+        let text = try await add("10.0.0.2:9091", to: service)
+        #expect(text.contains("know each other by loopback addresses"))
+        #expect(service.state.nodes.map(\.host) == ["127.0.0.1", "127.0.0.1"])
+    }
+
+    /// Who joins by itself names itself as the cluster it asks can reach it.
+    @Test(arguments: [
+        ("10.0.0.7:8091", "10.0.0.1:8091"), ("elsewhere:8091", "10.0.0.1:8091"),
+        ("127.0.0.1:8091", "127.0.0.1:8091"), ("LocalHost:8091", "127.0.0.1:8091"),
+        ("same-machine:8091", "127.0.0.1:8091"),
+    ])
+    func whoJoinsByItselfNamesItself(_ cluster: String, as name: String) async throws {
+        world.network.names.withLock { $0["same-machine"] = ["127.0.1.1"] }
+        let service = try world.service(RecordingPlane(), probe: newcomer)
+        service.openBuckets()
+        try await service.start(host: "0.0.0.0", ports: ports)
+        let outcome = await service.joinCluster(at: cluster, login: ("", ""))
+        #expect(outcome == .refused("No."))
+        #expect(newcomer.asked.withLock { $0 } == [name])
+    }
+
+    @Test func aNodeInAClusterTakesNoOtherName() async throws {
+        let service = try await cluster("10.0.0.1")
+        let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        _ = try await service.propose(.addNode(second))
+        for name in ["127.0.0.1", "localhost", "elsewhere"] {
+            guard case .refused(let text) = await service.rename(to: name) else {
+                Issue.record("renamed to \(name)")
+                continue
+            }
+            #expect(text.contains("part of a cluster with others"))
+        }
+        #expect(service.state.nodes.map(\.host) == ["10.0.0.1", "10.0.0.2"])
+    }
+
+    /// Its place in the map would be every client's own machine.
+    @Test func aNodeThatIsStartedAnewOnLoopbackKeepsTheNameThatOthersKnow() async throws {
+        let first = try await cluster("10.0.0.1")
+        let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        _ = try await first.propose(.addNode(second))
+        first.stop()
+        let again = try world.service(RecordingPlane(), probe: newcomer)
+        again.openBuckets()
+        try await again.start(host: "127.0.0.1", ports: NodePorts(admin: 9_000, data: 2, peer: 3))
+        let isTold = await eventually {
+            again.events.all().contains { $0.text.contains("listens on 127.0.0.1 only") }
+        }
+        #expect(isTold)
+        let own = try #require(again.state.node(number: again.thisNode))
+        #expect(own.host == "10.0.0.1" && own.ports.admin == 9_000)
+    }
+}
+
+/// A node that belongs to nobody, or a cluster that takes nobody in.
+final class Newcomer: NodeProbe {
+    let seesUsAt = "10.0.0.1"
+    let seen = Guarded<String?>(nil)
+    /// Names of those that were to be added.
+    let asked = Guarded<[String]>([])
+
+    func ask(_ request: ProbeRequest) async -> ProbeAnswer {
+        let local = seen.withLock { $0 } ?? seesUsAt
+        if let form = request.form {
+            let name = form.first { $0.0 == "hostname" }?.1 ?? ""
+            asked.withLock { $0.append(name) }
+            return .answered(status: 400, body: Array(#"["No."]"#.utf8), localHost: local)
+        }
+        let json =
+            request.path == "/pools"
+            ? #"{"divanVersion":"\#(Release.version)","pools":[]}"#
+            : #"{"nodeUUID":"other","configuredHostname":"\#(request.host):\#(request.port)","#
+                + #""ports":{"direct":11210,"distTCP":21100}}"#
+        return .answered(status: 200, body: Array(json.utf8), localHost: local)
+    }
+}
