@@ -162,8 +162,9 @@ extension AdministrationService {
             do {
                 switch try await propose(command) {
                 case .refused(.changedMeanwhile): return .overtaken
-                case .refused:
+                case .refused(.alreadyInitialised):
                     return .refused([FieldError("_", "The cluster is initialized already")])
+                case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
                 case .done, .failed: break
                 }
             } catch {

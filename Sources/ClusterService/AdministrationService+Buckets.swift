@@ -159,7 +159,7 @@ extension AdministrationService {
             case .refused(.rebalanceRunning):
                 return .not(.busy("Cannot create, empty or delete buckets during rebalance"))
             case .refused(let refusal):
-                return .not(.failed("The bucket cannot be flushed now: \(refusal)"))
+                return .not(.failed("The bucket cannot be flushed now. \(refusal.sentence)"))
             case .failed(let error):
                 tell(.error, .bucket, "Bucket \"\(name)\" could not be flushed: \(error)")
                 return .not(.failed("The bucket could not be flushed: \(error)"))

@@ -83,7 +83,8 @@ extension AdministrationService {
         case .applied, .repeated: break
         case .refused(.lastActiveNode):
             return .refused("Last active node cannot be failed over.")
-        case .refused(let refusal): return .refused("A new epoch cannot begin: \(refusal)")
+        case .refused(let refusal):
+            return .refused("A new epoch cannot begin. \(refusal.sentence)")
         }
         let plan = VoterPlan(
             state.members.map {

@@ -92,6 +92,9 @@ extension AdministrationService {
         // It was done by an entry that came here within a snapshot.
         if outcome == .repeated { number = state.nodes.first { $0.uuid == other.uuid }?.number }
         guard let number else {
+            if case .refused(let refusal) = outcome, refusal != .nodeExists {
+                return .refused("Prepare join failed. \(refusal.sentence)")
+            }
             return .refused("Prepare join failed. \(host) is part of this cluster already.")
         }
         if let reason = await engage(number, host: host, port: other.peerPort) {

@@ -55,7 +55,7 @@ extension AdministrationService {
                 tell(.info, .node, "The server groups were changed.")
                 return .done("")
             case .refused(.changedMeanwhile): return nil
-            case .refused(let refusal): return .refused("The cluster refused it: \(refusal)")
+            case .refused(let refusal): return .refused(refusal.sentence)
             }
         } catch {
             return .failed("The cluster did not agree on it: \(error)")

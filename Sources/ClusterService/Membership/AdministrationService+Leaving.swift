@@ -69,6 +69,12 @@ extension AdministrationService {
                     + "was not."
             )
         }
+        guard recovery != .none || node.recovery != .none else {
+            return .refused(
+                "\(name) is failed over and was not told to come back, so there is nothing to take "
+                    + "back. The next rebalance takes it out; setRecoveryType has it stay."
+            )
+        }
         let change = NodeStateChange(
             number: node.number,
             membership: recovery == .none ? .inactiveFailed : .inactiveAdded,

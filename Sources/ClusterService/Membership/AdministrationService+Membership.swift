@@ -43,9 +43,7 @@ extension AdministrationService {
         do throws(ClusterError) {
             switch try await member.propose(command) {
             case .applied, .repeated: return nil
-            case .refused(.nodeInUse):
-                return .refused("The node holds documents: rebalance it out first.")
-            case .refused(let refusal): return .refused("The cluster refused it: \(refusal)")
+            case .refused(let refusal): return .refused(refusal.sentence)
             }
         } catch {
             return .failed("The cluster did not agree on it: \(error)")

@@ -79,7 +79,7 @@ extension AdministrationService {
                 }
                 return .running(id: running?.id ?? record.id)
             case .refused(.nodesMismatch): return .mismatch
-            case .refused(let refusal): return .failed("The cluster refused it: \(refusal)")
+            case .refused(let refusal): return .failed(refusal.sentence)
             }
         } catch {
             return .failed("The cluster did not agree on it: \(error)")

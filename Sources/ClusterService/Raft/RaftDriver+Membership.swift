@@ -95,10 +95,18 @@ extension RaftDriver {
             changes.removeFirst()
             let error = ClusterError(
                 code: .refused,
-                description: "the members of the cluster cannot be changed like that: \(refusal)"
+                description: "the voters cannot be changed like that: \(Self.sentence(refusal))"
             )
             callbacks.append { first.done(.failure(error)) }
         case .refused: break  // Again at the next tick.
+        }
+    }
+
+    private static func sentence(_ refusal: ConfigurationRefusal) -> String {
+        switch refusal {
+        case .noVoterLeft: "nobody would be left to vote"
+        case .alreadyJoint: "the change before is not over"
+        case .notJoint: "there is no change under way that could end"
         }
     }
 

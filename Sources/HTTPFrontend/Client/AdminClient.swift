@@ -100,7 +100,9 @@ package struct AdminClient: NodeProbe {
                 ? "the name \(error.host) cannot be resolved" : "no connection could be made"
         case let error as IOError: return error.description
         case ChannelError.connectTimeout: return "nothing answered within five seconds"
-        default: return "\(error)"
+        case is HTTPParserError: return "what answers there does not speak HTTP"
+        case is ChannelError: return "the connection broke off"
+        default: return "the connection broke off (\(error))"
         }
     }
 }

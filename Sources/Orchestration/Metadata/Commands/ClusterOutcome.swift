@@ -40,7 +40,7 @@ package enum ClusterEffect: Hashable, Sendable {
 }
 
 /// Why a command came to nothing.
-package enum ClusterRefusal: Hashable, Sendable {
+package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     /// So it was when it first came, why is not remembered; or it is too old to tell.
     case refusedBefore
     /// What the change rests on is something else by now: it is to be judged anew.

@@ -1,0 +1,29 @@
+import ClusterService
+import Orchestration
+import Testing
+
+/// What a refusal says to whoever asked.
+@Suite(.serialized) struct RefusalTests {
+    @Test(arguments: ClusterRefusal.allCases)
+    func everyRefusalIsASentenceOfItsOwn(_ refusal: ClusterRefusal) {
+        let sentence = refusal.sentence
+        #expect(sentence.hasSuffix(".") && sentence.contains(" "))
+        #expect(!sentence.contains("\(refusal)"))
+        #expect(ClusterRefusal.allCases.count { $0.sentence == sentence } == 1)
+    }
+
+    @Test func whoWasNotToldToComeBackCannotBeKeptFromIt() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        guard case .done = await scene[1].failOver([scene.name(3)]) else {
+            throw SceneError("failOver")
+        }
+        let kept = await scene[1].setRecovery(scene.name(3), .none)
+        guard case .refused(let text) = kept else { throw SceneError("\(kept)") }
+        #expect(text.contains("was not told to come back") && text.contains("setRecoveryType"))
+        for recovery in [RecoveryType.delta, .none] {
+            #expect(await scene[1].setRecovery(scene.name(3), recovery) == .done(scene.name(3)))
+        }
+    }
+}
