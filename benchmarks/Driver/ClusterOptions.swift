@@ -31,17 +31,7 @@ struct ClusterOptions: ParsableArguments {
 
     /// A client on a lane of its reactor that has a map of the bucket.
     func open(_ environment: Environment) throws(BenchError) -> Client {
-        let lane = environment.network.lane(ofReactor: 0)
-        let client = Client(try settings(), environment: environment, lane: lane)
-        let found = Guarded<ClientError?>(nil)
-        let done = DispatchSemaphore(value: 0)
-        client.open { result in
-            if case .failure(let error) = result { found.withLock { $0 = error } }
-            done.signal()
-        }
-        done.wait()
-        if let error = found.withLock({ $0 }) { throw BenchError(error.description) }
-        return client
+        try Client.opened(settings(), environment)
     }
 
     private func settings() throws(BenchError) -> ClientSettings {
@@ -58,5 +48,25 @@ struct ClusterOptions: ParsableArguments {
             user: account.user,
             password: account.secret
         )
+    }
+}
+
+extension Client {
+    /// A client on the lane of the only reactor, once it has a map.
+    static func opened(
+        _ settings: ClientSettings,
+        _ environment: Environment
+    ) throws(BenchError) -> Client {
+        let lane = environment.network.lane(ofReactor: 0)
+        let client = Client(settings, environment: environment, lane: lane)
+        let found = Guarded<ClientError?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        client.open { result in
+            if case .failure(let error) = result { found.withLock { $0 = error } }
+            done.signal()
+        }
+        done.wait()
+        if let error = found.withLock({ $0 }) { throw BenchError(error.description) }
+        return client
     }
 }

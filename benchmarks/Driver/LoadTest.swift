@@ -11,6 +11,8 @@ struct LoadTest {
         var dialect: Dialect
         var account: Login.Account
         var serverPIDs: [Int32]
+        /// Whether to ask through the client library; nil: where there are several nodes.
+        var usesClient: Bool?
     }
 
     let workload: Workload
@@ -21,6 +23,9 @@ struct LoadTest {
     func run() throws(BenchError) -> Outcome {
         let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
         let map = try findMap(world.environment)
+        if target.usesClient ?? (map.nodes.count > 1) {
+            return try runThroughClient(world.environment)
+        }
         let driver = Driver(
             workload,
             target.dialect,
@@ -35,7 +40,7 @@ struct LoadTest {
         }
         try giveRings(driver)
         driver.onReactor { driver.begin(.running) }
-        try wait(driver, workload.warmUpSeconds, "warming up")
+        try wait(workload.warmUpSeconds, "warming up", driver)
         var outcome = try measure(driver)
         outcome.loading = loading
         // The process ends here, and with it the world: connections just close.
@@ -146,7 +151,7 @@ struct LoadTest {
             driver.sampler?.start()
             return Outcome.Reading(time: driver.now, use: .now(servers: pids))
         }
-        try wait(driver, workload.seconds, "measuring")
+        try wait(workload.seconds, "measuring", driver)
         let (end, tally, lag, persistence) = driver.onReactor {
             let reading = Outcome.Reading(time: driver.now, use: .now(servers: pids))
             driver.phase = .stopping
@@ -166,16 +171,26 @@ struct LoadTest {
         )
     }
 
+    private func wait(_ seconds: Double, _ what: String, _ driver: Driver) throws(BenchError) {
+        try wait(seconds, what) { () throws(BenchError) in
+            try check(driver)
+            return driver.onReactor { driver.tally.replies }
+        }
+    }
+
     /// Lets time pass, shows the rate, and ends early where something is wrong.
-    private func wait(_ driver: Driver, _ seconds: Double, _ what: String) throws(BenchError) {
+    func wait(
+        _ seconds: Double,
+        _ what: String,
+        replies look: () throws(BenchError) -> UInt64
+    ) throws(BenchError) {
         let start = Date.now
-        var last = (time: start, replies: driver.onReactor { driver.tally.replies })
+        var last = (time: start, replies: try look())
         while true {
             let left = seconds - Date.now.timeIntervalSince(start)
             guard left > 0 else { return }
             usleep(UInt32(min(left, 0.5) * 1_000_000))
-            let (replies, time) = (driver.onReactor { driver.tally.replies }, Date.now)
-            try check(driver)
+            let (replies, time) = (try look(), Date.now)
             let rate = Double(replies - last.replies) / time.timeIntervalSince(last.time)
             progress.show(what, rate: rate, elapsed: time.timeIntervalSince(start), of: seconds)
             last = (time, replies)

@@ -22,12 +22,14 @@ struct Login {
 
     struct Account: Sendable {
         let user: String
+        let password: String
         let bucket: String
         /// Shared by all connections of the account.
         let keys: SCRAMPassword
 
         init(user: String, password: String, bucket: String) {
             self.user = user
+            self.password = password
             self.bucket = bucket
             keys = SCRAMPassword(password)
         }

@@ -43,6 +43,9 @@ struct Outcome: Sendable {
 
     let workload: Workload
     let target: LoadTest.Target
+    /// How many operations were under way through the client library; nil where the driver's own
+    /// connections were used.
+    var underWay: Int?
     let date = Date.now
     /// Nil where the test was only to load.
     var measured: Measured?
@@ -51,11 +54,13 @@ struct Outcome: Sendable {
     init(
         workload: Workload,
         target: LoadTest.Target,
+        underWay: Int? = nil,
         measured: Measured? = nil,
         loading: Loading? = nil
     ) {
         self.workload = workload
         self.target = target
+        self.underWay = underWay
         self.measured = measured
         self.loading = loading
     }

@@ -34,8 +34,7 @@ enum Report {
             "\(workload.name)  \(target.dialect.rawValue) at \(target.address)",
             "  \(grouped(Double(workload.keys))) keys of \(workload.keyBytes) B, "
                 + "\(workload.value.rawValue) values of \(workload.valueBytes) B, "
-                + "\(trimmed(workload.writePercent)) % SET, \(workload.connections) connections, "
-                + "depth \(workload.depth), \(loop)",
+                + "\(trimmed(workload.writePercent)) % SET, \(way(outcome)), \(loop)",
         ]
         if let loading = outcome.loading {
             let rate = grouped(Double(loading.documents) / loading.seconds)
@@ -43,6 +42,16 @@ enum Report {
         }
         if let measured = outcome.measured { lines += measuredLines(measured, target) }
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// By which connections, and how much at a time.
+    private static func way(_ outcome: Outcome) -> String {
+        let workload = outcome.workload
+        guard let underWay = outcome.underWay else {
+            return "\(workload.connections) connections, depth \(workload.depth)"
+        }
+        let count = workload.rate > 0 ? "" : ", \(underWay) under way"
+        return "through the client library\(count)"
     }
 
     private static func measuredLines(
@@ -88,6 +97,13 @@ enum Report {
         for (status, count) in tally.errors.sorted(by: { $0.key < $1.key }) {
             lines.append("  \(grouped(Double(count))) answers \(name(ofStatus: status))")
         }
+        for (kind, count) in tally.failures.sorted(by: { $0.key < $1.key }) {
+            lines.append("  \(grouped(Double(count))) x \(kind)")
+            if let example = tally.examples[kind] { lines.append("      \(example)") }
+        }
+        if tally.notBegun > 0 {
+            lines.append("  \(grouped(Double(tally.notBegun))) were not begun: too many under way")
+        }
         if tally.wrongSizes > 0 {
             lines.append("  \(grouped(Double(tally.wrongSizes))) values of the wrong size")
         }
@@ -101,7 +117,7 @@ enum Report {
     }
 
     private static func name(ofStatus status: UInt16) -> String {
-        Status(rawValue: status).map { "\($0)" } ?? "\(status)"
+        Status(rawValue: status).map(\.name) ?? "status \(status)"
     }
 
     private static func padded(_ text: String, _ width: Int) -> String {
@@ -126,6 +142,7 @@ enum Report {
                 json.member("date", ISO8601DateFormatter().string(from: outcome.date))
                 json.member("target", outcome.target.address.description)
                 json.member("protocol", outcome.target.dialect.rawValue)
+                json.member("through", outcome.underWay == nil ? "driver" : "client")
                 json.object("workload") { write(outcome.workload, &$0) }
                 if let loading = outcome.loading {
                     json.object("loading") { json in
@@ -171,7 +188,9 @@ enum Report {
         json.member("wrongSizes", tally.wrongSizes)
         json.object("errors") { json in
             for (status, count) in tally.errors { json.member(name(ofStatus: status), count) }
+            for (kind, count) in tally.failures { json.member(kind, count) }
         }
+        json.member("notBegun", tally.notBegun)
         json.object("latencyMicroseconds") { json in
             json.object("all") { write(tally.all, &$0) }
             json.object("get") { write(tally.reads, &$0) }

@@ -8,7 +8,9 @@ struct RunCommand: LoadCommand {
         abstract: "Run one workload against one server.",
         discussion: """
             The workload is a file of benchmarks/workloads, or another of the same form. Progress \
-            goes to standard error, a table to standard output.
+            goes to standard error, a table to standard output. A bucket that is on several nodes \
+            is asked through the client library, which follows the map as an application would; a \
+            single server by the driver's own connections, on which requests are rendered ahead.
             """
     )
 
@@ -50,6 +52,15 @@ struct RunCommand: LoadCommand {
     @Flag(inversion: .prefixedNo, help: "Watch how long changes stay unpersisted, or not.")
     var samplePersistence: Bool?
 
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            Ask through the client library, or not (default: where the bucket is on several nodes); \
+            then connections x depth operations are under way.
+            """
+    )
+    var client: Bool?
+
     @Option(help: "Process of the server, to report its CPU time; may be given several times.")
     var serverPid: [Int32] = []
 
@@ -71,13 +82,15 @@ struct RunCommand: LoadCommand {
                 password: account.secret,
                 bucket: account.bucket
             ),
-            serverPIDs: serverPid
+            serverPIDs: serverPid,
+            usesClient: client
         )
         var server: NullServer?
         if null {
             let started = try NullServer(core: nullCore, valueBytes: workload.valueBytes)
             target.address = SocketAddress(host: "127.0.0.1", port: started.port)
             target.dialect = .memcached
+            target.usesClient = nil
             target.serverPIDs = [started.pid]
             server = started
         }
@@ -109,6 +122,9 @@ struct RunCommand: LoadCommand {
         settings.samplesPersistence = samplePersistence ?? settings.samplesPersistence
         if settings.samplesPersistence && dialect != .couchbase {
             throw BenchError("only the couchbase protocol tells when a change is persisted")
+        }
+        if client == true && dialect != .couchbase {
+            throw BenchError("the client library speaks the couchbase protocol only")
         }
         try settings.validate()
         return settings

@@ -13,6 +13,12 @@ struct Tally: Sendable {
     var errors: [UInt16: UInt64] = [:]
     /// Hits whose value has another size than the workload writes.
     var wrongSizes: UInt64 = 0
+    /// Through the client library: operations that ended otherwise, by kind, after all attempts.
+    var failures: [String: UInt64] = [:]
+    /// One of each kind, in its own words.
+    var examples: [String: String] = [:]
+    /// Through the client library, open loop: what was due and not begun, as too much was under way.
+    var notBegun: UInt64 = 0
 
     /// Three digits are exact to a thousandth; a minute is longer than any answer we wait for.
     private static func histogram() -> Histogram<UInt64> {

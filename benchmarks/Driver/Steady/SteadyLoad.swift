@@ -33,6 +33,8 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
     /// Open loop: operations that were due and not begun, because too many were under way.
     private(set) var skipped = 0
     private(set) var loaded = 0
+    /// Why a document could not be stored just now; it is tried again.
+    private(set) var trouble: ClientError?
     private var nextToLoad = 0
     private var nextDue = 0.0
     private var isRunning = false
@@ -49,7 +51,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         tally = SteadyTally(keys: plan.workload.keys, start: 0)
     }
 
-    private var now: UInt64 { environment.time.monotonicNanoseconds() }
+    var now: UInt64 { environment.time.monotonicNanoseconds() }
 
     // MARK: Loading
 
@@ -65,7 +67,10 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
 
     private func load(_ key: Int) {
         client.set(name(of: key), value(key &* 7_919 & 0x3fff_ffff)) { [self] result in
-            guard case .success = result else { return load(key) }
+            if case .failure(let error) = result {
+                trouble = error
+                return load(key)
+            }
             loaded += 1
             loadNext()
         }
@@ -75,13 +80,19 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
 
     func begin() {
         isRunning = true
-        tally = SteadyTally(keys: plan.workload.keys, start: now)
+        countAnew()
         nextDue = Double(now)
         if plan.rate > 0 {
             pace()
         } else {
             for _ in 0..<plan.underWayMax { start(due: now) }
         }
+    }
+
+    /// Forgets what was counted until now.
+    func countAnew() {
+        tally = SteadyTally(keys: plan.workload.keys, start: now)
+        skipped = 0
     }
 
     /// Begins nothing more; what is under way still counts.
@@ -117,6 +128,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
             }
         } else {
             client.get(name(of: key), options.patience) { [self] result in
+                tally.look(at: result, bytes: plan.workload.valueBytes)
                 ended(key, false, due, result.map { _ in () })
             }
         }

@@ -22,6 +22,10 @@ struct SteadyTally: Sendable {
     private(set) var slices: [Slice] = []
     private(set) var succeeded = 0
     private(set) var failed = 0
+    /// Reads that found no document, which is an answer like any other.
+    private(set) var misses = 0
+    /// Reads that found a value of another size than the workload writes.
+    private(set) var wrongSizes = 0
     /// Nanoseconds: the longest time in which no operation at all succeeded.
     private(set) var gapMax: UInt64 = 0
     /// Nanoseconds: the longest time that one key could not be read, or written.
@@ -59,6 +63,14 @@ struct SteadyTally: Sendable {
 
     /// Keys of which the last write that ended has failed.
     var unwrittenKeys: Int { writeBlocked.count { $0 > 0 } }
+
+    /// What a read found; `note` counts it.
+    mutating func look(at result: Result<Document, ClientError>, bytes: Int) {
+        switch result {
+        case .success(let document): if document.value.count != bytes { wrongSizes += 1 }
+        case .failure(let error): if error.code == .notFound { misses += 1 }
+        }
+    }
 
     /// An operation on `key` that should have begun at `due` has ended.
     mutating func note(key: Int, isWrite: Bool, due: UInt64, at now: UInt64, _ error: ClientError?)
