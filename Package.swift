@@ -31,7 +31,7 @@ let plan = """
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-simulator    Simulation
-    programs   divan-cluster      Bytes Vocabulary swift-argument-parser/ArgumentParser
+    programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

@@ -295,3 +295,32 @@ def test_the_demo_loads_measures_and_leaves_it_running(checkout):
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
     assert json.loads(checkout.admin.get(path).json["json"])["name"] == "France"
     assert checkout.status()["running"] is True
+
+
+def test_the_demo_follows_vbuckets_that_move_meanwhile(checkout):
+    """Neither what loads nor what measures is answered that it asks the wrong node."""
+    place = ("--port-offset", str(checkout.offset))
+    told = checkout.run("demo", "--nodes", "3", "--seconds", "0.2", *place)
+    assert "through the client library" in told
+    reply = checkout.admin.post("/settings/rebalance", {"rebalanceMovesPerNode": 1})
+    assert reply.status == 200
+    nodes = checkout.admin.get("/pools/default").json["nodes"]
+    with ThreadPoolExecutor(1) as pool:
+        demo = pool.submit(checkout.run, "demo", "--seconds", "3", *place)
+        # Not through the launcher, whose commands wait for each other.
+        reply = checkout.admin.post(
+            "/controller/startGracefulFailover", {"otpNode": nodes[2]["otpNode"]}
+        )
+        assert reply.status == 200, reply
+        seen = 0
+        while not demo.done():
+            seen += is_rebalancing(checkout)
+            time.sleep(0.05)
+        told = demo.result()
+    assert seen > 0
+    # Anything but hits, misses and what was stored has a line of its own.
+    assert not re.search(r"^  [0-9 ]+ (x|answers|values) ", told, re.M), told
+    assert re.search(r"^  [0-9 ]+ hits, 0 misses, [0-9 ]+ stored$", told, re.M), told
+    wait_until(lambda: memberships(checkout)[2] == "inactiveFailed", 60)
+    items = checkout.admin.get("/pools/default/buckets/demo").json["basicStats"]["itemCount"]
+    assert items > 80_000

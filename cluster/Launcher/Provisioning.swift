@@ -1,3 +1,4 @@
+internal import DivanClient
 internal import Foundation
 
 /// Makes a cluster out of a node that runs: administrator, quota, buckets; and waits for them.
@@ -51,10 +52,17 @@ struct Provisioning {
         let deadline = Deadline(seconds: 120)
         let start = Deadline(seconds: 2)
         var told = false
+        var served: Set<Door> = []
         while true {
             let buckets = try buckets()
             let waitingFor = try buckets.filter { bucket in
-                try !bucket.isHealthy || !kvPorts.allSatisfy { try serves(bucket.name, kvPort: $0) }
+                guard bucket.isHealthy else { return true }
+                let doors = kvPorts.map { Door(bucket: bucket.name, port: $0) }
+                for door in doors where !served.contains(door) {
+                    guard try serves(door) else { return true }
+                    served.insert(door)
+                }
+                return false
             }
             if waitingFor.isEmpty { return buckets }
             let names = waitingFor.map(\.name).joined(separator: ", ")
@@ -72,17 +80,26 @@ struct Provisioning {
         }
     }
 
-    /// Whether the bucket can be selected on the data port, which is what clients do first.
-    private func serves(_ name: String, kvPort: Int) throws -> Bool {
-        let client = try MemcachedClient(port: kvPort)
-        let login = try client.logIn(
-            user: admin.credentials.user,
-            password: admin.credentials.password
-        )
-        guard login.status == 0 else {
-            throw Refusal("The data port refused the administrator (status \(login.status)).")
+    /// A bucket at one node's data port.
+    private struct Door: Hashable {
+        let bucket: String
+        let port: Int
+    }
+
+    /// Whether clients that know this node alone come in, and are given a map.
+    private func serves(_ door: Door) throws -> Bool {
+        do throws(ClientError) {
+            _ = try BucketClient(
+                door.bucket,
+                ports: [door.port],
+                credentials: admin.credentials,
+                seconds: 2
+            )
+            return true
+        } catch {
+            guard error.code == .authentication else { return false }
+            throw Refusal("The data port \(door.port) refused the administrator: \(error)")
         }
-        return try client.selectBucket(name).status == 0
     }
 
     /// Half of the memory there is, dealt out to the nodes, but at least 2 GiB each.

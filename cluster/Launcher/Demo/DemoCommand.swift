@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import DivanClient
 internal import Foundation
 
 /// `demo`: a cluster, a bucket of real documents, ten seconds of load, and where to go from there.
@@ -31,15 +32,20 @@ struct DemoCommand: ParsableCommand {
         let checkout = try Checkout()
         let outcome = try start(checkout)
         let took = Double(monotonicNanoseconds() - began) / 1e9
-        guard let node = outcome.cluster.nodes.first,
-            let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
+        guard let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
         else { throw Refusal("The bucket demo is gone again.") }
 
         print("Loading \(documents.description) into the bucket demo ...")
-        let admin = AdminClient(port: node.ports.admin, credentials: Credentials())
-        let map = try admin.require("GET", "/pools/default/b/\(bucket.name)").json(DemoMap.self)
-        let clients = try map.ports.map { try open(bucket, port: $0) }
-        try DemoLoader(clients: clients, active: map.active).load(documents.all)
+        let ports = outcome.cluster.runningNodes.map(\.ports.kv)
+        do {
+            let client = try BucketClient(bucket.name, ports: ports, credentials: Credentials())
+            try DemoLoader(client: client).load(documents.all)
+        } catch let error as ClientError {
+            throw Refusal(
+                "The \(error)",
+                cure: "cluster/status says how the nodes are, cluster/logs 0 why."
+            )
+        }
 
         print("\nLoad test by divan-bench, \(Int(seconds)) s; servers and load share this machine.")
         let load = DemoLoad(checkout: checkout, credentials: Credentials())
@@ -70,24 +76,6 @@ struct DemoCommand: ParsableCommand {
         )
     }
 
-    /// A connection that has the bucket selected: without a password where the bucket needs none.
-    private func open(_ bucket: BucketStatus, port: Int) throws -> MemcachedClient {
-        let client = try MemcachedClient(port: port)
-        if bucket.passwordless == true {
-            let login = try client.logIn(user: bucket.name, password: "")
-            guard login.status == 0 else {
-                throw Refusal("Bucket \(bucket.name) refused a login without a password.")
-            }
-            return client
-        }
-        let credentials = Credentials()
-        _ = try client.logIn(user: credentials.user, password: credentials.password)
-        guard try client.selectBucket(bucket.name).status == 0 else {
-            throw Refusal("The data port refused to select bucket \(bucket.name).")
-        }
-        return client
-    }
-
     private func advice(_ connectionString: String, isPasswordless: Bool) -> String {
         let credentials = Credentials()
         let password = credentials.areDefault ? credentials.password : "..."
@@ -109,22 +97,4 @@ struct DemoCommand: ParsableCommand {
         }
         return lines.joined(separator: "\n")
     }
-}
-
-/// Who serves which vBucket of the bucket, as the cluster tells clients.
-private struct DemoMap: Decodable {
-    private struct Servers: Decodable {
-        let serverList: [String]
-        let vBucketMap: [[Int]]
-    }
-
-    private let vBucketServerMap: Servers
-
-    /// Data ports, by node.
-    var ports: [Int] {
-        vBucketServerMap.serverList.compactMap { $0.split(separator: ":").last.flatMap { Int($0) } }
-    }
-
-    /// The node of each vBucket; -1 where there is none.
-    var active: [Int] { vBucketServerMap.vBucketMap.map { $0.first ?? -1 } }
 }
