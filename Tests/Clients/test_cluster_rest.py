@@ -347,6 +347,21 @@ def test_a_node_that_serves_cannot_be_added_back(nodes):
         assert reply.status == 400 and "was failed over" in reply.text
 
 
+def test_who_does_not_speak_http_is_told_from_a_node(nodes):
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+
+        def greet():
+            connection, _ = stranger.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-other\r\n")
+                connection.recv(4096)
+
+        threading.Thread(target=greet, daemon=True).start()
+        form = {"hostname": f"127.0.0.1:{stranger.getsockname()[1]}", "user": "", "password": ""}
+        reply = nodes[0].admin.post("/controller/addNode", form)
+    assert reply.status == 400 and "does not speak HTTP" in reply.text, reply
+
+
 def test_failed_rebalances_may_be_tried_again(nodes):
     path = "/settings/retryRebalance"
     asked = {"enabled": "true", "afterTimePeriod": 30, "maxAttempts": 2}
