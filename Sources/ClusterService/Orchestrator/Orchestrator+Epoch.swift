@@ -35,13 +35,13 @@ extension Orchestrator {
         for bucket in state.buckets { await takeOver(from: gone, bucket) }
         let isOver = gone.allSatisfy { !state.holdsData($0) }
         guard isLeading, isOver else { return }
-        let names = gone.map { name($0) }.joined(separator: ", ")
+        // Whoever gave the order asks as soon as they are gone.
+        epoch.sentence = sentence(gone.map { name($0) }.joined(separator: ", "))
         for node in gone {
             await propose(.removeNode(node))
             member.beats.forget(node)
         }
         guard state.leftBehind.isEmpty else { return }
-        epoch.sentence = sentence(names)
         member.tell(.warning, .node, epoch.sentence)
     }
 
