@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Credentials
 internal import Vocabulary
 
 /// Where a node is reached by the others.
@@ -63,7 +64,9 @@ struct EngageMessage: PeerPayload, Hashable {
         guard let clusterUUID = reader.text(), let groupID = reader.bigEndian(UInt64.self),
             let revEpoch = reader.leb128(), let secret = reader.counted(),
             let number = reader.node(), let host = reader.text(),
-            let members = reader.all(PeerPlace.self)
+            let members = reader.all(PeerPlace.self),
+            // Strangers send this.
+            secret.count == PeerSecret.byteCount
         else { return nil }
         self.init(
             clusterUUID: clusterUUID,

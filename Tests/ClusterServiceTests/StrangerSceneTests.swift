@@ -1,0 +1,52 @@
+import ClusterService
+import Orchestration
+import Seams
+import Testing
+
+/// What strangers may say to a node that belongs to no cluster.
+@Suite(.serialized) struct StrangerSceneTests {
+    /// An invitation, byte by byte: whoever sends it need not be one of us.
+    private func invitation(secret count: Int) -> [UInt8] {
+        let host = Array("10.0.0.9".utf8)
+        var bytes: [UInt8] = [7] + Array("cluster".utf8)
+        bytes += [0, 0, 0, 0, 0, 0, 0, 9] + [1]
+        bytes += [UInt8(count)] + [UInt8](repeating: 5, count: count)
+        bytes += [4] + [UInt8(host.count)] + host
+        return bytes + [0]
+    }
+
+    private func invite(_ member: SceneMember, secret count: Int, from stranger: PeerNode) async
+        -> Result<[UInt8], PeerCallError>
+    {
+        let address = PeerAddress(host: "127.0.0.1", port: member.ports.peer)
+        let payload = invitation(secret: count)
+        return await withCheckedContinuation { waiter in
+            stranger.lane.post { [calls = stranger.calls] in
+                calls.callStranger(
+                    at: address,
+                    5,
+                    payload,
+                    timeoutNanoseconds: 10_000_000_000
+                ) { waiter.resume(returning: $0) }
+            }
+        }
+    }
+
+    @Test func aSecretOfAnotherLengthIsRefusedAndEndsNobody() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.members[0].start()
+        let stranger = try PeerNode(9)
+        defer { stranger.stop() }
+        stranger.identify()
+        for count in [0, 5, 31, 33] {
+            let answer = try await invite(scene.members[0], secret: count, from: stranger).get()
+            let text = String(decoding: answer.dropFirst(), as: UTF8.self)
+            #expect(text == "The invitation makes no sense.", "\(count)")
+        }
+        #expect(!scene[1].state.isProvisioned && scene[1].raftStatus.isReadyToLead)
+        // The same with a secret of the right length is taken.
+        let answer = try await invite(scene.members[0], secret: 32, from: stranger).get()
+        #expect(answer == [0])
+    }
+}
