@@ -59,6 +59,11 @@ package protocol DataPlane: Sendable {
     /// All that this node has of a bucket.
     /// Of all its copies, or of these vBuckets'.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport]
+    /// How far all that this node serves of a bucket is; nil where it has no such bucket.
+    func served(bucket name: String) -> ServedHighs?
+    /// How many changes copies here discarded since this was asked last, by bucket: they alone had
+    /// them.
+    func takeDiscarded() -> [String: UInt64]
     /// Has copies take nothing more from the active ones of these fences, and active ones serve no
     /// more; tells of all that were asked for.
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport]

@@ -51,6 +51,8 @@ package final class DocumentService: Sendable {
     let administration = Lock()
     /// Changed by who holds `administration`.
     let remains = Guarded(Remains())
+    /// By bucket: changes that only copies here had and that they gave up, until somebody asks.
+    let discarded = Guarded<[String: UInt64]>([:])
     /// Names of buckets that live on without this node.
     let givenUp = Guarded<Set<String>>([])
     let scramSecret: [UInt8]

@@ -77,6 +77,9 @@ package struct ReplicaStream: Hashable, Sendable {
     /// A request that named a history which the logs have in common was turned down.
     private var hasCompared = false
     private var state = State.idle
+    /// Where it is to go back: changes that the copy has whole, and that are not of the producer's
+    /// history.
+    package private(set) var changesAlone: UInt64 = 0
 
     package init(_ standing: CopyStanding) {
         self.standing = standing
@@ -142,6 +145,8 @@ package struct ReplicaStream: Hashable, Sendable {
         // A zero may only mean that the producer does not know the history that was named.
         let isUnknown = !log.entries.contains { $0.uuid == request.uuid }
         let common = min(branch?.seqno ?? .zero, covered)
+        // Of a copy from another life nobody knows what it has in common.
+        changesAlone = branch == nil ? 0 : covered.value - common.value
         return .rewind(to: isUnknown ? common : min(common, rollback))
     }
 

@@ -51,6 +51,10 @@ extension DataPlaneAdapter {
         data.reports(name, of: vBuckets)
     }
 
+    func served(bucket name: String) -> ServedHighs? { data.served(name) }
+
+    func takeDiscarded() -> [String: UInt64] { data.takeDiscarded() }
+
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
         let reports = data.seal(name, vBuckets.map { ($0.vBucket, $0.fence) })
         readiness.mayHaveChanged()

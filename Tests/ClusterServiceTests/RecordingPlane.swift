@@ -139,6 +139,18 @@ final class RecordingPlane: DataPlane {
         }
     }
 
+    let highs = Guarded<[String: ServedHighs]>([:])
+    let discarded = Guarded<[String: UInt64]>([:])
+
+    func served(bucket name: String) -> ServedHighs? { highs.withLock { $0[name] } }
+
+    func takeDiscarded() -> [String: UInt64] {
+        discarded.withLock { counts in
+            defer { counts = [:] }
+            return counts
+        }
+    }
+
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
         reports(bucket: name, of: vBuckets.map(\.vBucket))
     }

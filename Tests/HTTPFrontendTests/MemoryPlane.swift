@@ -170,6 +170,10 @@ final class MemoryPlane: DataPlane {
         }
     }
 
+    func served(bucket name: String) -> ServedHighs? { nil }
+
+    func takeDiscarded() -> [String: UInt64] { [:] }
+
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] { [] }
 
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {

@@ -70,13 +70,11 @@ import Vocabulary
     private func choose(
         _ question: Promotion.Question,
         _ sealed: [UInt16: CopyReport],
-        heard: UInt64 = 0,
         actives: [UInt16: Int] = [:]
     ) -> Promotion? {
         Promotion.choose(
             question,
             sealed: Dictionary(uniqueKeysWithValues: sealed.map { (NodeNumber($0), $1) }),
-            heardHigh: Seqno(heard),
             activeCounts: Dictionary(uniqueKeysWithValues: actives.map { (NodeNumber($0), $1) })
         )
     }
@@ -126,12 +124,12 @@ import Vocabulary
     }
 
     @Test func aLoneIntactReplicaTakesOver() throws {
-        let chosen = try #require(choose(question([1, 2]), [2: copy(40)], heard: 43))
+        let chosen = try #require(choose(question([1, 2]), [2: copy(40)]))
         #expect(chosen.node == NodeNumber(2))
         #expect(chosen.row == [NodeNumber(2)])
         #expect(chosen.safety == .safe)
         #expect(chosen.expected == CopyPosition(branchFence: 5, covered: Seqno(40)))
-        #expect(chosen.changesLost == 3)
+        #expect(chosen.changesLost == 0)
         #expect(chosen.fence == fence)
     }
 
@@ -220,17 +218,63 @@ import Vocabulary
             )
             var answer = copy(40, isIntact: number != 3)
             answer.vBucket = VBucketID(number)
-            round.decide(
-                asked,
-                sealed: [NodeNumber(2): answer, NodeNumber(3): answer],
-                heardHigh: Seqno(41)
-            )
+            round.decide(asked, sealed: [NodeNumber(2): answer, NodeNumber(3): answer])
         }
         #expect(round.promotions.map(\.node.value) == [2, 3, 2, 3])
         #expect(round.unsafe == [VBucketID(3)])
-        #expect(round.changesLost == 4)
+        #expect(round.changesLost == 0)
         #expect(
             round.obstacles == [.wouldLoseDurable(bucket: "travel", vBuckets: [VBucketID(3)])]
         )
+    }
+
+    /// What one or two nodes served, of four vBuckets, and what they had said of it.
+    private func lost(
+        served: [UInt16: ServedHighs],
+        highs: [UInt64] = [40, 40, 40, 40],
+        former: [UInt16] = [1, 1, 1, 1]
+    ) -> UInt64 {
+        var round = PromotionRound(
+            bucket: "travel",
+            activeCounts: [:],
+            served: Dictionary(uniqueKeysWithValues: served.map { (NodeNumber($0), $1) })
+        )
+        for number in UInt16(0)..<4 {
+            let chain = [NodeNumber(former[Int(number)]), NodeNumber(3)]
+            let asked = Promotion.Question(
+                vBucket: VBucketID(number),
+                basis: chain,
+                of: VBucketAssignment(fence: 10, stage: 10, chain: chain, copies: 2)
+            )
+            var answer = copy(40, high: highs[Int(number)])
+            answer.vBucket = VBucketID(number)
+            round.decide(asked, sealed: [NodeNumber(3): answer])
+        }
+        return round.changesLost
+    }
+
+    private func said(_ vBuckets: [UInt16], _ high: UInt64, fence: UInt64 = 10) -> ServedHighs {
+        var said = ServedHighs()
+        for vBucket in vBuckets {
+            said.add(VBucketID(vBucket), fence: fence, high: Seqno(high))
+        }
+        return said
+    }
+
+    @Test func whatTheFailedNodeHadSaidOfItselfCounts() {
+        #expect(lost(served: [:]) == 0)
+        // In whatever order it added them.
+        #expect(lost(served: [1: said([3, 1, 0, 2], 43)]) == 12)
+        // Copies may have taken more since it said so.
+        #expect(lost(served: [1: said([0, 1, 2, 3], 39)]) == 0)
+        #expect(lost(served: [1: said([0, 1, 2, 3], 41)], highs: [60, 40, 40, 40]) == 20)
+        // Of other vBuckets, or of the same in another time: no number can be compared.
+        #expect(lost(served: [1: said([0, 1, 2], 90)]) == 0)
+        #expect(lost(served: [1: said([0, 1, 2, 4], 90)]) == 0)
+        #expect(lost(served: [1: said([0, 1, 2, 3], 90, fence: 9)]) == 0)
+        // Two nodes, each by its own word.
+        let former: [UInt16] = [1, 2, 1, 2]
+        #expect(lost(served: [1: said([0, 2], 41), 2: said([1, 3], 45)], former: former) == 12)
+        #expect(lost(served: [2: said([1, 3], 45)], former: former) == 10)
     }
 }

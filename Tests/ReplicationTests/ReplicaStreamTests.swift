@@ -119,6 +119,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
         #expect(stream.told(log((6, 22), (2, 0))) == .rewind(to: Seqno(20)))
+        #expect(stream.changesAlone == 5)
         #expect(
             stream.restart(CopyStanding(log: log((9, 0)), high: .zero)) == request(0, 0)
         )
@@ -134,6 +135,8 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         _ = stream.open()
         #expect(stream.rolledBack(to: Seqno(20)) == .askLog)
         #expect(stream.told(log((3, 30), (2, 0))) == .rewind(to: Seqno(20)))
+        // What it has of an open snapshot may well be with the others.
+        #expect(stream.changesAlone == 0)
     }
 
     @Test func lackingDeletionsIsNoMatterOfHistory() {
@@ -141,6 +144,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
         #expect(stream.told(log((2, 0))) == .rewind(to: .zero))
+        #expect(stream.changesAlone == 0)
     }
 
     @Test func whatTheEndOfAStreamMeans() {

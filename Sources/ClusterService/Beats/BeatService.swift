@@ -17,6 +17,8 @@ struct BeatSources {
     var isReady: () -> Bool
     /// Promises, or says why not.
     var answer: (LeaseBeat) -> LeaseReply
+    /// How far this node is in what it serves, by the UUIDs of buckets.
+    var served: () -> [String: ServedHighs]
     /// Until when this node may answer for what it owns; 0 for not at all, `.max` for ever.
     var leaseChanged: (UInt64) -> Void
 }
@@ -32,6 +34,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private static let manyNodes = 16
     private static let interval: UInt64 = 100_000_000
     private static let intervalOfMany: UInt64 = 250_000_000
+    private static let servedInterval: UInt64 = 500_000_000
 
     let node: NodeNumber
     private(set) var table: FailureTable
@@ -43,6 +46,9 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private var timer: LaneTimer?
     private var leaseEnd: UInt64?
     private var isStopped = false
+    private var toldServedAt: UInt64 = 0
+    /// What each node last said of what it serves.
+    private var served: [NodeNumber: [String: ServedHighs]] = [:]
     /// Who said so with its last beat.
     private var unready: Set<NodeNumber> = []
     /// When each node was heard last, and what it acted by, for whoever asks from elsewhere.
@@ -79,6 +85,13 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         calls.handleMessages(PeerKind.beatReply) { [weak self] from, bytes in
             self?.received(reply: bytes, from: from)
         }
+        calls.handleMessages(PeerKind.served) { [weak self] from, bytes in
+            guard let self, let message = ServedMessage(bytes: bytes) else { return }
+            served[from] = [:]
+            for row in message.rows where row.node == from || served[row.node]?[row.uuid] == nil {
+                served[row.node, default: [:]][row.uuid] = row.highs
+            }
+        }
         membersChanged()
     }
 
@@ -96,7 +109,15 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         if timer == nil { beat() }
     }
 
-    func forget(_ other: NodeNumber) { table.forget(other) }
+    func forget(_ other: NodeNumber) {
+        table.forget(other)
+        served[other] = nil
+    }
+
+    /// By the last word of each of these nodes, how far it is in what it serves of a bucket.
+    func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ServedHighs] {
+        others.reduce(into: [:]) { $0[$1] = served[$1]?[uuid] }
+    }
 
     /// How long nothing was heard of a node; from anywhere.
     func silence(of other: NodeNumber) -> UInt64 {
@@ -126,11 +147,27 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             isReady: sources.isReady()
         ).bytes
         for other in others { calls.send(PeerKind.beat, message, to: other, isBulk: false) }
+        if sentAt >= toldServedAt + Self.servedInterval {
+            toldServedAt = sentAt
+            tellServed(others)
+        }
         renew()
         let isMany = others.count >= Self.manyNodes
         timer = lane.post(after: isMany ? Self.intervalOfMany : Self.interval) { [weak self] in
             self?.beat()
         }
+    }
+
+    private func tellServed(_ others: [NodeNumber]) {
+        // Who leads by and by may have heard nothing of who is silent now.
+        let silent = others.filter { table.isSuspect($0, now: now) }
+        let told = [(node, sources.served())] + silent.map { ($0, served[$0] ?? [:]) }
+        let rows = told.flatMap { node, served in
+            served.sorted { $0.key < $1.key }
+                .map { ServedMessage.Row(node: node, uuid: $0.key, highs: $0.value) }
+        }
+        let message = ServedMessage(rows: rows).bytes
+        for other in others { calls.send(PeerKind.served, message, to: other, isBulk: false) }
     }
 
     private func received(beat bytes: [UInt8], from other: NodeNumber) {

@@ -189,6 +189,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 },
                 isReady: { dataPlane.isReady },
                 answer: { driver.answer($0) },
+                served: { Self.served(of: log.state, dataPlane) },
                 leaseChanged: Self.leaseGate(dataPlane, driver, openedBox, appliedThen)
             )
         )
@@ -202,6 +203,15 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 keep: { driver.keep($0, done: $1) }
             )
         )
+    }
+
+    private static func served(
+        of state: ClusterState,
+        _ dataPlane: any DataPlane
+    ) -> [String: ServedHighs] {
+        state.buckets.reduce(into: [:]) { served, bucket in
+            served[bucket.settings.uuid] = dataPlane.served(bucket: bucket.settings.name)
+        }
     }
 
     /// Tells the data plane how long its lease lasts, once it counts.

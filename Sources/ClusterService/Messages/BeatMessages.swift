@@ -88,3 +88,47 @@ struct BeatReplyMessage: PeerPayload, Hashable {
         writer.append(nodes: reply.voters.outgoing)
     }
 }
+
+/// What the sender serves, bucket by bucket, and what nodes that are silent last said of themselves:
+/// twice a second.
+struct ServedMessage: PeerPayload, Hashable {
+    struct Row: PeerPayload, Hashable {
+        /// Who serves it.
+        var node: NodeNumber
+        var uuid: String
+        var highs: ServedHighs
+
+        init(node: NodeNumber, uuid: String, highs: ServedHighs) {
+            self.node = node
+            self.uuid = uuid
+            self.highs = highs
+        }
+
+        init?(_ reader: inout ByteReader) {
+            guard let node = reader.node(), let uuid = reader.text(),
+                let mark = reader.bigEndian(UInt64.self), let sum = reader.leb128()
+            else { return nil }
+            self.init(node: node, uuid: uuid, highs: ServedHighs(mark: mark, sum: sum))
+        }
+
+        func append(to writer: ByteWriter) {
+            writer.append(node)
+            writer.append(counted: uuid)
+            writer.append(bigEndian: highs.mark)
+            writer.append(leb: highs.sum)
+        }
+    }
+
+    var rows: [Row]
+
+    init(rows: [Row]) {
+        self.rows = rows
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let rows = reader.all(Row.self) else { return nil }
+        self.rows = rows
+    }
+
+    func append(to writer: ByteWriter) { writer.append(all: rows) }
+}

@@ -24,6 +24,7 @@ enum PeerKind {
     static let events: UInt16 = 16
     static let compact: UInt16 = 17
     static let epoch: UInt16 = 20
+    static let served: UInt16 = 21
 }
 
 /// What one frame carries, in bytes and back.

@@ -66,7 +66,9 @@ extension Orchestrator {
         await reconcileMembers()
         let lost = rounds.reduce(0) { $0 + $1.decided.changesLost }
         var sentence = "Node \(names) was failed over"
-        sentence += lost > 0 ? "; at least \(lost) changes may be lost." : "."
+        sentence +=
+            lost > 0
+            ? "; at least \(lost) changes may be lost." : "; no change is known to be lost."
         let unsafe = sentences(obstacles)
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
         member.tell(.warning, .node, sentence)

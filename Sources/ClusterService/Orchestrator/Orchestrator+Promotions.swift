@@ -15,10 +15,13 @@ extension Orchestrator {
 
     /// Seals all surviving copies of these vBuckets and chooses among them.
     ///
+    /// A node that is not to be chosen and lives is sealed as well: it takes nothing more that would
+    /// be lost with it, and says how far it came.
+    ///
     /// - Parameters:
     ///   - vBuckets: By number.
     ///   - bucket: As of now.
-    ///   - absent: Nodes that are not asked.
+    ///   - absent: Nodes whose copies do not count.
     ///   - givenUp: Of those, the ones that an operator gave up for good.
     /// - Returns: The choice for each.
     func sealAndChoose(
@@ -47,16 +50,28 @@ extension Orchestrator {
                 )
             }
         }
-        let sealed = await copies(of: bucket).seal(asked)
+        for node in absent where !member.beats.table.isSuspect(node, now: now) {
+            asked[node] = questions.filter { $0.active == node }
+                .map { FencedVBucket($0.vBucket, fence: $0.fence) }
+        }
+        var sealed = await copies(of: bucket).seal(asked)
+        var served = member.beats.served(by: absent, ofBucket: bucket.settings.uuid)
+        for node in absent {
+            guard let reports = sealed.removeValue(forKey: node) else { continue }
+            served[node] = reports.values.reduce(into: ServedHighs()) { served, report in
+                served.add(report.vBucket, fence: report.fence, high: report.high)
+            }
+        }
         var round = PromotionRound(
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
+            served: served,
             givenUp: givenUp
         )
         for question in questions {
             round.decide(question, sealed: sealed.compactMapValues { $0[question.vBucket] })
         }
-        let silent = asked.keys.filter { sealed[$0] == nil }
+        let silent = asked.keys.filter { sealed[$0] == nil && !absent.contains($0) }
         return Round(bucket: bucket, decided: round, silent: silent.sorted())
     }
 

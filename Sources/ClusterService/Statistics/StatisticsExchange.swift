@@ -20,6 +20,8 @@ final class StatisticsBoard: Sendable {
         var looksWithoutLeader = 0
         /// How all nodes were at the last look: a change is told to whoever watches.
         var statuses: [NodeNumber: NodeStatus] = [:]
+        /// Changes that copies here gave up, by bucket, while more may come.
+        var discarded: [String: UInt64] = [:]
     }
 
     let core = Guarded(Core())
@@ -90,9 +92,30 @@ extension AdministrationService {
         guard !core.withLock({ $0.isStopped }) else { return }
         let others = tellStatistics()
         noticeStatuses(others)
+        tellDiscarded()
         let isMany = others.count >= Self.manyNodes
         lane.post(after: isMany ? Self.intervalOfMany : Self.interval) { [weak self] in
             self?.tickStatistics()
+        }
+    }
+
+    /// Says what copies here gave up because the cluster went on without it, once no more comes.
+    private func tellDiscarded() {
+        let found = dataPlane.takeDiscarded()
+        let settled: [String: UInt64] = board.core.withLock { core in
+            core.discarded.merge(found) { $0 + $1 }
+            guard found.isEmpty else { return [:] }
+            defer { core.discarded = [:] }
+            return core.discarded
+        }
+        for (bucket, count) in settled.sorted(by: { $0.key < $1.key }) {
+            let changes = count == 1 ? "1 change" : "\(count) changes"
+            tell(
+                .warning,
+                .node,
+                "This node gave up \(changes) of bucket “\(bucket)” that no other node had: the "
+                    + "cluster went on without it before it could pass them on."
+            )
         }
     }
 

@@ -118,6 +118,8 @@ extension ReplicationConsumer {
     private func reset(_ stream: IncomingStream) {
         stream.phase = .resetting
         let address = stream.address
+        let (name, alone) = (stream.bucket.name, stream.machine.changesAlone)
+        if alone > 0 { service.discarded.withLock { $0[name, default: 0] += alone } }
         service.environment.trace.info(
             "replication",
             "\(address.vBucket) of \(stream.bucket.name) is built anew from \(source)"

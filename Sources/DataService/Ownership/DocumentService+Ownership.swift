@@ -66,6 +66,28 @@ extension DocumentService {
         return reports
     }
 
+    /// How far all that this node serves of a bucket is; nil where it has no such bucket.
+    package func served(_ name: String) -> ServedHighs? {
+        guard let bucket = bucket(named: name) else { return nil }
+        var served = ServedHighs()
+        for vBucket in bucket.engine.all {
+            vBucket.withCore { core in
+                guard core.state == .active, core.ownership.exists else { return }
+                served.add(core.id, fence: core.ownership.fence, high: core.highSeqno)
+            }
+        }
+        return served
+    }
+
+    /// How many changes copies here discarded since this was asked last, by bucket: nobody else had
+    /// them, and the history that the cluster goes on with does not.
+    package func takeDiscarded() -> [String: UInt64] {
+        discarded.withLock { counts in
+            defer { counts = [:] }
+            return counts
+        }
+    }
+
     /// Has copies serve, each if it is what it was taken for, under a fence that the map has.
     package func activate(
         _ name: String,

@@ -74,13 +74,17 @@ package struct Promotion: Hashable, Sendable {
     /// The chain from here on, the chosen one first.
     package var row: [NodeNumber]
     package var safety: Safety
-    /// Changes that the active one is known to have had and the chosen one has not: at least.
-    package var changesLost: UInt64
+    /// The highest seqno of the chosen one's history that a copy has.
+    package var known: Seqno
+
+    /// Changes that some copy has and the chosen one has not: at least so many are lost.
+    package var changesLost: UInt64 {
+        known > expected.covered ? known.value - expected.covered.value : 0
+    }
 
     /// - Parameters:
     ///   - question: The vBucket.
     ///   - sealed: What copies said when they were sealed.
-    ///   - heardHigh: The largest seqno of the old active copy that anybody heard of.
     ///   - activeCounts: How many vBuckets each node is active for: equal copies go to whoever has
     ///     fewest.
     ///   - givenUp: Nodes that an operator gave up for good: nobody waits for their answer, and what
@@ -89,7 +93,6 @@ package struct Promotion: Hashable, Sendable {
     package static func choose(
         _ question: Question,
         sealed: [NodeNumber: CopyReport],
-        heardHigh: Seqno = .zero,
         activeCounts: [NodeNumber: Int] = [:],
         givenUp: [NodeNumber] = []
     ) -> Promotion? {
@@ -115,8 +118,7 @@ package struct Promotion: Hashable, Sendable {
         guard let chosen else { return nil }
         let position = chosen.report.position
         let highs = answers.filter { $0.report.position.branchFence == position.branchFence }
-            .map(\.report.high.value)
-        let known = max(heardHigh.value, highs.max() ?? 0)
+            .map(\.report.high)
         let answered = answers.filter { question.basis.contains($0.node) }
         let others = answered.filter { $0.node != chosen.node }.prefix(question.copies - 1)
         return Promotion(
@@ -127,7 +129,7 @@ package struct Promotion: Hashable, Sendable {
             expected: position,
             row: [chosen.node] + others.map(\.node),
             safety: safety(question, answered.map(\.report)),
-            changesLost: known > position.covered.value ? known - position.covered.value : 0
+            known: highs.max() ?? position.covered
         )
     }
 
@@ -159,33 +161,44 @@ package struct PromotionRound: Hashable, Sendable {
     package private(set) var lost: [VBucketID] = []
     private var activeCounts: [NodeNumber: Int]
     private let givenUp: [NodeNumber]
+    private let served: [NodeNumber: ServedHighs]
+    /// By who served it: what is kept of all that was decided, and what copies show to be lost.
+    private var kept: [NodeNumber: ServedHighs] = [:]
+    private var seen: [NodeNumber: UInt64] = [:]
 
     /// - Parameters:
     ///   - bucket: Its name, for whoever reads the reasons.
     ///   - activeCounts: How many vBuckets each surviving node is active for.
+    ///   - served: What nodes that are not asked last said of what they serve.
     ///   - givenUp: Nodes that an operator gave up for good.
     package init(
         bucket: String,
         activeCounts: [NodeNumber: Int],
+        served: [NodeNumber: ServedHighs] = [:],
         givenUp: [NodeNumber] = []
     ) {
         self.bucket = bucket
+        self.served = served
         self.activeCounts = activeCounts
         self.givenUp = givenUp
     }
 
     package mutating func decide(
         _ question: Promotion.Question,
-        sealed: [NodeNumber: CopyReport],
-        heardHigh: Seqno = .zero
+        sealed: [NodeNumber: CopyReport]
     ) {
         let choice = Promotion.choose(
             question,
             sealed: sealed,
-            heardHigh: heardHigh,
             activeCounts: activeCounts,
             givenUp: givenUp
         )
+        if let former = question.active {
+            let covered = choice?.expected.covered ?? .zero
+            kept[former, default: ServedHighs()]
+                .add(question.vBucket, fence: question.fence, high: covered)
+            seen[former, default: 0] += choice?.changesLost ?? 0
+        }
         guard let choice else {
             lost.append(question.vBucket)
             return
@@ -197,7 +210,20 @@ package struct PromotionRound: Hashable, Sendable {
     /// Committed writes of these may be lost.
     package var unsafe: [VBucketID] { promotions.filter { $0.safety != .safe }.map(\.vBucket) }
 
-    package var changesLost: UInt64 { promotions.reduce(0) { $0 + $1.changesLost } }
+    /// Changes that are known to have been made and that the chosen copies do not have: at least.
+    ///
+    /// By what copies have, or by what those that served them had said, whichever is more. The latter
+    /// is of all that such a node served: it says nothing where only some of that is decided here.
+    package var changesLost: UInt64 {
+        kept.reduce(0) { lost, decided in
+            let (former, kept) = decided
+            let seen = seen[former] ?? 0
+            guard let said = served[former], said.mark == kept.mark, said.sum > kept.sum else {
+                return lost + seen
+            }
+            return lost + max(seen, said.sum - kept.sum)
+        }
+    }
 
     /// Why automatic failover leaves this bucket alone; an operator may go on.
     package var obstacles: [WhyNot] {

@@ -1,0 +1,29 @@
+/// How far a node is in all vBuckets of a bucket that it serves, in one number: what it had that
+/// nobody else has is known by it when the node is gone.
+///
+/// Sums of two sets of vBuckets cannot be compared: `mark` tells the sets apart.
+package struct ServedHighs: Hashable, Sendable {
+    /// Of the vBuckets and their fences, in whatever order they were added.
+    package private(set) var mark: UInt64 = 0
+    /// The sum of their highest seqnos.
+    package private(set) var sum: UInt64 = 0
+
+    package init() {}
+
+    package init(mark: UInt64, sum: UInt64) {
+        self.mark = mark
+        self.sum = sum
+    }
+
+    package mutating func add(_ vBucket: VBucketID, fence: UInt64, high: Seqno = .zero) {
+        // Two rounds of SplitMix64's finalizer (Steele, Lea, Flood 2014) spread what is alike.
+        var mixed = fence &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(vBucket.number) &+ 1
+        for _ in 0..<2 {
+            mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+            mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+            mixed ^= mixed >> 31
+        }
+        mark &+= mixed
+        sum &+= high.value
+    }
+}

@@ -1,0 +1,111 @@
+"""What a failover costs, and what nodes say of it."""
+
+import re
+import threading
+import time
+
+from cluster import made
+from documents import Documents
+from rig.node import wait_until
+from rig.wire import Closed, Status, vbucket_of
+
+BUCKET = "travel"
+
+
+def told(cluster, at, pattern):
+    """The numbers that a node's log has, of all nodes' events that it shows."""
+    reply = cluster[at].admin.get("/logs?limit=500")
+    return [int(found) for entry in reply.json["list"] for found in re.findall(pattern, entry["text"])]
+
+
+def lost_at_least(cluster, at):
+    return told(cluster, at, r"was failed over; at least (\d+) changes may be lost")
+
+
+def given_up(cluster, at):
+    return told(cluster, at, r"gave up (\d+) changes? of bucket “travel” that no other node had")
+
+
+def await_flush(node):
+    with node.connect(BUCKET) as connection:
+        wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 10, "all is on disk")
+
+
+def test_what_only_a_dead_node_had_is_counted_by_its_last_word_and_again_when_it_is_back(start):
+    """Its replica was away while it took writes; a third node had heard how far it was."""
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=100)
+    rows = cluster.vbucket_map(BUCKET, 0)
+    active, replica = next((row[0], row[1]) for row in rows if 0 not in row)
+    documents = Documents(cluster, BUCKET)
+    documents.write("kept", 300, 0)
+    documents.await_copies(0)
+
+    await_flush(cluster[replica])
+    cluster[replica].kill()
+    keys = [
+        key
+        for key in (b"alone-%d" % number for number in range(5_000))
+        if rows[vbucket_of(key, len(rows))] == [active, replica]
+    ][:200]
+    with cluster[active].connect(BUCKET) as connection:
+        for key in keys:
+            assert connection.set(key, b"gone").status == Status.SUCCESS
+        wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 10, "they are on disk")
+    # Nodes say twice a second how far they are.
+    time.sleep(0.8)
+    cluster[active].kill()
+    cluster[replica].start()
+    address = cluster[replica].address
+    wait_until(lambda: cluster.nodes(0)[address]["status"] == "healthy", 20, "the replica is back")
+    # Whoever leads may not have heard it itself: the others say it again.
+    time.sleep(1.5)
+    assert cluster.fail_over(active).status == 200
+    assert lost_at_least(cluster, 0) == [len(keys)]
+    cluster[active].start()
+    wait_until(lambda: cluster.membership(active, at=active) == "inactiveFailed", 10, "it is back")
+    cluster.take_back(active, "delta")
+    cluster.rebalance()
+    wait_until(lambda: sum(given_up(cluster, 0)) == len(keys), 10, "it says what it gave up")
+    assert documents.wrong(0) == {}
+
+
+def test_a_living_node_that_is_failed_over_by_hand_stops_at_once(start):
+    """It takes nothing more that would be lost with it, and says how far it came."""
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=100)
+    rows = cluster.vbucket_map(BUCKET, 0)
+    acknowledged = []
+    end = threading.Event()
+
+    def write():
+        numbers = iter(range(10**9))
+        with cluster[1].connect(BUCKET) as connection:
+            while not end.is_set():
+                key = b"live-%d" % next(numbers)
+                if rows[vbucket_of(key, len(rows))][0] != 1:
+                    continue
+                try:
+                    reply = connection.set(key, b"x")
+                except (Closed, ConnectionError):
+                    return
+                if reply.status != Status.SUCCESS:
+                    return
+                acknowledged.append(key)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        wait_until(lambda: len(acknowledged) > 200, 10, "it writes")
+        assert cluster.fail_over(1).status == 200
+        writer.join(10)
+        assert not writer.is_alive(), "it went on taking writes"
+    finally:
+        end.set()
+        writer.join(10)
+    documents = Documents(cluster, BUCKET)
+    documents.written = {key: b"x" for key in acknowledged}
+    lost = len(documents.wrong(0))
+    # What was on its way to the replicas; all of it is in the number.
+    assert lost <= sum(lost_at_least(cluster, 0)), (lost, lost_at_least(cluster, 0))
+    assert lost < len(acknowledged) // 4, (lost, len(acknowledged))
