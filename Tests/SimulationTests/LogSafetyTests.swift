@@ -85,4 +85,40 @@ import Vocabulary
         #expect(safety.look(member("one", term: 1, commit: 3, entries)).isEmpty)
         #expect(safety.repeated == 1)
     }
+
+    @Test func oneNameForTwoEntriesIsFoundBeforeAnythingIsCommitted() {
+        var safety = LogSafety()
+        let first = LogEntry(term: 1, index: 1, payload: .empty)
+        let one = [first, LogEntry(term: 1, index: 2, payload: command(1, "a"))]
+        let other = [first, LogEntry(term: 1, index: 2, payload: command(2, "b"))]
+        #expect(safety.look(member("one", term: 1, commit: 0, one)).isEmpty)
+        #expect(safety.look(member("two", term: 1, commit: 0, other)).count == 1)
+    }
+
+    @Test func oneEntryBehindTwoOthersIsFound() {
+        var safety = LogSafety()
+        let last = LogEntry(term: 3, index: 2, payload: .empty)
+        let one = [LogEntry(term: 1, index: 1, payload: .empty), last]
+        let other = [LogEntry(term: 2, index: 1, payload: .empty), last]
+        #expect(safety.look(member("one", term: 3, commit: 0, one)).isEmpty)
+        #expect(safety.look(member("two", term: 3, commit: 0, other)).count == 1)
+    }
+
+    @Test func aLeaderThatTakesBackWhatItHadIsFoundAndAFollowerMay() {
+        let entries = [
+            LogEntry(term: 2, index: 1, payload: .empty),
+            LogEntry(term: 2, index: 2, payload: command(1, "a")),
+        ]
+        for leads in [true, false] {
+            var safety = LogSafety()
+            #expect(safety.look(member("one", leads: leads, term: 2, commit: 0, entries)).isEmpty)
+            let shorter = member("one", leads: leads, term: 2, commit: 0, [entries[0]])
+            #expect(safety.look(shorter).count == (leads ? 1 : 0))
+        }
+        // In another term it may: somebody else led between.
+        var safety = LogSafety()
+        #expect(safety.look(member("one", leads: true, term: 2, commit: 0, entries)).isEmpty)
+        let later = member("one", leads: true, term: 4, commit: 0, [entries[0]])
+        #expect(safety.look(later).isEmpty)
+    }
 }

@@ -5,7 +5,10 @@ internal import Vocabulary
 /// The entries of Raft's logs, as the members of a cluster have them: what anybody knows to be
 /// committed is the same everywhere, for ever.
 ///
-/// - Log matching, state machine safety: an index that is committed at two members is one entry.
+/// - State machine safety: an index that is committed at two members is one entry.
+/// - Log matching: an index and a term name one entry, with one before it; so by induction all
+///   before it are the same.
+/// - Leader append-only: whoever leads takes nothing of its log back, and changes none.
 /// - Leader completeness: who leads has whatever was known to be committed in an earlier term.
 /// - Proposals: one that was agreed on twice, for want of an answer, changes nothing the second time.
 package struct LogSafety {
@@ -48,6 +51,19 @@ package struct LogSafety {
         let term: Term
     }
 
+    /// An entry that anybody has, committed or not, and the term of the one before it.
+    private struct Written {
+        let entry: LogEntry
+        let before: Term?
+    }
+
+    /// How far a member's log has been looked at.
+    private struct Look {
+        var last: LogPosition
+        /// The term in which it led then.
+        var leads: Term?
+    }
+
     private struct Proposal: Hashable {
         let node: NodeNumber
         let boot: UInt64
@@ -57,6 +73,7 @@ package struct LogSafety {
     /// What is known of one group.
     private struct Group {
         var committed: [LogIndex: Committed] = [:]
+        var written: [LogPosition: Written] = [:]
         var newest: LogIndex = 0
         /// Everything through `applied`, applied here.
         var model: ClusterState?
@@ -69,6 +86,12 @@ package struct LogSafety {
         let address: String
         let process: Int
         let group: UInt64
+
+        init(_ member: Member) {
+            address = member.address
+            process = member.process
+            group = member.state.groupID
+        }
     }
 
     /// So many entries of a new leader's are looked at.
@@ -76,6 +99,7 @@ package struct LogSafety {
 
     private var groups: [UInt64: Group] = [:]
     private var seen: [Place: LogIndex] = [:]
+    private var looked: [Place: Look] = [:]
     /// Entries that were compared, and proposals that came twice.
     package private(set) var compared = 0
     package private(set) var repeated = 0
@@ -89,7 +113,7 @@ package struct LogSafety {
         let group = member.state.groupID
         var known = groups.removeValue(forKey: group) ?? Group()
         defer { groups[group] = known }
-        var flaws = takeCommitted(member, &known)
+        var flaws = takeWritten(member, &known) + takeCommitted(member, &known)
         if member.isLeader, known.leaders.insert(member.term).inserted {
             flaws += incompleteness(member, known)
         }
@@ -101,12 +125,40 @@ package struct LogSafety {
         return flaws
     }
 
+    private mutating func takeWritten(_ member: Member, _ known: inout Group) -> [String] {
+        let (place, log) = (Place(member), member.log)
+        let before = looked[place]
+        let isKept = before.map { log.contains($0.last) } ?? false
+        looked[place] = Look(last: log.last, leads: member.isLeader ? member.term : nil)
+        if let before, before.leads == member.term, member.isLeader, !isKept,
+            before.last.index > log.base.index
+        {
+            return [
+                "\(member.address) leads in term \(member.term), and took entry "
+                    + "\(before.last.index) of its log back"
+            ]
+        }
+        // What was cut off below is written anew from some place behind what is committed.
+        let from = isKept ? (before?.last.index ?? 0) + 1 : log.firstIndex
+        guard from <= log.lastIndex else { return [] }
+        for entry in log.entries(from: max(from, log.firstIndex)) {
+            let written = Written(entry: entry, before: log.term(at: entry.index - 1))
+            guard let other = known.written.updateValue(written, forKey: entry.position)
+            else { continue }
+            let isSame =
+                other.before == nil || written.before == nil
+                || other.before == written.before
+            guard other.entry != entry || !isSame else { continue }
+            return [
+                "entry \(entry.index) of term \(entry.term) is one at \(member.address) and "
+                    + "another elsewhere, or follows on another"
+            ]
+        }
+        return []
+    }
+
     private mutating func takeCommitted(_ member: Member, _ known: inout Group) -> [String] {
-        let place = Place(
-            address: member.address,
-            process: member.process,
-            group: member.state.groupID
-        )
+        let place = Place(member)
         let log = member.log
         let first = max(log.firstIndex, (seen[place] ?? 0) + 1)
         guard first <= member.commit else { return [] }

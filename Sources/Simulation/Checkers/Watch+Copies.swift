@@ -25,6 +25,9 @@ extension Watch {
                 if !placement.isConfirmed, let expected = placement.expected {
                     begun[number] = Begun(fence: placement.fence, covered: expected.covered)
                 }
+                if placement.chain.isEmpty {
+                    losses.gone(bucket.settings.uuid, VBucketID(UInt16(number)))
+                }
                 guard let first = placement.chain.first, let owner = copies.on(first),
                     let active = owner[number]
                 else { continue }
@@ -39,6 +42,7 @@ extension Watch {
                 let log = active.withCore { $0.failoverLog.entries }
                 guard let entry = log.last(where: { $0.fence == placement.fence }) else { continue }
                 begun[number] = nil
+                losses.promoted(bucket.settings.uuid, vBucket, entry)
                 if entry.seqno > promotion.covered {
                     judge.accuse(
                         "History: \(bucket.settings.name) \(vBucket) begins anew at "

@@ -40,6 +40,7 @@ final class Watch {
         let isLeader: Bool
         let term: UInt64
         let commit: UInt64
+        let last: LogPosition
     }
 
     private struct ServedBucket: Hashable {
@@ -63,6 +64,9 @@ final class Watch {
     private var logNews: [String: LogNews] = [:]
     private var looks = 0
     private var compared = 0
+    var losses = Losses()
+    /// By node, process and bucket.
+    var memory: [MemoryPlace: MemoryBound] = [:]
 
     init(_ cluster: SimulatedCluster, _ judge: Judge) {
         self.cluster = cluster
@@ -78,6 +82,8 @@ final class Watch {
         tally[.check, "seedsBeyondDisks"] = disks.isBeyond ? 1 : 0
         tally[.check, "comparedEntries"] = logs.compared
         tally[.check, "repeatedProposals"] = logs.repeated
+        tally[.check, "lostChanges"] = Int(losses.lost)
+        tally[.check, "lostChangesTold"] = Int(told.changes)
         return tally
     }
 
@@ -99,6 +105,7 @@ final class Watch {
             lookAtLosses(sight)
         }
         lookAtLogs()
+        lookAtMemory()
         if let sight { lookAtCopies(sight) }
         // Of each bucket by vBucket.
         var serving: [ServedBucket: [Int: (address: String, fence: UInt64)]] = [:]
@@ -126,6 +133,7 @@ final class Watch {
     ) {
         let name = bucket.settings.name
         for report in data.reports(name) where report.state == .active {
+            losses.serves(bucket.settings.uuid, report)
             let placement = bucket[report.vBucket]
             if placement.fence == report.fence, !placement.isConfirmed {
                 judge.accuse(
@@ -146,6 +154,20 @@ final class Watch {
     }
 
     // MARK: What was lost of copies
+
+    /// What failovers said of their losses.
+    private var told: (failovers: UInt64, changes: UInt64) {
+        Losses.told(
+            cluster.world.transcript.lines.compactMap { line in
+                if case .told(_, _, let text) = line.event { text } else { nil }
+            }
+        )
+    }
+
+    /// What can only be judged in the end.
+    func conclude() {
+        if let flaw = losses.flaw(told) { judge.accuse("Acknowledged: \(flaw)") }
+    }
 
     private func lookAtLosses(_ sight: Sight) {
         let state = sight.state
@@ -207,7 +229,8 @@ final class Watch {
                 group: state.groupID,
                 isLeader: status.role == .leader,
                 term: status.term,
-                commit: log.commit
+                commit: log.commit,
+                last: log.last
             )
             // `LogSafety` looks at nothing else, and has seen that.
             if logNews.updateValue(news, forKey: node.address) == news { continue }

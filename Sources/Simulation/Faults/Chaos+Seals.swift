@@ -44,17 +44,10 @@ extension Chaos {
     /// Has it failed over by hand while it serves, and take part again later.
     func giveUp(_ spare: Spare, asking leader: SimulatedNode) {
         let (name, failovers) = (spare.record.otpNode, failovers)
-        failovers.withLock { $0.asked += 1 }
+        failovers.withLock { $0.ask() }
         cluster.tell(leader, "fail over \(spare.node.address) while it serves") { service in
             let outcome = await service.failOver([name])
-            switch outcome {
-            // Anything else in the sentence says what could not be asked.
-            case .done(let text)
-            where text.hasSuffix(" was failed over.") || text.hasSuffix(" changes may be lost."):
-                failovers.withLock { $0.safe += 1 }
-            case .refused: failovers.withLock { $0.safe += 1 }
-            default: break
-            }
+            failovers.withLock { $0.take(outcome) }
             return "\(outcome)"
         }
         // It comes back, so that there are enough copies for the next time.

@@ -72,7 +72,7 @@ final class Chaos {
     private(set) var counts: [Kind: Int] = [:]
     /// Failovers that were asked for, and those of which the answer said that no durable write is
     /// lost.
-    let failovers = Guarded((asked: 0, safe: 0))
+    let failovers = Guarded(ByHand())
     /// Whether all that was lost of copies is there again.
     var isWhole: () -> Bool = { true }
     /// Whether all that was on disks that were given up is on others.

@@ -4,6 +4,27 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
+/// Failovers that somebody asked for, and those of which no durable write can have been lost.
+struct ByHand: Sendable {
+    private var asked = 0
+    private var safe = 0
+
+    var areSafe: Bool { asked == safe }
+
+    mutating func ask() { asked += 1 }
+
+    mutating func take(_ outcome: MembershipOutcome) {
+        switch outcome {
+        // Anything else in the sentence says what could not be asked.
+        case .done(let text)
+        where text.hasSuffix(" known to be lost.") || text.hasSuffix(" changes may be lost."):
+            safe += 1
+        case .refused: safe += 1
+        default: break
+        }
+    }
+}
+
 /// Somebody who administers while things go wrong: one action every ten seconds or so, as the
 /// workload's script has it.
 final class Operator {
@@ -29,6 +50,7 @@ final class Operator {
     private var random: SeededRandom
     private var isOver = false
     private(set) var counts: [Action: Int] = [:]
+    let failovers = Guarded(ByHand())
     private var deleted = 0
 
     init(_ cluster: SimulatedCluster, _ judge: Judge, _ script: Workload.Script) {
@@ -79,6 +101,18 @@ final class Operator {
             cluster.tell(asked, what) { await SimulatedCluster.create(settings, $0) }
         case .flushBucket: flush(asked, what)
         case .deleteBucket: delete(asked, what)
+        case .failOver:
+            let (host, failovers) = (target.address, failovers)
+            cluster.tell(asked, what) { service in
+                guard let one = service.state.nodes.first(where: { $0.host == host }) else {
+                    return "no such node"
+                }
+                // Whoever never hears what came of it has to think the worst.
+                failovers.withLock { $0.ask() }
+                let outcome = await service.failOver([one.otpNode])
+                failovers.withLock { $0.take(outcome) }
+                return "\(outcome)"
+            }
         default:
             let host = target.address
             cluster.tell(asked, what) { await Operator.carry(action, host, dice, $0) }
@@ -132,7 +166,6 @@ final class Operator {
         guard let name else { return "no such node" }
         switch action {
         case .graceful: return "\(await service.startGracefulFailover([name]))"
-        case .failOver: return "\(await service.failOver([name]))"
         default: return await takeOut(name, service)
         }
     }

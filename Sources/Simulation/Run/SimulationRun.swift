@@ -54,9 +54,10 @@ package final class SimulationRun {
         }
         buckets = known
         failoverSeconds = UInt16(1 + dice.next() % 5)
-        var script = dice.next() % 4 == 0 && plan.workload == "standard" ? nil : workload.script
+        var script = workload.script
         let isLossless = chaos.isHarmless && plan.workload != "failover-storm"
-        if isLossless, let asked = script {
+        let isCareful = dice.next() % 4 == 0 && plan.workload == "standard"
+        if isLossless || isCareful, let asked = script {
             script?.actions = asked.actions.filter { $0.action != .failOver }
         }
         judge = Judge(
@@ -148,7 +149,10 @@ package final class SimulationRun {
         chaos.end()
         administrator?.end()
         note("the faults are over")
+        let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
         settle()
+        let left = quietUntil - min(quietUntil, cluster.world.now)
+        guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
         for client in clients { client.stop() }
         _ = cluster.waitUntil(seconds: 15) { clients.allSatisfy(\.isIdle) }
         readEverything()
@@ -314,11 +318,14 @@ package final class SimulationRun {
         let convergence = Convergence(cluster: cluster)
         _ = cluster.waitUntil(seconds: 20) { convergence.copyFlaws().isEmpty }
         for flaw in convergence.copyFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
+        _ = cluster.waitUntil(seconds: 20) { convergence.isOnDisk }
+        for flaw in convergence.diskFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
     }
 
     /// What was done and told all along, looked at as a whole.
     private func conclude() {
         judge.linearize(isPromised)
+        watch.conclude()
         judge.find { [self] bucket, vBucket in
             // One that nobody serves is told of elsewhere.
             guard let placement = cluster.newestState?.bucket(named: bucket)?[vBucket],
@@ -337,11 +344,12 @@ package final class SimulationRun {
     /// Whether what was lost in this seed is within what a level promises to survive.
     ///
     /// Said too seldom rather than too often: what of one bucket is lost counts for all, and whoever
-    /// fails over by hand may have given up the last copy.
+    /// fails over by hand may have given up what others lack, and was told so.
     private func isPromised(_ level: DurabilityLevel) -> Bool {
         let counts = administrator?.counts ?? [:]
         let failovers = chaos.failovers.withLock { $0 }
-        guard counts[.failOver] == nil, failovers.asked == failovers.safe else { return false }
+        let byHand = administrator?.failovers.withLock { $0 } ?? ByHand()
+        guard failovers.areSafe, byHand.areSafe else { return false }
         if level == .persistToMajority { return !watch.disks.isBeyond }
         let isSpare = counts[.replicas] == nil && buckets.allSatisfy { $0.replicas > 0 }
         return watch.exposure.worst <= (isSpare && cluster.nodes.count > 1 ? 1 : 0)

@@ -21,12 +21,16 @@ struct Workload {
     var keysOfClient = 16
     /// Keys of each bucket that all its clients write, and read, all the time.
     var registers = 36
-    /// All registers are written durably, not a third of them.
-    var isDurable = false
+    /// Of three registers so many are written durably, and never otherwise.
+    var durableOfThree = 1
     /// How long durable writes may take.
     var durableMilliseconds: UInt64 = 10_000
     var thinkNanoseconds: UInt64 = 100_000_000
     var faultSeconds: UInt64 = 60
+    /// Clients go on for so long when the faults are over.
+    var quietSeconds: UInt64 = 0
+    /// Clients end in the middle of something, and others come in their place, so often; 0 for never.
+    var clientSeconds: UInt64 = 0
     /// Nil: nobody administers.
     var script: Script? = .standard
     /// Kinds of faults in place of those that the plan asks for.
@@ -43,7 +47,13 @@ struct Workload {
     /// - Returns: Nil where no workload has this name.
     init?(_ name: String) {
         switch name {
-        case "standard": break
+        // 200 keys, 96 of one writer each and 104 registers, of which two thirds are written durably.
+        case "standard":
+            keysOfClient = 12
+            registers = 52
+            durableOfThree = 2
+            quietSeconds = 30
+            clientSeconds = 60
         case "smoke":
             nodes = 3...3
             replicas = 1...1
@@ -60,7 +70,7 @@ struct Workload {
             vBuckets = 4
             clients = 16
             registers = 24
-            isDurable = true
+            durableOfThree = 3
             // So short that some are called off.
             durableMilliseconds = 2_000
             keysOfClient = 0
@@ -74,7 +84,7 @@ struct Workload {
             vBuckets = 4
             clients = 12
             registers = name == "hot-keys" ? 12 : 24
-            isDurable = name == "three-copies"
+            durableOfThree = name == "three-copies" ? 3 : 1
             durableMilliseconds = 2_000
             keysOfClient = 0
             thinkNanoseconds = 25_000_000

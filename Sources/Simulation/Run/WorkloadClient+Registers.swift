@@ -6,8 +6,8 @@ internal import Wire
 
 /// Documents that many write at once, of which the order is checked.
 ///
-/// A third of them, or all, are written durably and never otherwise; every fourth holds a number, by which a
-/// write that was carried out twice shows.
+/// Of three one, two or all are written durably and never otherwise; every fourth holds a number, by
+/// which a write that was carried out twice shows.
 extension WorkloadClient {
     func actOnRegister(_ client: Client) {
         let register = Int(random.next() % UInt64(workload.registers))
@@ -31,9 +31,9 @@ extension WorkloadClient {
 
     /// Levels by register, so that each is only ever written at one.
     private func level(_ register: Int) -> DurabilityLevel? {
-        guard workload.isDurable || register % 3 == 0 else { return nil }
+        guard register % 3 < workload.durableOfThree else { return nil }
         guard bucket.type == .persistent else { return .majority }
-        switch workload.isDurable ? register % 3 : register / 3 % 3 {
+        switch workload.durableOfThree == 3 ? register % 3 : register / 3 % 3 {
         case 0: return .majority
         case 1: return .majorityAndPersistOnActive
         default: return .persistToMajority

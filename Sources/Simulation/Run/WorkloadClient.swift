@@ -23,6 +23,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private let isThere: () -> Bool
     private var client: Client?
     var random: SeededRandom
+    private var crashes: SeededRandom
     private var values = 0
     private var map: ClusterMap?
     /// What this client last read of a register.
@@ -53,6 +54,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         let name = "client \(bucket.name) \(number)"
         lane = environment.lanes.makeLane(name)
         random = cluster.world.dice(name)
+        crashes = cluster.world.dice("end of " + name)
         bootstrap = cluster.nodes.map {
             SocketAddress(host: $0.address, port: SimulatedNode.dataPort)
         }
@@ -62,6 +64,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
 
     func start() {
         lane.post { [self] in open() }
+        crashNowAndThen()
     }
 
     private func open() {
@@ -91,6 +94,30 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
 
     /// Begins nothing any more.
     func stop() { isStopping = true }
+
+    /// Ends in the middle of what it does now and then: what was under way may be done or not, and
+    /// somebody else comes with the same keys, who has read nothing.
+    private func crashNowAndThen() {
+        guard workload.clientSeconds > 0 else { return }
+        let range = 2 * workload.clientSeconds * 1_000_000_000
+        lane.post(after: crashes.next() % range) { [self] in
+            guard !isStopping else { return }
+            crash()
+            crashNowAndThen()
+        }
+    }
+
+    private func crash() {
+        guard let gone = client else { return }
+        client = nil
+        map = nil
+        known = [:]
+        tally[.change, "clientCrash"] += 1
+        world.transcript.note("client \(bucket.name) \(number) ends")
+        // Whatever it waits for is told that it was left.
+        gone.close {}
+        openLater(100_000_000)
+    }
 
     // MARK: One thing after the other
 

@@ -1,0 +1,74 @@
+import Simulation
+import Testing
+import Vocabulary
+
+/// What promotions cost, and what failovers say of it.
+@Suite struct LossesTests {
+    private let vBucket = VBucketID(3)
+
+    private func report(_ high: UInt64, fence: UInt64) -> CopyReport {
+        CopyReport(
+            vBucket: vBucket,
+            state: .active,
+            fence: fence,
+            position: CopyPosition(branchFence: fence, covered: Seqno(high)),
+            high: Seqno(high),
+            persisted: .zero,
+            isIntact: true,
+            wasCleanStop: true,
+            boot: 1
+        )
+    }
+
+    private func entry(_ seqno: UInt64, fence: UInt64) -> FailoverLog.Entry {
+        FailoverLog.Entry(uuid: VBucketUUID(fence), seqno: Seqno(seqno), fence: fence)
+    }
+
+    @Test func whatLiesAboveTheNewHistoryIsLost() {
+        var losses = Losses()
+        losses.serves("a", report(30, fence: 5))
+        losses.serves("a", report(20, fence: 5))
+        losses.promoted("a", vBucket, entry(26, fence: 6))
+        #expect(losses.lost == 4)
+        // Of another bucket nothing was known, and a history goes on where the one before ended.
+        losses.promoted("b", vBucket, entry(1, fence: 6))
+        losses.serves("a", report(40, fence: 6))
+        losses.promoted("a", vBucket, entry(40, fence: 7))
+        #expect(losses.lost == 4)
+        losses.serves("a", report(41, fence: 7))
+        losses.gone("a", vBucket)
+        losses.gone("a", vBucket)
+        #expect(losses.lost == 45)
+    }
+
+    @Test func failoversMaySayLessAndNotMore() {
+        var losses = Losses()
+        losses.serves("a", report(30, fence: 5))
+        losses.promoted("a", vBucket, entry(10, fence: 6))
+        func flaw(_ count: Int) -> String? {
+            losses.flaw(
+                Losses.told([
+                    "Node one was failed over; no change is known to be lost.",
+                    "Node two was failed over; at least \(count) changes may be lost. More of it.",
+                ])
+            )
+        }
+        #expect(flaw(20) == nil && flaw(1) == nil)
+        // What came between two looks is not known.
+        #expect(flaw(28) == nil)
+        #expect(flaw(29) != nil)
+    }
+
+    @Test func memoryMayStayBeyondAQuotaThatBecameSmallAndNotGrow() {
+        var bound = MemoryBound()
+        #expect(bound.look(bytes: 900_000, quota: 1_000_000) == 0)
+        #expect(bound.look(bytes: 1_020_000, quota: 1_000_000) == 0)
+        #expect(bound.look(bytes: 1_040_000, quota: 1_000_000) == 40_000)
+        // Now there is half of what is used.
+        #expect(bound.look(bytes: 1_000_000, quota: 500_000) == 0)
+        #expect(bound.look(bytes: 1_040_000, quota: 500_000) == 40_000)
+        // What has left does not come back.
+        #expect(bound.look(bytes: 600_000, quota: 500_000) == 0)
+        #expect(bound.look(bytes: 700_000, quota: 500_000) == 100_000)
+    }
+}
