@@ -30,8 +30,16 @@ struct CopyCalls: Sendable {
     }
 
     /// Has each node take nothing more from the active copies of these fences, for good.
-    func seal(_ asked: [NodeNumber: [FencedVBucket]]) async -> Reports {
-        await reports(PeerKind.seal, questions(asked))
+    ///
+    /// - Parameters:
+    ///   - asked: By node: the copies.
+    ///   - patience: How long to wait for the last answer, in nanoseconds.
+    /// - Returns: What those that answered have, by then for good.
+    func seal(
+        _ asked: [NodeNumber: [FencedVBucket]],
+        patience: UInt64 = CopyCalls.patience
+    ) async -> Reports {
+        await reports(PeerKind.seal, questions(asked), patience)
     }
 
     /// Has each node take up what the map names it for; returns the vBuckets that are ready.
@@ -74,8 +82,12 @@ struct CopyCalls: Sendable {
         }
     }
 
-    private func reports(_ kind: UInt16, _ questions: [(NodeNumber, [UInt8])]) async -> Reports {
-        await all(kind, questions, Self.patience) { bytes in
+    private func reports(
+        _ kind: UInt16,
+        _ questions: [(NodeNumber, [UInt8])],
+        _ patience: UInt64 = CopyCalls.patience
+    ) async -> Reports {
+        await all(kind, questions, patience) { bytes in
             guard let answer = ReportsAnswer(bytes: bytes), answer.refusal.isEmpty else {
                 return nil
             }

@@ -15,8 +15,8 @@ extension Orchestrator {
 
     /// Seals all surviving copies of these vBuckets and chooses among them.
     ///
-    /// A node that is not to be chosen and lives is sealed as well: it takes nothing more that would
-    /// be lost with it, and says how far it came.
+    /// A node that is not to be chosen and lives is stopped first: it takes nothing more that would be
+    /// lost with it, the others get what is on its way, and it says how far it came.
     ///
     /// - Parameters:
     ///   - vBuckets: By number.
@@ -50,18 +50,8 @@ extension Orchestrator {
                 )
             }
         }
-        for node in absent where !member.beats.table.isSuspect(node, now: now) {
-            asked[node] = questions.filter { $0.active == node }
-                .map { FencedVBucket($0.vBucket, fence: $0.fence) }
-        }
-        var sealed = await copies(of: bucket).seal(asked)
-        var served = member.beats.served(by: absent, ofBucket: bucket.settings.uuid)
-        for node in absent {
-            guard let reports = sealed.removeValue(forKey: node) else { continue }
-            served[node] = reports.values.reduce(into: ServedHighs()) { served, report in
-                served.add(report.vBucket, fence: report.fence, high: report.high)
-            }
-        }
+        let served = await stop(absent, questions, of: bucket)
+        let sealed = await copies(of: bucket).seal(asked)
         var round = PromotionRound(
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
@@ -71,8 +61,36 @@ extension Orchestrator {
         for question in questions {
             round.decide(question, sealed: sealed.compactMapValues { $0[question.vBucket] })
         }
-        let silent = asked.keys.filter { sealed[$0] == nil && !absent.contains($0) }
+        let silent = asked.keys.filter { sealed[$0] == nil }
         return Round(bucket: bucket, decided: round, silent: silent.sorted())
+    }
+
+    /// How long a node that was heard just now may take to stop.
+    private static var stopPatience: UInt64 { 300_000_000 }
+
+    /// Has nodes that live stop serving what they are asked about.
+    ///
+    /// - Returns: How far they came; of those that do not answer, what they last said of that.
+    private func stop(
+        _ nodes: [NodeNumber],
+        _ questions: [Promotion.Question],
+        of bucket: BucketRecord
+    ) async -> [NodeNumber: ServedHighs] {
+        var served = member.beats.served(by: nodes, ofBucket: bucket.settings.uuid)
+        var asked: [NodeNumber: [FencedVBucket]] = [:]
+        for node in nodes where !member.beats.table.isSuspect(node, now: now) {
+            let own = questions.filter { $0.active == node }
+            guard !own.isEmpty else { continue }
+            asked[node] = own.map { FencedVBucket($0.vBucket, fence: $0.fence) }
+        }
+        guard !asked.isEmpty else { return served }
+        let stopped = await copies(of: bucket).seal(asked, patience: Self.stopPatience)
+        for (node, reports) in stopped {
+            served[node] = reports.values.reduce(into: ServedHighs()) { served, report in
+                served.add(report.vBucket, fence: report.fence, high: report.high)
+            }
+        }
+        return served
     }
 
     /// Their copies are given up, whatever they still have.
