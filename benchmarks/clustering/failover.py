@@ -27,7 +27,7 @@ def killed(plan):
 
 
 def outage(plan, replicas, durability):
-    rounds = plan.rounds(durable=bool(durability))
+    rounds = plan.rounds
     times = []
     for number in range(rounds):
         plan.say(f"kill -9, {durability or 'no'} durability, {number + 1} of {rounds}")

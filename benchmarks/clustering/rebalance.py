@@ -65,7 +65,7 @@ def under_load(plan):
 
 def copy(plan):
     """2 -> 3 nodes while nobody asks for anything, against flushing the same documents."""
-    documents = max(1_000, plan.documents * 6 // 10)
+    documents = plan.documents
     flushed, flush_note = flush_speed(plan, documents)
     quota = megabytes(documents)
     with Cluster(3, joined=2, quota=quota + 256) as cluster:
