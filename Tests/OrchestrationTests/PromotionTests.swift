@@ -123,6 +123,17 @@ import Vocabulary
         if chain >= majority { #expect(chain - needed < majority) }
     }
 
+    @Test func whatTheStoppedActiveOneHasMoreIsLost() throws {
+        let asked = question([1, 2])
+        let sealed = [NodeNumber(2): copy(40)]
+        let chosen = try #require(
+            Promotion.choose(asked, sealed: sealed, stoppedAt: Seqno(43))
+        )
+        #expect(chosen.changesLost == 3)
+        let equal = try #require(Promotion.choose(asked, sealed: sealed, stoppedAt: Seqno(40)))
+        #expect(equal.changesLost == 0)
+    }
+
     @Test func aLoneIntactReplicaTakesOver() throws {
         let chosen = try #require(choose(question([1, 2]), [2: copy(40)]))
         #expect(chosen.node == NodeNumber(2))

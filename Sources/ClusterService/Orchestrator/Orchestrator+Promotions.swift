@@ -50,16 +50,21 @@ extension Orchestrator {
                 )
             }
         }
-        let served = await stop(absent, questions, of: bucket)
+        let stopped = await stop(absent, questions, of: bucket)
         let sealed = await copies(of: bucket).seal(asked)
         var round = PromotionRound(
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
-            served: served,
+            served: member.beats.served(by: absent, ofBucket: bucket.settings.uuid),
             givenUp: givenUp
         )
         for question in questions {
-            round.decide(question, sealed: sealed.compactMapValues { $0[question.vBucket] })
+            let active = question.active.flatMap { stopped[$0]?[question.vBucket] }
+            round.decide(
+                question,
+                sealed: sealed.compactMapValues { $0[question.vBucket] },
+                stoppedAt: active?.fence == question.fence ? active?.high ?? .zero : .zero
+            )
         }
         let silent = asked.keys.filter { sealed[$0] == nil }
         return Round(bucket: bucket, decided: round, silent: silent.sorted())
@@ -70,27 +75,20 @@ extension Orchestrator {
 
     /// Has nodes that live stop serving what they are asked about.
     ///
-    /// - Returns: How far they came; of those that do not answer, what they last said of that.
+    /// - Returns: What those that answer have, by then for good.
     private func stop(
         _ nodes: [NodeNumber],
         _ questions: [Promotion.Question],
         of bucket: BucketRecord
-    ) async -> [NodeNumber: ServedHighs] {
-        var served = member.beats.served(by: nodes, ofBucket: bucket.settings.uuid)
+    ) async -> CopyCalls.Reports {
         var asked: [NodeNumber: [FencedVBucket]] = [:]
         for node in nodes where !member.beats.table.isSuspect(node, now: now) {
             let own = questions.filter { $0.active == node }
             guard !own.isEmpty else { continue }
             asked[node] = own.map { FencedVBucket($0.vBucket, fence: $0.fence) }
         }
-        guard !asked.isEmpty else { return served }
-        let stopped = await copies(of: bucket).seal(asked, patience: Self.stopPatience)
-        for (node, reports) in stopped {
-            served[node] = reports.values.reduce(into: ServedHighs()) { served, report in
-                served.add(report.vBucket, fence: report.fence, high: report.high)
-            }
-        }
-        return served
+        guard !asked.isEmpty else { return [:] }
+        return await copies(of: bucket).seal(asked, patience: Self.stopPatience)
     }
 
     /// Their copies are given up, whatever they still have.

@@ -74,7 +74,7 @@ package struct Promotion: Hashable, Sendable {
     /// The chain from here on, the chosen one first.
     package var row: [NodeNumber]
     package var safety: Safety
-    /// The highest seqno of the chosen one's history that a copy has.
+    /// The highest seqno that a copy is known to have, the one that was stopped among them.
     package var known: Seqno
 
     /// Changes that some copy has and the chosen one has not: at least so many are lost.
@@ -85,6 +85,7 @@ package struct Promotion: Hashable, Sendable {
     /// - Parameters:
     ///   - question: The vBucket.
     ///   - sealed: What copies said when they were sealed.
+    ///   - stoppedAt: How far the active copy came, where it was stopped and said so.
     ///   - activeCounts: How many vBuckets each node is active for: equal copies go to whoever has
     ///     fewest.
     ///   - givenUp: Nodes that an operator gave up for good: nobody waits for their answer, and what
@@ -93,6 +94,7 @@ package struct Promotion: Hashable, Sendable {
     package static func choose(
         _ question: Question,
         sealed: [NodeNumber: CopyReport],
+        stoppedAt: Seqno = .zero,
         activeCounts: [NodeNumber: Int] = [:],
         givenUp: [NodeNumber] = []
     ) -> Promotion? {
@@ -129,7 +131,7 @@ package struct Promotion: Hashable, Sendable {
             expected: position,
             row: [chosen.node] + others.map(\.node),
             safety: safety(question, answered.map(\.report)),
-            known: highs.max() ?? position.covered
+            known: max(stoppedAt, highs.max() ?? position.covered)
         )
     }
 
@@ -162,7 +164,7 @@ package struct PromotionRound: Hashable, Sendable {
     private var activeCounts: [NodeNumber: Int]
     private let givenUp: [NodeNumber]
     private let served: [NodeNumber: ServedHighs]
-    /// By who served it: what is kept of all that was decided, and what copies show to be lost.
+    /// By who served it: what is kept of all that goes on, and what copies show to be lost of it.
     private var kept: [NodeNumber: ServedHighs] = [:]
     private var seen: [NodeNumber: UInt64] = [:]
 
@@ -185,23 +187,24 @@ package struct PromotionRound: Hashable, Sendable {
 
     package mutating func decide(
         _ question: Promotion.Question,
-        sealed: [NodeNumber: CopyReport]
+        sealed: [NodeNumber: CopyReport],
+        stoppedAt: Seqno = .zero
     ) {
         let choice = Promotion.choose(
             question,
             sealed: sealed,
+            stoppedAt: stoppedAt,
             activeCounts: activeCounts,
             givenUp: givenUp
         )
-        if let former = question.active {
-            let covered = choice?.expected.covered ?? .zero
-            kept[former, default: ServedHighs()]
-                .add(question.vBucket, fence: question.fence, high: covered)
-            seen[former, default: 0] += choice?.changesLost ?? 0
-        }
         guard let choice else {
             lost.append(question.vBucket)
             return
+        }
+        if let former = question.active {
+            kept[former, default: ServedHighs()]
+                .add(question.vBucket, fence: question.fence, high: choice.expected.covered)
+            seen[former, default: 0] += choice.changesLost
         }
         promotions.append(choice)
         if choice.node != question.active { activeCounts[choice.node, default: 0] += 1 }
@@ -213,7 +216,8 @@ package struct PromotionRound: Hashable, Sendable {
     /// Changes that are known to have been made and that the chosen copies do not have: at least.
     ///
     /// By what copies have, or by what those that served them had said, whichever is more. The latter
-    /// is of all that such a node served: it says nothing where only some of that is decided here.
+    /// is of all that such a node served: it says nothing where only some of that goes on. What has no
+    /// other copy is no part of this: it may be back with its node.
     package var changesLost: UInt64 {
         kept.reduce(0) { lost, decided in
             let (former, kept) = decided

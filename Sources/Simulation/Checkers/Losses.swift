@@ -1,7 +1,9 @@
 package import Vocabulary
 
-/// What promotions cost: changes that whoever served had, and that are not of the history which the
-/// cluster goes on with; and whether failovers say no more than that.
+/// What promotions cost as they are decided: changes that whoever served had and the chosen copy does
+/// not cover; and whether failovers say no more than that.
+///
+/// Not all of that is lost: where the chosen copy is gone before it serves, another one is.
 package struct Losses {
     private struct Place: Hashable {
         let bucket: String
@@ -17,6 +19,7 @@ package struct Losses {
     private static let unseen: UInt64 = 8
 
     private var served: [Place: Served] = [:]
+    private var promoted: [Place: UInt64] = [:]
     package private(set) var lost: UInt64 = 0
 
     package init() {}
@@ -30,21 +33,26 @@ package struct Losses {
         served[place] = Served(fence: report.fence, high: report.high)
     }
 
-    /// A copy goes on by a history that begins here.
+    /// Whether nobody has said yet how this fence began.
+    package func isNew(_ bucket: String, _ vBucket: VBucketID, fence: UInt64) -> Bool {
+        let place = Place(bucket: bucket, vBucket: vBucket)
+        guard let known = served[place], known.fence < fence else { return false }
+        return (promoted[place] ?? 0) < fence
+    }
+
+    /// A copy that covers so much is to serve from this fence on.
     package mutating func promoted(
         _ bucket: String,
         _ vBucket: VBucketID,
-        _ entry: FailoverLog.Entry
+        fence: UInt64,
+        covered: Seqno
     ) {
         let place = Place(bucket: bucket, vBucket: vBucket)
-        guard let known = served[place], known.fence < entry.fence else { return }
-        if known.high > entry.seqno { lost += known.high.value - entry.seqno.value }
-    }
-
-    /// No copy is left of it.
-    package mutating func gone(_ bucket: String, _ vBucket: VBucketID) {
-        let known = served.removeValue(forKey: Place(bucket: bucket, vBucket: vBucket))
-        lost += known?.high.value ?? 0
+        guard let known = served[place], known.fence < fence,
+            (promoted[place] ?? 0) < fence
+        else { return }
+        promoted[place] = fence
+        if known.high > covered { lost += known.high.value - covered.value }
     }
 
     /// What failovers said, in one sentence after the other, is lost at least.

@@ -24,14 +24,20 @@ extension Watch {
             for (number, placement) in bucket.placements.enumerated() {
                 if !placement.isConfirmed, let expected = placement.expected {
                     begun[number] = Begun(fence: placement.fence, covered: expected.covered)
-                }
-                if placement.chain.isEmpty {
-                    losses.gone(bucket.settings.uuid, VBucketID(UInt16(number)))
+                    losses.promoted(
+                        bucket.settings.uuid,
+                        VBucketID(UInt16(number)),
+                        fence: placement.fence,
+                        covered: expected.covered
+                    )
                 }
                 guard let first = placement.chain.first, let owner = copies.on(first),
                     let active = owner[number]
                 else { continue }
                 let vBucket = VBucketID(UInt16(number))
+                if placement.isConfirmed {
+                    lookAtBeginning(of: active, vBucket, bucket.settings.uuid, placement.fence)
+                }
                 lookAtWords(of: owner.bucket, active, placement, vBucket, bucket, copies)
                 guard let promotion = begun[number] else { continue }
                 guard promotion.fence == placement.fence else {
@@ -42,7 +48,6 @@ extension Watch {
                 let log = active.withCore { $0.failoverLog.entries }
                 guard let entry = log.last(where: { $0.fence == placement.fence }) else { continue }
                 begun[number] = nil
-                losses.promoted(bucket.settings.uuid, vBucket, entry)
                 if entry.seqno > promotion.covered {
                     judge.accuse(
                         "History: \(bucket.settings.name) \(vBucket) begins anew at "
@@ -52,6 +57,19 @@ extension Watch {
             }
             promotions[bucket.settings.uuid] = begun.isEmpty ? nil : begun
         }
+    }
+
+    /// A promotion may be decided and confirmed between two looks: the history that began says so.
+    private func lookAtBeginning(
+        of active: VBucket,
+        _ vBucket: VBucketID,
+        _ uuid: String,
+        _ fence: UInt64
+    ) {
+        guard losses.isNew(uuid, vBucket, fence: fence),
+            let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
+        else { return }
+        losses.promoted(uuid, vBucket, fence: fence, covered: entry.seqno)
     }
 
     private func lookAtWords(
