@@ -57,6 +57,12 @@ extension Orchestrator {
         // Whoever leads by now has another picture of who is silent, and of what only they have.
         for round in rounds {
             guard await promote(round, deposing: nodes) else { return .refused(disagreement) }
+            // What nobody else has stays with its node, which was stopped for nothing: others may ask
+            // it for that by and by.
+            guard !round.decided.lost.isEmpty,
+                let bucket = state.bucket(named: round.decided.bucket)
+            else { continue }
+            await resume(round.decided.lost, of: bucket)
         }
         switch await propose(.failOver(FailoverStep(nodes: nodes, isAutomatic: isAutomatic))) {
         case .applied, .repeated: break
