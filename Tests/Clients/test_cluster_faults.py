@@ -78,9 +78,7 @@ def test_naps_that_nobody_is_failed_over_for_lose_and_break_nothing(start):
             wait_until(lambda: traffic.writes > 100 and traffic.reads > 100, 20, "it goes on")
             traffic.end()
             assert traffic.other_than_retriable() == []
-            assert traffic.wrong == []
-            assert traffic.older == []
-            assert traffic.lost() == {}
+            assert traffic.flaws() == {}
     finally:
         client.close()
     assert all(cluster.membership(each) == "active" for each in range(3))
@@ -178,9 +176,7 @@ def test_a_node_that_dies_as_it_takes_vbuckets_over_is_failed_over(start, is_ove
             writes = traffic.writes
             wait_until(lambda: traffic.writes > writes + 200, 30, "durable writes pass again")
             traffic.end()
-            assert traffic.wrong == []
-            assert traffic.older == []
-            assert traffic.lost() == {}
+            assert traffic.flaws() == {}
     finally:
         client.close()
     assert documents.wrong(at=1) == {}

@@ -258,9 +258,7 @@ def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start)
             traffic.end()
             print(traffic.writes, "writes, slowest", traffic.slowest)
             assert traffic.refusals == []
-            assert traffic.wrong == []
-            assert traffic.older == []
-            assert traffic.lost() == {}
+            assert traffic.flaws() == {}
         assert documents.wrong() == []
 
 

@@ -10,6 +10,8 @@ from rig.node import wait_until
 from rig.wire import Closed, Status, vbucket_of
 
 BUCKET = "travel"
+# Nodes say twice a second how far they are, and nowhere is it shown that others have heard.
+TOLD = 2.5
 
 
 def told(cluster, at, pattern):
@@ -52,14 +54,13 @@ def test_what_only_a_dead_node_had_is_counted_by_its_last_word_and_again_when_it
         for key in keys:
             assert connection.set(key, b"gone").status == Status.SUCCESS
         wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 10, "they are on disk")
-    # Nodes say twice a second how far they are.
-    time.sleep(0.8)
+    time.sleep(TOLD)
     cluster[active].kill()
     cluster[replica].start()
     address = cluster[replica].address
     wait_until(lambda: cluster.nodes(0)[address]["status"] == "healthy", 20, "the replica is back")
     # Whoever leads may not have heard it itself: the others say it again.
-    time.sleep(1.5)
+    time.sleep(TOLD)
     assert cluster.fail_over(active).status == 200
     assert lost_at_least(cluster, 0) == [len(keys)]
     cluster[active].start()
