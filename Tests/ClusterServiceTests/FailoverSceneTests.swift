@@ -100,4 +100,29 @@ import Vocabulary
         for member in scene.members { member.plane?.heardThrough.withLock { $0 = .max } }
         #expect(await eventually { membership(of: 2, in: scene) == .inactiveFailed })
     }
+
+    /// It was stopped, and nobody who could take over is heard: it gets back what it had.
+    ///
+    /// That is under a fence that its seal does not hold for. A rebalance waited for it for ever.
+    @Test func whatNobodyElseHasIsGivenBackToALivingNodeThatIsFailedOver() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.createBucket([[n(2), n(3)], [n(2), n(1)], [n(1), n(2)]])
+        let before = scene[1].state.bucket(named: "b")?.placements ?? []
+        scene.members[2].stop()
+        let failover = await scene[1].failOver([scene.name(2)])
+        let now = try #require(scene[1].state.bucket(named: "b")?.placements)
+        guard case .done(let text) = failover else {
+            Issue.record("not failed over: \(failover)")
+            return
+        }
+        #expect(text.contains("no other copy of vBucket 0 "), "\(text)")
+        #expect(membership(of: 2, in: scene) == .inactiveFailed)
+        #expect(now.map(\.chain) == [[n(2), n(3)], [n(1)], [n(1)]])
+        #expect(now[0].fence > before[0].fence && now[0].isConfirmed)
+    }
 }

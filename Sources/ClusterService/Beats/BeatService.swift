@@ -162,9 +162,9 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         // Who leads by and by may have heard nothing of who is silent now.
         let silent = others.filter { table.isSuspect($0, now: now) }
         let told = [(node, sources.served())] + silent.map { ($0, served[$0] ?? [:]) }
-        let rows = told.flatMap { node, served in
-            served.sorted { $0.key < $1.key }
-                .map { ServedMessage.Row(node: node, uuid: $0.key, highs: $0.value) }
+        let rows = told.flatMap { teller, histories in
+            histories.sorted { $0.key < $1.key }
+                .map { ServedMessage.Row(node: teller, uuid: $0.key, highs: $0.value) }
         }
         let message = ServedMessage(rows: rows).bytes
         for other in others { calls.send(PeerKind.served, message, to: other, isBulk: false) }

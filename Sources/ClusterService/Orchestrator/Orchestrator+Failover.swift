@@ -48,21 +48,18 @@ extension Orchestrator {
         let obstacles = rounds.flatMap(\.decided.obstacles)
         if isAutomatic, !obstacles.isEmpty {
             for round in rounds {
-                guard let bucket = state.bucket(named: round.decided.bucket) else { continue }
-                await resume(round.decided.promotions.map(\.vBucket), of: bucket)
+                let sealed = round.decided.promotions.map(\.vBucket) + round.stoppedForNothing
+                await resume(sealed, ofBucket: round.decided.bucket)
             }
             return .refused(sentences(obstacles).joined(separator: " "))
         }
         let disagreement = "The cluster did not agree on failing over \(names)."
         // Whoever leads by now has another picture of who is silent, and of what only they have.
         for round in rounds {
-            guard await promote(round, deposing: nodes) else { return .refused(disagreement) }
-            // What nobody else has stays with its node, which was stopped for nothing: others may ask
-            // it for that by and by.
-            guard !round.decided.lost.isEmpty,
-                let bucket = state.bucket(named: round.decided.bucket)
-            else { continue }
-            await resume(round.decided.lost, of: bucket)
+            // What nobody else has stays with its node: others may ask it for that by and by.
+            guard await promote(round, deposing: nodes),
+                await resume(round.stoppedForNothing, ofBucket: round.decided.bucket)
+            else { return .refused(disagreement) }
         }
         switch await propose(.failOver(FailoverStep(nodes: nodes, isAutomatic: isAutomatic))) {
         case .applied, .repeated: break

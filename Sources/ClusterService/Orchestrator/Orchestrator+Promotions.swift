@@ -11,6 +11,11 @@ extension Orchestrator {
         let decided: PromotionRound
         /// Nodes that were asked and did not answer.
         var silent: [NodeNumber] = []
+        /// Nodes that live were told to stop serving these: answered or not, they may have.
+        var stopped: Set<VBucketID> = []
+
+        /// Of those, what stays with its node, as nobody else has it.
+        var stoppedForNothing: [VBucketID] { decided.lost.filter { stopped.contains($0) } }
     }
 
     /// Seals all surviving copies of these vBuckets and chooses among them.
@@ -50,7 +55,10 @@ extension Orchestrator {
                 )
             }
         }
-        let stopped = await stop(absent, questions, of: bucket)
+        let ending = nodesToStop(absent, questions)
+        let stopped =
+            ending.isEmpty
+            ? [:] : await copies(of: bucket).seal(ending, patience: Self.stopPatience)
         let sealed = await copies(of: bucket).seal(asked)
         var round = PromotionRound(
             bucket: bucket.settings.name,
@@ -67,28 +75,29 @@ extension Orchestrator {
             )
         }
         let silent = asked.keys.filter { sealed[$0] == nil }
-        return Round(bucket: bucket, decided: round, silent: silent.sorted())
+        return Round(
+            bucket: bucket,
+            decided: round,
+            silent: silent.sorted(),
+            stopped: Set(ending.values.joined().map(\.vBucket))
+        )
     }
 
     /// How long a node that was heard just now may take to stop.
     private static var stopPatience: UInt64 { 300_000_000 }
 
-    /// Has nodes that live stop serving what they are asked about.
-    ///
-    /// - Returns: What those that answer have, by then for good.
-    private func stop(
+    /// Those that live, and what each of them is to serve no more.
+    private func nodesToStop(
         _ nodes: [NodeNumber],
-        _ questions: [Promotion.Question],
-        of bucket: BucketRecord
-    ) async -> CopyCalls.Reports {
-        var asked: [NodeNumber: [FencedVBucket]] = [:]
+        _ questions: [Promotion.Question]
+    ) -> [NodeNumber: [FencedVBucket]] {
+        var found: [NodeNumber: [FencedVBucket]] = [:]
         for node in nodes where !member.beats.table.isSuspect(node, now: now) {
             let own = questions.filter { $0.active == node }
             guard !own.isEmpty else { continue }
-            asked[node] = own.map { FencedVBucket($0.vBucket, fence: $0.fence) }
+            found[node] = own.map { FencedVBucket($0.vBucket, fence: $0.fence) }
         }
-        guard !asked.isEmpty else { return [:] }
-        return await copies(of: bucket).seal(asked, patience: Self.stopPatience)
+        return found
     }
 
     /// Their copies are given up, whatever they still have.
@@ -139,10 +148,13 @@ extension Orchestrator {
     }
 
     /// Gives vBuckets that were sealed for nothing back to who served them.
-    func resume(_ vBuckets: [VBucketID], of bucket: BucketRecord) async {
+    ///
+    /// - Returns: Whether it was agreed on, as far as is known here.
+    @discardableResult
+    func resume(_ vBuckets: [VBucketID], ofBucket name: String) async -> Bool {
+        guard !vBuckets.isEmpty, let bucket = state.bucket(named: name) else { return true }
         let steps = vBuckets.map { VBucketSteps.Step($0, from: bucket[$0]) }
-        guard !steps.isEmpty else { return }
-        await propose(.resume(VBucketSteps(bucket: bucket.settings.name, steps: steps)))
+        return await propose(.resume(VBucketSteps(bucket: name, steps: steps))) != nil
     }
 
     // MARK: Confirming
@@ -246,7 +258,7 @@ extension Orchestrator {
         for bucket in state.buckets {
             let reports = await copies(of: bucket).reports(from: unready)
             guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
-            await resume(sealedForNothing(in: bucket, reports), of: bucket)
+            await resume(sealedForNothing(in: bucket, reports), ofBucket: bucket.settings.name)
             let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
             guard !held.isEmpty else { continue }
             let dead = deadNodes()

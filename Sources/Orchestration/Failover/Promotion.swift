@@ -74,6 +74,8 @@ package struct Promotion: Hashable, Sendable {
     /// The chain from here on, the chosen one first.
     package var row: [NodeNumber]
     package var safety: Safety
+    /// Who served it.
+    package var former: NodeNumber?
     /// The highest seqno that a copy is known to have, the one that was stopped among them.
     package var known: Seqno
 
@@ -131,6 +133,7 @@ package struct Promotion: Hashable, Sendable {
             expected: position,
             row: [chosen.node] + others.map(\.node),
             safety: safety(question, answered.map(\.report)),
+            former: question.active,
             known: max(stoppedAt, highs.max() ?? position.covered)
         )
     }
@@ -164,9 +167,6 @@ package struct PromotionRound: Hashable, Sendable {
     private var activeCounts: [NodeNumber: Int]
     private let givenUp: [NodeNumber]
     private let served: [NodeNumber: ServedHighs]
-    /// By who served it: what is kept of all that goes on, and what copies show to be lost of it.
-    private var kept: [NodeNumber: ServedHighs] = [:]
-    private var seen: [NodeNumber: UInt64] = [:]
 
     /// - Parameters:
     ///   - bucket: Its name, for whoever reads the reasons.
@@ -201,11 +201,6 @@ package struct PromotionRound: Hashable, Sendable {
             lost.append(question.vBucket)
             return
         }
-        if let former = question.active {
-            kept[former, default: ServedHighs()]
-                .add(question.vBucket, fence: question.fence, high: choice.expected.covered)
-            seen[former, default: 0] += choice.changesLost
-        }
         promotions.append(choice)
         if choice.node != question.active { activeCounts[choice.node, default: 0] += 1 }
     }
@@ -219,12 +214,14 @@ package struct PromotionRound: Hashable, Sendable {
     /// is of all that such a node served: it says nothing where only some of that goes on. What has no
     /// other copy is no part of this: it may be back with its node.
     package var changesLost: UInt64 {
-        kept.reduce(0) { lost, decided in
-            let (former, kept) = decided
-            let seen = seen[former] ?? 0
-            guard let said = served[former], said.mark == kept.mark, said.sum > kept.sum else {
-                return lost + seen
+        Dictionary(grouping: promotions, by: \.former).reduce(0) { lost, group in
+            let seen = group.value.reduce(0) { $0 + $1.changesLost }
+            let kept = group.value.reduce(into: ServedHighs()) { kept, choice in
+                kept.add(choice.vBucket, fence: choice.fence, high: choice.expected.covered)
             }
+            guard let former = group.key, let said = served[former], said.mark == kept.mark,
+                said.sum > kept.sum
+            else { return lost + seen }
             return lost + max(seen, said.sum - kept.sum)
         }
     }
