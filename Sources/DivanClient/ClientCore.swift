@@ -61,6 +61,7 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         var login = Handshake.Login(
             user: settings.user,
             password: settings.password,
+            keys: settings.keys,
             bucket: settings.bucket
         )
         login.allowsPlain = settings.allowsPlain

@@ -1,3 +1,4 @@
+internal import Credentials
 package import Seams
 
 /// What a client is told when it is made, with defaults.
@@ -6,7 +7,10 @@ package struct ClientSettings: Sendable {
     package var bootstrap: [SocketAddress]
     package var bucket: String
     package var user: String
-    package var password: String
+    package var password: String { didSet { keys = SCRAMPassword(password) } }
+    /// What is derived of the password: all clients that are made of one value of settings, or of
+    /// copies of it, derive once.
+    private(set) var keys: SCRAMPassword
     /// Sends the password itself where a server offers nothing better.
     package var allowsPlain = false
     /// Milliseconds that an operation may take with all its attempts, where the call says nothing.
@@ -39,5 +43,6 @@ package struct ClientSettings: Sendable {
         self.bucket = bucket
         self.user = user
         self.password = password
+        keys = SCRAMPassword(password)
     }
 }

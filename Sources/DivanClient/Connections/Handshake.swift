@@ -18,10 +18,15 @@ package struct Handshake: Sendable {
         package let bucket: String
         package var allowsPlain = false
 
-        package init(user: String, password: String, bucket: String) {
+        package init(
+            user: String,
+            password: String,
+            keys: SCRAMPassword? = nil,
+            bucket: String
+        ) {
             self.user = user
             self.password = password
-            keys = SCRAMPassword(password)
+            self.keys = keys ?? SCRAMPassword(password)
             self.bucket = bucket
         }
     }
