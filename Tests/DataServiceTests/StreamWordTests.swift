@@ -94,7 +94,8 @@ import Wire
     }
 
     private var heard: UInt64? {
-        service.bucket(named: "a")?.acknowledgements(of: VBucketID(0))[NodeNumber(2)]?.covered.value
+        service.bucket(named: "a")?.acknowledgements(of: VBucketID(0))
+            .first { $0.node == NodeNumber(2) }?.word.covered.value
     }
 
     @Test func whoConnectsAnewSpeaksForItsNode() throws {

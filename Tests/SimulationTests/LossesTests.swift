@@ -6,42 +6,33 @@ import Vocabulary
 @Suite struct LossesTests {
     private let vBucket = VBucketID(3)
 
-    private func report(_ high: UInt64, fence: UInt64) -> CopyReport {
-        CopyReport(
-            vBucket: vBucket,
-            state: .active,
-            fence: fence,
-            position: CopyPosition(branchFence: fence, covered: Seqno(high)),
-            high: Seqno(high),
-            persisted: .zero,
-            isIntact: true,
-            wasCleanStop: true,
-            boot: 1
-        )
-    }
-
     @Test func whatTheChosenCopyDoesNotCoverIsLost() {
         var losses = Losses()
         func promoted(_ bucket: String, _ covered: UInt64, fence: UInt64) {
-            losses.promoted(bucket, vBucket, fence: fence, covered: Seqno(covered))
+            let place = losses.place(of: bucket)
+            losses.promoted(place, vBucket, fence: fence, covered: Seqno(covered))
         }
-        losses.serves("a", report(30, fence: 5))
-        losses.serves("a", report(20, fence: 5))
+        func serves(_ high: UInt64, fence: UInt64) {
+            losses.serves(losses.place(of: "a"), vBucket, fence: fence, high: Seqno(high))
+        }
+        serves(30, fence: 5)
+        serves(20, fence: 5)
         promoted("a", 26, fence: 6)
         // It is looked at again and again.
         promoted("a", 26, fence: 6)
         #expect(losses.lost == 4)
         // Of another bucket nothing was known, and a history goes on where the one before ended.
         promoted("b", 1, fence: 6)
-        losses.serves("a", report(40, fence: 6))
+        serves(40, fence: 6)
         promoted("a", 40, fence: 7)
         #expect(losses.lost == 4)
     }
 
     @Test func failoversMaySayLessAndNotMore() {
         var losses = Losses()
-        losses.serves("a", report(30, fence: 5))
-        losses.promoted("a", vBucket, fence: 6, covered: Seqno(10))
+        let place = losses.place(of: "a")
+        losses.serves(place, vBucket, fence: 5, high: Seqno(30))
+        losses.promoted(place, vBucket, fence: 6, covered: Seqno(10))
         func flaw(_ count: Int) -> String? {
             losses.flaw(
                 Losses.told([

@@ -100,11 +100,22 @@ final class ChangeTraffic: Sendable {
     func progress(of vBucket: VBucketID) -> [NodeNumber: NodeAcknowledgement] {
         state.withLock { ($0.words[vBucket] ?? [:]).compactMapValues(\.progress) }
     }
+
+    func acknowledgements(
+        of vBucket: VBucketID
+    ) -> [(node: NodeNumber, word: NodeAcknowledgement)] {
+        state.withLock { state in
+            guard let words = state.words[vBucket] else { return [] }
+            return words.compactMap { node, word in word.progress.map { (node, $0) } }
+        }
+    }
 }
 
 extension OpenBucket {
     /// How far the others are, by their last word, of a vBucket that is active here.
-    package func acknowledgements(of vBucket: VBucketID) -> [NodeNumber: NodeAcknowledgement] {
-        traffic.progress(of: vBucket)
+    package func acknowledgements(
+        of vBucket: VBucketID
+    ) -> [(node: NodeNumber, word: NodeAcknowledgement)] {
+        traffic.acknowledgements(of: vBucket)
     }
 }

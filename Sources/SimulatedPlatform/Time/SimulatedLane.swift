@@ -21,8 +21,8 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
     private var wait: VirtualTime.Ticket?
     /// Nanoseconds that a fault adds to each piece of work.
     var drag: UInt64 = 0
-    private var work: [(@Sendable () -> Void)?] = []
-    private var head = 0
+    @exclusivity(unchecked) private var work: [(@Sendable () -> Void)?] = []
+    @exclusivity(unchecked) private var head = 0
     private var isScheduled = false
     private var isRunning = false
     private var isStopped = false

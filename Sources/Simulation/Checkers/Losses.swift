@@ -5,54 +5,72 @@ package import Vocabulary
 ///
 /// Not all of that is lost: where the chosen copy is gone before it serves, another one is.
 package struct Losses {
-    private struct Place: Hashable {
-        let bucket: String
-        let vBucket: VBucketID
-    }
-
-    private struct Served {
-        let fence: UInt64
-        let high: Seqno
+    private struct Row {
+        var fence: UInt64 = 0
+        var high = Seqno.zero
+        /// The newest fence that somebody was promoted with.
+        var promoted: UInt64 = 0
     }
 
     /// Looks are 20 ms apart: so much may have come since the last one, for each failover.
     private static let unseen: UInt64 = 8
 
-    private var served: [Place: Served] = [:]
-    private var promoted: [Place: UInt64] = [:]
+    private var places: [String: Int] = [:]
+    /// By a bucket's place and the number of a vBucket; it is asked thousands of times a second.
+    private var rows: [[Row]] = []
     package private(set) var lost: UInt64 = 0
 
     package init() {}
 
-    /// Somebody serves a vBucket, and is so far.
-    package mutating func serves(_ bucket: String, _ report: CopyReport) {
-        let place = Place(bucket: bucket, vBucket: report.vBucket)
-        if let known = served[place], known.fence >= report.fence, known.high >= report.high {
-            return
-        }
-        served[place] = Served(fence: report.fence, high: report.high)
+    /// What stands for a bucket in the calls below, by its UUID.
+    package mutating func place(of bucket: String) -> Int {
+        if let place = places[bucket] { return place }
+        rows.append([])
+        places[bucket] = rows.count - 1
+        return rows.count - 1
     }
 
-    /// Whether nobody has said yet how this fence began.
-    package func isNew(_ bucket: String, _ vBucket: VBucketID, fence: UInt64) -> Bool {
-        let place = Place(bucket: bucket, vBucket: vBucket)
-        guard let known = served[place], known.fence < fence else { return false }
-        return (promoted[place] ?? 0) < fence
+    private func row(_ bucket: Int, _ vBucket: VBucketID) -> Row {
+        let number = Int(vBucket.number)
+        return number < rows[bucket].count ? rows[bucket][number] : Row()
+    }
+
+    private mutating func set(_ bucket: Int, _ vBucket: VBucketID, _ row: Row) {
+        while rows[bucket].count <= Int(vBucket.number) { rows[bucket].append(Row()) }
+        rows[bucket][Int(vBucket.number)] = row
+    }
+
+    /// Somebody serves a vBucket, and is so far.
+    package mutating func serves(
+        _ bucket: Int,
+        _ vBucket: VBucketID,
+        fence: UInt64,
+        high: Seqno
+    ) {
+        var row = row(bucket, vBucket)
+        if row.fence >= fence, row.high >= high { return }
+        (row.fence, row.high) = (fence, high)
+        set(bucket, vBucket, row)
+    }
+
+    /// Whether somebody served before this fence, and nobody has said yet how it began.
+    package func isNew(_ bucket: Int, _ vBucket: VBucketID, fence: UInt64) -> Bool {
+        let row = row(bucket, vBucket)
+        return row.fence > 0 && row.fence < fence && row.promoted < fence
     }
 
     /// A copy that covers so much is to serve from this fence on.
     package mutating func promoted(
-        _ bucket: String,
+        _ bucket: Int,
         _ vBucket: VBucketID,
         fence: UInt64,
         covered: Seqno
     ) {
-        let place = Place(bucket: bucket, vBucket: vBucket)
-        guard let known = served[place], known.fence < fence,
-            (promoted[place] ?? 0) < fence
-        else { return }
-        promoted[place] = fence
-        if known.high > covered { lost += known.high.value - covered.value }
+        guard isNew(bucket, vBucket, fence: fence) else { return }
+        var row = row(bucket, vBucket)
+        row.promoted = fence
+        if row.high > covered { lost += row.high.value - covered.value }
+        set(bucket, vBucket, row)
     }
 
     /// What failovers said, in one sentence after the other, is lost at least.

@@ -21,11 +21,12 @@ extension Watch {
         for bucket in sight.state.buckets {
             let copies = sight.copies(of: bucket.settings.name)
             var begun = promotions[bucket.settings.uuid] ?? [:]
+            let place = losses.place(of: bucket.settings.uuid)
             for (number, placement) in bucket.placements.enumerated() {
                 if !placement.isConfirmed, let expected = placement.expected {
                     begun[number] = Begun(fence: placement.fence, covered: expected.covered)
                     losses.promoted(
-                        bucket.settings.uuid,
+                        place,
                         VBucketID(UInt16(number)),
                         fence: placement.fence,
                         covered: expected.covered
@@ -36,7 +37,7 @@ extension Watch {
                 else { continue }
                 let vBucket = VBucketID(UInt16(number))
                 if placement.isConfirmed {
-                    lookAtBeginning(of: active, vBucket, bucket.settings.uuid, placement.fence)
+                    lookAtBeginning(of: active, vBucket, place, placement.fence)
                 }
                 lookAtWords(of: owner.bucket, active, placement, vBucket, bucket, copies)
                 guard let promotion = begun[number] else { continue }
@@ -63,13 +64,13 @@ extension Watch {
     private func lookAtBeginning(
         of active: VBucket,
         _ vBucket: VBucketID,
-        _ uuid: String,
+        _ place: Int,
         _ fence: UInt64
     ) {
-        guard losses.isNew(uuid, vBucket, fence: fence),
+        guard losses.isNew(place, vBucket, fence: fence),
             let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
         else { return }
-        losses.promoted(uuid, vBucket, fence: fence, covered: entry.seqno)
+        losses.promoted(place, vBucket, fence: fence, covered: entry.seqno)
     }
 
     private func lookAtWords(
@@ -81,8 +82,8 @@ extension Watch {
         _ copies: [Sight.Copies]
     ) {
         guard active.withCore({ $0.feeds(placement.fence) }) else { return }
-        for (node, word) in owner.acknowledgements(of: vBucket) where word.fence == placement.fence
-        {
+        for (node, word) in owner.acknowledgements(of: vBucket)
+        where word.fence == placement.fence {
             guard let other = copies.on(node)?[Int(vBucket.number)] else { continue }
             let standing: (Seqno, Seqno)? = other.withCore { core in
                 core.follows(word.fence) ? (core.coveredSeqno, core.highSeqno) : nil

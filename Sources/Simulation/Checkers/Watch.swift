@@ -132,22 +132,27 @@ final class Watch {
         _ serving: inout [Int: (address: String, fence: UInt64)]
     ) {
         let name = bucket.settings.name
-        for report in data.reports(name) where report.state == .active {
-            losses.serves(bucket.settings.uuid, report)
-            let placement = bucket[report.vBucket]
-            if placement.fence == report.fence, !placement.isConfirmed {
+        let place = losses.place(of: bucket.settings.uuid)
+        for vBucket in data.bucket(named: name)?.engine.all ?? [] {
+            let serves: (id: VBucketID, fence: UInt64, high: Seqno)? = vBucket.withCore { core in
+                guard core.state == .active, core.ownership.exists else { return nil }
+                let high = core.ownership.isResetting ? Seqno.zero : core.highSeqno
+                return (core.id, core.ownership.fence, high)
+            }
+            guard let (id, fence, high) = serves else { continue }
+            losses.serves(place, id, fence: fence, high: high)
+            let placement = bucket[id]
+            if placement.fence == fence, !placement.isConfirmed {
                 judge.accuse(
-                    "Lease: \(node.address) serves \(name) \(report.vBucket) "
-                        + "(\(report.fence)) before that is confirmed"
+                    "Lease: \(node.address) serves \(name) \(id) (\(fence)) before that is confirmed"
                 )
             }
-            let this = (node.address, report.fence)
-            if let other = serving.updateValue(this, forKey: Int(report.vBucket.number)),
+            if let other = serving.updateValue((node.address, fence), forKey: Int(id.number)),
                 !judge.isBeyondAssumptions
             {
                 judge.accuse(
-                    "Lease: \(other.address) (fence \(other.fence)) and \(node.address) "
-                        + "(\(report.fence)) both serve \(name) \(report.vBucket)"
+                    "Lease: \(other.address) (fence \(other.fence)) and \(node.address) (\(fence)) "
+                        + "both serve \(name) \(id)"
                 )
             }
         }

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import ClusterService
+internal import DivanClient
 internal import Orchestration
 internal import Seams
 internal import SimulatedPlatform
@@ -14,10 +15,20 @@ final class SimulatedCluster {
     let world: SimulatedWorld
     private(set) var nodes: [SimulatedNode] = []
     private var orders: [Order] = []
+    /// What users' clients are made with, but for the bucket.
+    private(set) var clientSettings = ClientSettings(
+        bootstrap: [],
+        bucket: "",
+        user: user,
+        password: password
+    )
 
     init(seed: UInt64, nodes count: Int) {
         world = SimulatedWorld(seed: seed)
         for number in 1...count { nodes.append(SimulatedNode(number, cluster: self)) }
+        clientSettings.bootstrap = nodes.map {
+            SocketAddress(host: $0.address, port: SimulatedNode.dataPort)
+        }
     }
 
     /// Breaks the circles that processes leave behind.

@@ -18,7 +18,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private let clients: Int
     private let environment: Environment
     private let lane: any Lane
-    private let bootstrap: [SocketAddress]
+    private let settings: ClientSettings
     /// Whether some node knows of the bucket: to ask in vain costs a proof of the password.
     private let isThere: () -> Bool
     private var client: Client?
@@ -55,9 +55,10 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         lane = environment.lanes.makeLane(name)
         random = cluster.world.dice(name)
         crashes = cluster.world.dice("end of " + name)
-        bootstrap = cluster.nodes.map {
-            SocketAddress(host: $0.address, port: SimulatedNode.dataPort)
-        }
+        var settings = cluster.clientSettings
+        settings.bucket = bucket.name
+        settings.durableTimeoutMilliseconds = workload.durableMilliseconds
+        self.settings = settings
     }
 
     // MARK: Life
@@ -70,13 +71,6 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private func open() {
         guard !isStopping else { return }
         guard isThere() else { return openLater(500_000_000) }
-        var settings = ClientSettings(
-            bootstrap: bootstrap,
-            bucket: bucket.name,
-            user: SimulatedCluster.user,
-            password: SimulatedCluster.password
-        )
-        settings.durableTimeoutMilliseconds = workload.durableMilliseconds
         let client = Client(settings, environment: environment, lane: lane)
         client.open { [self] result in
             switch result {
