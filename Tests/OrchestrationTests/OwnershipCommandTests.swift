@@ -183,6 +183,40 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(1), n(2)])
     }
 
+    /// Else the vBucket would be with a node that is gone, and with nobody who could be asked.
+    @Test func whoIsFailedOverIsNotConfirmed() {
+        var world = world()
+        let before = world.placement(0)
+        #expect(before.chain.count > 1)
+        let (chosen, other) = (before.chain.nodes[0], before.chain.nodes[1])
+        let position = at(before.fence, 5)
+        world.apply(.promote(world.step(0, row: [chosen], position: position)))
+        world.apply(.failOver(FailoverStep(nodes: [chosen], isAutomatic: false)))
+        #expect(world.placement(0).chain == [chosen] && !world.placement(0).isConfirmed)
+        #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
+        let next = world.step(0, row: [other], position: position, deposes: [chosen])
+        world.apply(.promote(next))
+        #expect(world.apply(.confirm(world.step(0))) == .applied([changed(0)]))
+        #expect(world.placement(0).chain == [other] && world.placement(0).isConfirmed)
+    }
+
+    /// A write may be durable by the disk of who handed over; those who took over may not have it on
+    /// theirs yet, and the next power cut takes it from their memory.
+    @Test func whoHandedOverKeepsItsCopyThroughAPromotion() {
+        var world = world()
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.targets([[n(3), n(2)], [], [], []])
+        world.apply(.joint(world.step(0, row: [n(3), n(2)])))
+        world.apply(.takeOver(world.step(0, position: at(1, 5))))
+        world.apply(.promote(world.step(0, row: [n(2)], position: at(1, 5), deposes: [n(3)])))
+        world.apply(.confirm(world.step(0)))
+        #expect(world.placement(0).chain == [n(2)])
+        #expect(world.placement(0).former == n(1))
+        #expect(world.state.assignment(ofBucket: "b", VBucketID(0))?.role(of: n(1)) == .kept)
+        #expect(world.apply(.release(world.step(0))) == .applied([changed(0)]))
+        #expect(world.placement(0).former == nil)
+    }
+
     /// What the copies of a chain know of each other goes on by consent, and ends with a promotion.
     @Test func onlyAPromotionAndEmptinessBranchHistory() throws {
         var world = world()

@@ -205,6 +205,26 @@ import Vocabulary
         #expect(alone.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 0, of: 2))
     }
 
+    /// All of the chain lost their memory: what was durable by the former one's disk is there alone.
+    @Test func whereNobodyIsIntactTheFormerActiveHasToAnswerToo() throws {
+        var asked = question([2, 3], copies: 2, former: 1)
+        var sealed: [UInt16: CopyReport] = [
+            2: copy(20, isIntact: false), 3: copy(21, isIntact: false),
+        ]
+        let doubtful = try #require(choose(asked, sealed))
+        #expect(doubtful.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 2, of: 2))
+        sealed[1] = copy(50, isIntact: false)
+        #expect(choose(asked, sealed)?.safety == .safe)
+        #expect(choose(asked, sealed)?.node == NodeNumber(1))
+        sealed[1] = nil
+        asked.lost = [NodeNumber(1)]
+        #expect(choose(asked, sealed)?.safety == .safe)
+        // Nor does anybody begin with nothing while it may have everything.
+        asked.lost = []
+        let none = copy(0, branch: 0, isIntact: false)
+        #expect(choose(asked, [2: none, 3: none]) == nil)
+    }
+
     @Test func aCopyThatReconcilesProtectsNothing() throws {
         let void = copy(0, branch: 0)
         #expect(choose(question([1, 2]), [2: void]) == nil)

@@ -17,20 +17,32 @@ import Testing
         #expect(bad == nil)
     }
 
+    /// As built: a copy that would have to rewind begins from nothing.
+    @Test(arguments: [2, 3], [false, true])
+    func noWalkLosesWhatWasPromisedWhereARewindIsANewCopy(_ copies: Int, _ givesUp: Bool) {
+        let bad = (UInt64(0)..<5_000).first {
+            World.walk(seed: $0, copies: copies, givesUp: givesUp, rewindsToNothing: true) != nil
+        }
+        #expect(bad == nil)
+    }
+
     /// Walks in which nothing is committed, promoted or moved prove nothing.
     @Test func theWalksAreNotIdle() {
         var committed = 0
         var confirmed = 0
         var takeOvers = 0
         var givenUp = 0
+        var rewinds = 0
         for seed in UInt64(0)..<500 {
             var world = World(
                 seed: seed,
                 copies: 2 + Int(seed & 1),
                 mistake: .none,
-                givesUp: seed & 2 == 0
+                givesUp: seed & 2 == 0,
+                rewindsToNothing: seed & 4 == 0
             )
             for _ in 0..<World.stepsMax where !world.isOver { world.step() }
+            rewinds += world.rewinds
             committed += (0..<2).filter { world.promises.newest[$0].write != 0 }.count
             for place in 1..<max(world.mapCount, 1) {
                 let (before, map) = (world.maps[place - 1], world.maps[place])
@@ -43,6 +55,7 @@ import Testing
         #expect(confirmed > 500)
         #expect(takeOvers > 20)
         #expect(givenUp > 20)
+        #expect(rewinds > 20)
     }
 
     /// Each in a stretch of seeds where it is known to be found: from nothing, some need thousands
@@ -89,6 +102,8 @@ extension Mistake {
         case .stageNotCompared: (676, 2)
         case .intactOverPromotion: (46, 3)
         case .intactOverGivingUp: (254, 3)
+        case .formerDropped: (426_930, 2)
+        case .formerUnasked: (488_240, 2)
         }
     }
 

@@ -239,14 +239,15 @@ extension Orchestrator {
                 record.id == first.id
             else { return .done }
             if rebalancing.mustStop { return .stopped }
+            await releaseFormers(ofBucket: name)
             let items = await items(of: bucket)
             // Those that were to stay may have been failed over since.
             guard record.kept.contains(where: { state.node(number: $0) != nil }) else {
                 return .failed("None of the nodes that were to stay is left.")
             }
             let moves = moves(of: bucket, record, items)
-            // Whose choice of a new active copy is not confirmed yet cannot be moved.
-            let isWaiting = bucket.placements.contains { !$0.isConfirmed }
+            let obstacle = obstacle(in: bucket)
+            let isWaiting = obstacle != nil
             if moves.isEmpty, !isWaiting { return .done }
             if isFirst {
                 noteStep()
@@ -268,16 +269,32 @@ extension Orchestrator {
             case .left: return .left
             }
             waitingSince = isWaiting ? waitingSince ?? now : nil
-            if let waitingSince {
-                let sentence = "A vBucket of the bucket “\(name)” has no active copy that serves."
+            if let waitingSince, let obstacle {
                 guard now - waitingSince < Limits.moveStalledMilliseconds * 1_000_000 else {
-                    return .failed(sentence)
+                    return .failed(obstacle)
                 }
-                show(obstacle: sentence)
+                show(obstacle: obstacle)
             }
             await executor.sleep(nanoseconds: pause)
             pause = min(pause * 2, 5_000_000_000)
         }
+    }
+
+    /// What has to be over before a vBucket can be moved: a new active copy that was chosen is not
+    /// confirmed yet, or has not on disk yet what another one handed over.
+    private func obstacle(in bucket: BucketRecord) -> String? {
+        for (number, placement) in bucket.placements.enumerated() where !placement.isJoint {
+            guard let owner = placement.chain.first else { continue }
+            let place = "vBucket \(number) of the bucket “\(bucket.settings.name)”"
+            if !placement.isConfirmed {
+                return "\(name(owner)) was chosen to serve \(place) and is not ready yet."
+            }
+            if let former = placement.former {
+                return "\(name(owner)) has yet to write to disk what \(name(former)) handed over of"
+                    + " \(place)."
+            }
+        }
+        return nil
     }
 
     private func moves(
@@ -290,14 +307,12 @@ extension Orchestrator {
         for (number, planned) in targets.enumerated() {
             let vBucket = VBucketID(UInt16(number))
             let placement = bucket[vBucket]
-            guard placement.isConfirmed else { continue }
-            // What a leader before began is brought to its end, wherever it leads.
-            let target =
-                placement.isJoint
-                ? placement.next : placement.former != nil ? placement.chain : planned
-            guard !target.isEmpty, placement.chain != target || placement.former != nil else {
+            guard placement.isConfirmed, placement.former == nil || placement.isJoint else {
                 continue
             }
+            // What a leader before began is brought to its end, wherever it leads.
+            let target = placement.isJoint ? placement.next : planned
+            guard !target.isEmpty, placement.chain != target else { continue }
             moves.append(
                 PlannedMove(
                     vBucket,

@@ -106,7 +106,7 @@ package struct Promotion: Hashable, Sendable {
         let able = answers.filter { $0.report.protects }
         // Where everybody was asked and nobody has anything, as when all of a bucket in memory
         // crashed, there is nothing that could be lost: somebody serves it empty.
-        let isWhole = question.left.allSatisfy { node in
+        let isWhole = question.asked.allSatisfy { node in
             givenUp.contains(node) || answers.contains { $0.node == node }
         }
         let candidates = able.isEmpty && isWhole ? answers : able
@@ -132,18 +132,24 @@ package struct Promotion: Hashable, Sendable {
             node: chosen.node,
             expected: position,
             row: [chosen.node] + others.map(\.node),
-            safety: safety(question, answered.map(\.report)),
+            safety: safety(question, answers),
             former: question.active,
             known: max(stoppedAt, highs.max() ?? position.covered)
         )
     }
 
-    /// Whether these copies of the chain are enough to know every committed write.
-    package static func safety(_ question: Question, _ answered: [CopyReport]) -> Safety {
-        let intact = answered.count { $0.isIntact && $0.protects }
-        if answered.count == question.left.count || intact >= question.intactNeeded {
-            return .safe
-        }
+    /// Whether these copies are enough to know every committed write.
+    ///
+    /// Either all who may have one answered, a former active node too, whose disk may be the only one
+    /// that has it; or so many of the chain that are intact that one of them has it.
+    private static func safety(
+        _ question: Question,
+        _ answers: [(node: NodeNumber, report: CopyReport)]
+    ) -> Safety {
+        let answered = answers.filter { question.basis.contains($0.node) }
+        let intact = answered.count { $0.report.isIntact && $0.report.protects }
+        let isWhole = question.asked.allSatisfy { node in answers.contains { $0.node == node } }
+        if isWhole || intact >= question.intactNeeded { return .safe }
         return .mayLoseCommitted(
             intact: intact,
             needed: question.intactNeeded,

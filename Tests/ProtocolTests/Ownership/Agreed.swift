@@ -58,6 +58,8 @@ enum Mistake: CaseIterable {
     case stageNotCompared
     case intactOverPromotion
     case intactOverGivingUp
+    case formerDropped
+    case formerUnasked
 }
 
 enum Violation: Equatable {

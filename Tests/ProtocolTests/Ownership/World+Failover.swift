@@ -108,6 +108,7 @@ extension World {
         let latest = latest
         let chain = mistake == .newChainConsulted ? latest.row : latest.basis
         var answered = Members()
+        var former = Members()
         var intact = 0
         var chosen: Int?
         for node in 0..<Self.nodes
@@ -115,7 +116,9 @@ extension World {
             if chain.contains(node) {
                 answered.insert(node)
                 intact += reports[node].isIntact ? 1 : 0
-            } else if !latest.former.contains(node) {
+            } else if latest.former.contains(node) {
+                former.insert(node)
+            } else {
                 continue
             }
             if reports[node].position == .void { continue }
@@ -123,7 +126,9 @@ extension World {
             let isTie = reports[node].position == best && node == latest.active
             if best < reports[node].position || isTie { chosen = node }
         }
-        guard let chosen, isSafe(chain, answered, intact) else { return }
+        let formers = mistake == .formerUnasked ? former : latest.former.subtracting(chain)
+        let isWhole = answered == chain && former == formers
+        guard let chosen, isSafe(chain, answered, isWhole, intact) else { return }
         var row = answered
         row.insert(chosen)
         for node in 0..<Self.nodes where row.count > copiesWanted && node != chosen {
@@ -138,9 +143,15 @@ extension World {
         )
     }
 
-    private func isSafe(_ chain: Members, _ answered: Members, _ intact: Int) -> Bool {
+    /// All who may have it were asked, or so many that did not lose anything that one of them has it.
+    private func isSafe(
+        _ chain: Members,
+        _ answered: Members,
+        _ isWhole: Bool,
+        _ intact: Int
+    ) -> Bool {
         let enough = max(1, chain.count - majority + 1)
-        if answered == chain { return true }
+        if isWhole { return true }
         switch mistake {
         case .anySurvivorSuffices: return !answered.isEmpty
         case .intactForgotten: return answered.count >= enough
@@ -180,7 +191,8 @@ extension World {
         }
         map.isUnconfirmed = false
         map.basis = map.row
-        map.former = Members()
+        // Their disks may be the only ones with what was durable by the active one's disk.
+        map.former = mistake == .formerDropped ? Members() : map.former.subtracting(map.row)
         agree(map)
         givenUp = givenUp.union(gone)
     }

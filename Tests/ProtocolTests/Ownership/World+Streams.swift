@@ -18,7 +18,8 @@ extension World {
         copies[active].acknowledgedInMemory[node] = 0
         copies[active].acknowledgedOnDisk[node] = 0
         if let common {
-            beginReconcile(node, from: common)
+            rewinds += 1
+            if rewindsToNothing { beginAnew(node) } else { beginReconcile(node, from: common) }
         } else if copies[node].memory.covered >= copies[node].streamTarget {
             copies[node].isIntact = true
         }
@@ -60,6 +61,15 @@ extension World {
         copies[node].memory.isVoid = true
         copies[node].memory.covered = point
         copies[node].memory.partialEnd = 0
+        copies[node].isIntact = false
+        copies[node].isDiskCurrent = false
+        noteLosses(node, had: had)
+    }
+
+    /// Gives up all it has, also what both histories have.
+    private mutating func beginAnew(_ node: Int) {
+        let had = held(node)
+        copies[node].memory = Image()
         copies[node].isIntact = false
         copies[node].isDiskCurrent = false
         noteLosses(node, had: had)

@@ -45,6 +45,9 @@ struct World {
     let isMixed: Bool
     /// Replicas are given up: nobody asks them any more, whatever they have.
     let givesUp: Bool
+    /// Where histories part, the copy begins from nothing, as built; else it asks for the keys that
+    /// it has and others may not.
+    let rewindsToNothing: Bool
 
     var dice: Dice
     var copies: [4 of Copy]
@@ -60,12 +63,21 @@ struct World {
     var promises: Promises
     var violation: Violation?
     var isOver = false
+    /// How often histories had parted.
+    var rewinds = 0
 
-    init(seed: UInt64, copies wanted: Int, mistake: Mistake, givesUp: Bool = false) {
+    init(
+        seed: UInt64,
+        copies wanted: Int,
+        mistake: Mistake,
+        givesUp: Bool = false,
+        rewindsToNothing: Bool = false
+    ) {
         copiesWanted = wanted
         majority = wanted / 2 + 1
         self.mistake = mistake
         self.givesUp = givesUp
+        self.rewindsToNothing = rewindsToNothing
         dice = Dice(seed: seed)
         let choice = dice.below(6)
         levels = choice < 3 ? 1 << UInt8(choice + 1) : 0b1110
@@ -119,9 +131,16 @@ extension World {
         seed: UInt64,
         copies: Int,
         mistake: Mistake = .none,
-        givesUp: Bool = false
+        givesUp: Bool = false,
+        rewindsToNothing: Bool = false
     ) -> Violation? {
-        var world = World(seed: seed, copies: copies, mistake: mistake, givesUp: givesUp)
+        var world = World(
+            seed: seed,
+            copies: copies,
+            mistake: mistake,
+            givesUp: givesUp,
+            rewindsToNothing: rewindsToNothing
+        )
         for _ in 0..<stepsMax {
             world.step()
             if world.isOver || world.violation != nil { break }

@@ -93,9 +93,12 @@ extension ClusterState {
         guard rebalance == nil else { return .refused(.rebalanceRunning) }
         guard buckets[place].flush == nil else { return .refused(.flushRunning) }
         buckets[place].flush = index
+        let gone = gone
         for vBucket in buckets[place].placements.indices
         where !buckets[place].placements[vBucket].chain.isEmpty {
-            buckets[place].placements[vBucket].flush(at: index)
+            let chain = buckets[place].placements[vBucket].chain
+            buckets[place].placements[vBucket].flush(at: index, without: gone)
+            if buckets[place].placements[vBucket].chain != chain { buckets[place].rev = index }
         }
         return .applied([.bucketFlushed(name: step.name)])
     }

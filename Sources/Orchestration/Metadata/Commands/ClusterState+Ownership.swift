@@ -85,16 +85,24 @@ extension ClusterState {
         return .applied(effects + [.deposed(deposed.sorted())])
     }
 
+    /// Nobody is confirmed who was failed over since it was chosen: those before it are asked again.
     mutating func confirm(_ steps: VBucketSteps) -> ClusterOutcome {
-        move(steps) { [index] placement, _, _ in placement.confirm(at: index) }
+        move(steps) { [index, gone] placement, _, _ in
+            guard let chosen = placement.chain.first, !gone.contains(chosen) else { return false }
+            return placement.confirm(at: index)
+        }
     }
 
     mutating func resume(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { [index, gone] placement, _, _ in placement.resume(at: index, without: gone) }
     }
 
+    /// Not where the active one was failed over since: then the former one is asked.
     mutating func release(_ steps: VBucketSteps) -> ClusterOutcome {
-        move(steps) { placement, _, _ in placement.release() }
+        move(steps) { [gone] placement, _, _ in
+            guard let active = placement.chain.first, !gone.contains(active) else { return false }
+            return placement.release()
+        }
     }
 
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {

@@ -67,11 +67,13 @@ extension VBucketPlacement {
         return true
     }
 
+    /// Whoever handed over before keeps its copy until the one chosen since has all on disk, too:
+    /// what was durable by the disk of the active one may be on no other disk.
     mutating func confirm(at index: UInt64) -> Bool {
         guard !isConfirmed else { return false }
         isConfirmed = true
         basis = NodeChain()
-        former = nil
+        if former.map(chain.contains) == true { former = nil }
         expected = nil
         stage = index
         return true
@@ -103,9 +105,10 @@ extension VBucketPlacement {
         return true
     }
 
-    mutating func flush(at index: UInt64) {
-        let (chain, copies) = (chain, copies)
-        self = VBucketPlacement(chain: chain, copies: copies, index: index)
+    /// Nothing of it is left anywhere: whoever of its nodes is there may begin.
+    mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
+        let left = [chain, basis, next].map { $0.without(gone) }.first { !$0.isEmpty }
+        self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
         cause = .flushed
     }
 

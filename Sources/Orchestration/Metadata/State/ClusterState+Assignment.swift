@@ -30,7 +30,13 @@ extension ClusterState {
             switch node.membership {
             case .inactiveFailed: true
             case .inactiveAdded: node.recovery == .delta
-            case .active: rebalance?.delta.contains(node.number) ?? false
+            // Also what a graceful failover has moved away already, for the way back.
+            case .active:
+                rebalance.map { rebalance in
+                    rebalance.delta.contains(node.number)
+                        || rebalance.kind == .gracefulFailover
+                            && rebalance.ejected.contains(node.number)
+                } ?? false
             case .joining, .leftBehind: false
             }
         }.map(\.number)

@@ -79,6 +79,11 @@ extension ClusterState {
         if placement.isConfirmed, let former = placement.former {
             check(placement.chain.first != former, "the former active one is the active one")
         }
+        // Nobody would ever be asked for it, and nobody make it anew.
+        let isLeft =
+            placement.chain.isEmpty || placement.former != nil
+            || placement.chain.contains { node(number: $0)?.membership == .active }
+        check(!placement.isConfirmed || placement.isJoint || isLeft, "with nodes that are gone")
         let needsPosition = placement.cause == .promoted && !placement.isConfirmed
         check(!needsPosition || placement.expected != nil, "a promotion without a position")
         for node in [placement.chain, placement.next, placement.basis, placement.rowBefore].joined()
