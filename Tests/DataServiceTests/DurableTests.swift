@@ -289,6 +289,12 @@ import Vocabulary
         #expect(self.client().ask(Ask.get("a")).map(\.text) == ["1"])
     }
 
+    private func getMeta(_ key: String) -> [UInt8] { Ask.on(0xa0, key) }
+
+    private func observe(_ key: String, _ vBucket: VBucketID) -> [UInt8] {
+        frame(0x92, value: big(vBucket.number) + big(UInt16(key.utf8.count)) + Array(key.utf8))
+    }
+
     @Test func aSealedCopyThatServesAgainFinishesWhatItHad() throws {
         try open(chain: [1], copies: 1)
         let client = client()
@@ -314,9 +320,14 @@ import Vocabulary
         // Somebody may have seen it: until it is committed again nobody is told anything else.
         #expect(client.ask(Ask.get("a")).map(\.status) == [0xa4])
         #expect(self.client([]).ask(Ask.get("a")).map(\.status) == [0x86])
+        #expect(client.ask(getMeta("a")).map(\.status) == [0xa4])
+        #expect(self.client([]).ask(getMeta("a")).map(\.status) == [0x86])
+        #expect(client.ask(observe("a", number)).map(\.status) == [0xa4])
         world.lanes.release("durability")
         client.settle()
         #expect(client.ask(Ask.get("a")).map(\.text) == ["1"])
+        #expect(client.ask(getMeta("a")).map(\.status) == [0])
+        #expect(client.ask(observe("a", number)).map(\.status) == [0])
     }
 
     // MARK: The floor

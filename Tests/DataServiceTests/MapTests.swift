@@ -89,7 +89,8 @@ import Vocabulary
         #expect(refused.map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, elsewhere)).map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, active)).map(\.status) == [7])
-        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [1])
+        // It has heard nothing yet: whether there is such a document it cannot know.
+        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [0x86])
     }
 
     @Test func seqnosAreToldOfCopiesByState() {
@@ -206,7 +207,7 @@ import Vocabulary
         world.jump(milliseconds: 1_000)
         #expect(client.ask(Ask.get(active)).map(\.status) == [7])
         #expect(client.ask(Ask.set(active, "y")).map(\.status) == [7])
-        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [1])
+        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [0x86])
         #expect(client.ask(frame(0xb5)).map(\.status) == [0])
         #expect(!client.isClosed)
         world.service.setLease(endNanoseconds: .max)

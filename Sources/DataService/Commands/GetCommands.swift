@@ -50,7 +50,10 @@ extension Connection {
                 return nil
             case .wouldBlock(let wait): return wait
             case .notMyVBucket: answerNotMyVBucket(exchange)
-            default: answer(.keyNotFound, to: exchange.replyTo)
+            case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
+            case .notFound: answer(.keyNotFound, to: exchange.replyTo)
+            case .inProgress, .recommitting, .locked:
+                preconditionFailure("a copy that follows another one decides nothing itself")
             }
             return nil
         }
@@ -122,7 +125,12 @@ extension Connection {
                 appendMeta(item.meta, cas, exchange, withDatatype: version == 2)
             case .wouldBlock(let wait): return wait
             case .notMyVBucket: answerNotMyVBucket(exchange)
-            default: if !exchange.command.isQuiet { answer(.keyNotFound, to: exchange.replyTo) }
+            case .notFound:
+                if !exchange.command.isQuiet { answer(.keyNotFound, to: exchange.replyTo) }
+            case .locked: answer(.locked, to: exchange.replyTo)
+            case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
+            case .inProgress: answerOutstanding(exchange, isInherited: false)
+            case .recommitting: answerOutstanding(exchange, isInherited: true)
             }
             return nil
         }

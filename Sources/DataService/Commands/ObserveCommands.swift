@@ -94,6 +94,12 @@ extension Connection {
             case .notMyVBucket:
                 answerNotMyVBucket(exchange)
                 return .done
+            case .recommitting:
+                answerOutstanding(exchange, isInherited: true)
+                return .done
+            case .temporaryFailure:
+                answer(.temporaryFailure, to: exchange.replyTo)
+                return .done
             case .needs(let need):
                 return wait(exchange, for: need, of: VBucketID(number), key: key, completion)
             }
@@ -117,6 +123,9 @@ extension Connection {
     private enum KeyOutcome {
         case found(KeyState, CAS)
         case notMyVBucket
+        /// A durable write of it is to be committed again: what is here may be older.
+        case recommitting
+        case temporaryFailure
         /// Memory does not know: its vBucket is being loaded, or its version is on disk only.
         case needs(Wait)
     }
@@ -152,7 +161,10 @@ extension Connection {
             return .found(isPersisted ? .persisted : .notPersisted, cas)
         case .notMyVBucket: return .notMyVBucket
         case .wouldBlock(let wait): return .needs(wait)
-        default: return .found(.notFound, .none)
+        case .recommitting: return .recommitting
+        case .temporaryFailure: return .temporaryFailure
+        // Neither is said of metadata.
+        case .notFound, .inProgress, .locked: return .found(.notFound, .none)
         }
     }
 }

@@ -52,6 +52,9 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
+        // While it is built anew it knows of no key whether there is one.
+        let hasNothing = coveredSeqno == .zero && !ownership.hasCaughtUp
+        if ownership.exists, ownership.isResetting || hasNothing { return .temporaryFailure }
         guard let place = table.find(key, hash: hash) else {
             return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
         }
