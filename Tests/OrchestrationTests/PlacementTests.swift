@@ -161,6 +161,28 @@ import Vocabulary
         #expect(again.targets == plan.targets, "seed \(seed)")
     }
 
+    /// What groups are for is worth more than an even load: the smaller group holds more.
+    @Test(arguments: [(3, 1), (4, 2), (1, 5), (6, 1)])
+    func groupsOfUnequalSizeHoldOneCopyEach(_ left: Int, _ right: Int) {
+        let members = (1...left + right).map {
+            PlacementNode(NodeNumber(UInt16($0)), group: $0 <= left ? "left" : "right")
+        }
+        let made = InitialPlacement.rows(vBuckets: 128, nodes: members, copies: 2)
+        #expect(Layout(made).sameGroup(members) == 0)
+        let before = InitialPlacement.rows(vBuckets: 128, nodes: nodes(1...3), copies: 2)
+        let plan = RebalancePlan(rows: before, nodes: members, copies: 2)
+        #expect(Layout(plan.targets).sameGroup(members) == 0)
+        // Within a group all hold as much, and all nodes serve as much.
+        for group in [members.prefix(left), members.suffix(right)] {
+            let held = group.map { Layout(plan.targets).copies[$0.number] ?? 0 }
+            #expect((held.max() ?? 0) - (held.min() ?? 0) <= 1, "\(held)")
+        }
+        let serve = members.map { Layout(plan.targets).actives[$0.number] ?? 0 }
+        #expect((serve.max() ?? 0) - (serve.min() ?? 0) <= 1, "\(serve)")
+        let again = RebalancePlan(rows: plan.targets, nodes: members, copies: 2)
+        #expect(again.targets == plan.targets)
+    }
+
     @Test(arguments: [(3, 2), (4, 2), (5, 3), (10, 2), (10, 3), (20, 2)])
     func aNodesReplicasSpreadOverTheOthers(_ count: UInt16, _ copies: Int) {
         let members = nodes(1...count)

@@ -25,8 +25,9 @@ struct CopySets: BalancedUnits {
         self.input = input
         copies = min(input.copies, nodes)
         let shares = PlacementShares.bounds(
-            of: vBuckets * copies,
-            nodeMax: vBuckets,
+            ofCopies: vBuckets,
+            copies,
+            groups: input.groups,
             weights: input.nodes.map(\.weight)
         )
         bounds = shares + [0...0]

@@ -46,4 +46,50 @@ enum PlacementShares {
         }
         return bounds
     }
+
+    /// The same of copies, of which a group holds one of each vBucket at most, where groups allow it:
+    /// what a group is too small or too large for the others hold.
+    ///
+    /// - Parameters:
+    ///   - vBuckets: How many there are.
+    ///   - copies: Of each.
+    ///   - groups: The number of each node's group, from 0 on.
+    ///   - weights: A weight per node.
+    /// - Returns: Bounds per node.
+    static func bounds(
+        ofCopies vBuckets: Int,
+        _ copies: Int,
+        groups: [Int],
+        weights: [Int]
+    ) -> [ClosedRange<Int>] {
+        let count = (groups.max() ?? 0) + 1
+        guard count > 1, copies <= count else {
+            return bounds(of: vBuckets * copies, nodeMax: vBuckets, weights: weights)
+        }
+        var found = [ClosedRange<Int>](repeating: 0...0, count: weights.count)
+        var open = Array(weights.indices)
+        var left = vBuckets * copies
+        while true {
+            let weight = open.reduce(0) { $0 + weights[$1] }
+            let full = (0..<count).filter { group in
+                let own = open.filter { groups[$0] == group }.reduce(0) { $0 + weights[$1] }
+                return left * own > vBuckets * weight
+            }
+            guard !full.isEmpty else { break }
+            for group in full {
+                let members = open.filter { groups[$0] == group }
+                let own = bounds(
+                    of: vBuckets,
+                    nodeMax: vBuckets,
+                    weights: members.map { weights[$0] }
+                )
+                for (place, member) in members.enumerated() { found[member] = own[place] }
+            }
+            left -= full.count * vBuckets
+            open.removeAll { full.contains(groups[$0]) }
+        }
+        let rest = bounds(of: left, nodeMax: vBuckets, weights: open.map { weights[$0] })
+        for (place, node) in open.enumerated() { found[node] = rest[place] }
+        return found
+    }
 }
