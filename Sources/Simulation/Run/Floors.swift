@@ -74,8 +74,9 @@ package enum Floors {
             ("failover", 30, "nodes are failed over in no seed, or no failover comes to its end"),
             ("promotion", 2_000, "restarts and failovers promote nobody"),
             ("takeover", 1_200, "no rebalance hands anything over"),
-            ("replicaMove", 80, "no rebalance moves a replica"),
+            ("replicaMove", 1_000, "no rebalance moves a replica"),
             ("rebalance", 150, "no rebalance is completed"),
+            ("clientCrash", 300, "no client ends amid what it does"),
             ("restart", 350, "no process ends and comes back"),
             ("flush", 2, "no bucket is emptied"),
             ("droppedCursor", 40_000, "no stream loses its place in memory"),
@@ -90,8 +91,9 @@ package enum Floors {
         [
             ("comparedCopies", 35_000, "histories of copies are not compared"),
             ("foundWrites", 45_000, "acknowledged writes are not looked for in the end"),
-            ("linearizedKeys", 200, "no key is checked for linearizability"),
-            ("linearizedOperations", 3_000, "what is linearized has hardly any operations"),
+            ("linearizedKeys", 1_500, "no key is checked for linearizability"),
+            ("linearizedOperations", 40_000, "what is linearized has hardly any operations"),
+            ("promisedKeys", 400, "where something may be lost no level is held to its promise"),
         ]
     )
 }

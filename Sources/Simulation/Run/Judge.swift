@@ -157,7 +157,8 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     /// Whether all operations on each document can be explained, of those that are `promised` so.
     func linearize(_ promised: (DurabilityLevel) -> Bool) {
         let result = ledger.linearize(
-            isBeyondAssumptions: isBeyondAssumptions
+            isBeyondAssumptions: isBeyondAssumptions,
+            isLossless: isLossless
         ) { document in
             document.bucket != SimulationRun.extraName
                 && (isLossless || document.durability.map(promised) ?? false)

@@ -33,6 +33,7 @@ struct Ledger {
     /// `isBeyondAssumptions`: leases promised nothing, so reads say nothing.
     func linearize(
         isBeyondAssumptions: Bool,
+        isLossless: Bool = true,
         _ isWanted: (Judge.Document) -> Bool
     ) -> Result {
         var result = Result()
@@ -43,6 +44,8 @@ struct Ledger {
             let all = operations[document] ?? []
             let counted = isBeyondAssumptions ? all.filter { !$0.isRead } : all
             result.tally[.check, "linearizedKeys"] += 1
+            // Of those seeds in which something may be lost, and a level promises something.
+            if !isLossless { result.tally[.check, "promisedKeys"] += 1 }
             switch Linearizability.check(counted) {
             case .explained(let checked):
                 result.tally[.check, "linearizedOperations"] += checked

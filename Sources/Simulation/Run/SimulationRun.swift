@@ -154,7 +154,10 @@ package final class SimulationRun {
         let left = quietUntil - min(quietUntil, cluster.world.now)
         guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
         for client in clients { client.stop() }
-        _ = cluster.waitUntil(seconds: 15) { clients.allSatisfy(\.isIdle) }
+        if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
+            let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
+            judge.accuse("Live: nobody answers clients \(busy.joined(separator: ", "))")
+        }
         readEverything()
         compare()
         conclude()
@@ -204,12 +207,13 @@ package final class SimulationRun {
         guard !convergence.hasLost else {
             note("all serves that has a copy")
             recover(convergence)
-            _ = writeEverywhere()
+            if writeEverywhere() { writeEverywhereDurably() }
             return
         }
         if !writeEverywhere() { return }
         note("all serves")
         recover(convergence)
+        writeEverywhereDurably()
     }
 
     private func recover(_ convergence: Convergence) {
@@ -273,8 +277,22 @@ package final class SimulationRun {
         return nil
     }
 
+    /// Durable writes come to something wherever there are copies enough.
+    private func writeEverywhereDurably() {
+        guard judge.violations.isEmpty else { return }
+        _ = writeEverywhere(.durable(.majority)) { [cluster] bucket in
+            let placements = cluster.newestState?.bucket(named: bucket.name)?.placements ?? []
+            return placements.indices.filter { number in
+                placements[number].chain.count > Int(placements[number].copies) / 2
+            }
+        }
+    }
+
     /// Whether every vBucket of every bucket takes a write.
-    private func writeEverywhere() -> Bool {
+    private func writeEverywhere(
+        _ options: WriteOptions = .plain,
+        _ which: @escaping (BucketSettings) -> [Int] = { Array(0..<$0.vBuckets) }
+    ) -> Bool {
         var isWell = true
         let hasExtra = cluster.newestState?.bucket(named: SimulationRun.extraName) != nil
         for bucket in buckets + (hasExtra ? [SimulationRun.extraBucket(replicas: 0)] : []) {
@@ -282,11 +300,20 @@ package final class SimulationRun {
                 continue
             }
             let left = Guarded(Set((0..<bucket.vBuckets).map { VBucketID(UInt16($0)) }))
+            // As of now: nodes may be failed over meanwhile.
+            let due = {
+                left.withLock { $0 }.intersection(which(bucket).map { VBucketID(UInt16($0)) })
+            }
             let errors = Guarded<[String]>([])
-            for _ in 0..<6 where !left.withLock({ $0.isEmpty }) {
+            var isFirst = true
+            for _ in 0..<6 where !due().isEmpty {
                 errors.withLock { $0 = [] }
                 let answers = Guarded(0)
-                client.writeEverywhere { vBucket, error in
+                // Nodes learn what the map says one after another.
+                if !isFirst { cluster.world.run(for: SimulationRun.second) }
+                isFirst = false
+                let asked = due()
+                client.write(to: asked, options) { vBucket, error in
                     if let error {
                         errors.withLock { $0.append("\(vBucket): \(error)") }
                     } else {
@@ -294,12 +321,13 @@ package final class SimulationRun {
                     }
                     answers.withLock { $0 += 1 }
                 }
-                _ = cluster.waitUntil(seconds: 5) { answers.withLock { $0 } == bucket.vBuckets }
+                _ = cluster.waitUntil(seconds: 5) { answers.withLock { $0 } == asked.count }
             }
-            guard !left.withLock({ $0.isEmpty }) else { continue }
+            let refused = due()
+            guard !refused.isEmpty else { continue }
             isWell = false
             let first = errors.withLock { $0.first } ?? "no client is there"
-            judge.accuse("Live: \(left.withLock { $0.count }) vBuckets take no write: \(first)")
+            judge.accuse("Live: \(refused.count) vBuckets take no write: \(first)")
         }
         return isWell
     }
@@ -310,7 +338,17 @@ package final class SimulationRun {
         for client in clients {
             let answer = Guarded<Int?>(nil)
             client.readAll { read in answer.withLock { $0 = read } }
-            _ = cluster.waitUntil(seconds: 10) { answer.withLock { $0 } != nil }
+            if !cluster.waitUntil(seconds: 10, { answer.withLock { $0 } != nil }) {
+                judge.accuse("Live: client \(client.bucket.name) \(client.number) reads for ever")
+            }
+        }
+        for bucket in buckets {
+            let reader = clients.first { $0.bucket.name == bucket.name && $0.client != nil }
+            let isDone = Guarded(false)
+            reader?.readRegisters { isDone.withLock { $0 = true } }
+            if reader != nil, !cluster.waitUntil(seconds: 10, { isDone.withLock { $0 } }) {
+                judge.accuse("Live: registers of \(bucket.name) are read for ever")
+            }
         }
     }
 

@@ -10,13 +10,7 @@ internal import Wire
 /// which a write that was carried out twice shows.
 extension WorkloadClient {
     func actOnRegister(_ client: Client) {
-        let register = Int(random.next() % UInt64(workload.registers))
-        let document = Judge.Document(
-            bucket: bucket.name,
-            key: "register\(register)",
-            isCounter: register % 4 == 3,
-            durability: level(register)
-        )
+        let document = register(Int(random.next() % UInt64(workload.registers)))
         let options = document.durability.map(WriteOptions.durable) ?? .plain
         if document.isCounter { return count(document, options, client) }
         switch random.next() % 20 {
@@ -26,6 +20,38 @@ extension WorkloadClient {
         case 14, 15: add(document, options, client)
         case 16, 17: replace(document, options, client)
         default: compareAndSet(document, options, client)
+        }
+    }
+
+    private func register(_ number: Int) -> Judge.Document {
+        Judge.Document(
+            bucket: bucket.name,
+            key: "register\(number)",
+            isCounter: number % 4 == 3,
+            durability: level(number)
+        )
+    }
+
+    /// Reads all of its bucket in the end: else a write that is lost last is lost unseen.
+    func readRegisters(_ done: @escaping @Sendable () -> Void) {
+        guard let client, hasRegisters else { return done() }
+        let left = Guarded(workload.registers)
+        let sentAt = world.now
+        for number in 0..<workload.registers {
+            let document = register(number)
+            client.get(Array(document.key.utf8)) { [self] result in
+                switch result {
+                case .success(let there): found(there.value, document, isOwner: false, sentAt)
+                case .failure(let error) where error.code == .notFound:
+                    found(nil, document, isOwner: false, sentAt)
+                case .failure: break
+                }
+                let count = left.withLock { left in
+                    left -= 1
+                    return left
+                }
+                if count == 0 { done() }
+            }
         }
     }
 

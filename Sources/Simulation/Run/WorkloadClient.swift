@@ -21,7 +21,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private let settings: ClientSettings
     /// Whether some node knows of the bucket: to ask in vain costs a proof of the password.
     private let isThere: () -> Bool
-    private var client: Client?
+    private(set) var client: Client?
     var random: SeededRandom
     private var crashes: SeededRandom
     private var values = 0
@@ -143,7 +143,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    private var hasRegisters: Bool {
+    var hasRegisters: Bool {
         workload.registers > 0 && bucket.name != SimulationRun.extraName
     }
 
@@ -285,17 +285,21 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    /// Writes to every vBucket; tells which took it.
-    func writeEverywhere(_ done: @escaping @Sendable (VBucketID, ClientError?) -> Void) {
+    /// Writes to each of these vBuckets; tells which took it.
+    func write(
+        to vBuckets: Set<VBucketID>,
+        _ options: WriteOptions,
+        _ done: @escaping @Sendable (VBucketID, ClientError?) -> Void
+    ) {
         guard let client else { return }
-        var missing = Set((0..<bucket.vBuckets).map { VBucketID(UInt16($0)) })
+        var missing = vBuckets
         var number = 0
         while !missing.isEmpty {
             number += 1
             let key = Array("probe\(self.number)-\(number)".utf8)
             let vBucket = VBucketID(ofKey: key, count: bucket.vBuckets)
             guard missing.remove(vBucket) != nil else { continue }
-            client.set(key, Array("1".utf8), .plain) { result in
+            client.set(key, Array("1".utf8), options) { result in
                 switch result {
                 case .success: done(vBucket, nil)
                 case .failure(let error): done(vBucket, error)
