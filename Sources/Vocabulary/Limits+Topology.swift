@@ -69,6 +69,4 @@ extension Limits {
     package static let autoFailoverVotersMin = 3
     /// A disk is taken for broken where so many of its commits fail, in percent.
     package static let diskFailuresPercent = 60
-    /// Between two automatic failovers: the first one's promotions are confirmed by then.
-    package static let autoFailoverCoolingMilliseconds: UInt64 = 1_000
 }

@@ -229,13 +229,13 @@ import Vocabulary
         )
     }
 
-    @Test func theLastFailoverWasJustNow() {
+    @Test func theLastAttemptWasJustNow() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.coolingUntilNanoseconds = 10_300_000_000
         #expect(
             world.sentences() == [
-                "The last failover was a moment ago; the next one may come in 1 second."
+                "The last attempt was a moment ago; the next one may come in 1 second."
             ]
         )
     }

@@ -36,6 +36,11 @@ extension AdministrationService {
         do {
             description = try await NodeDescription.ask(host, port, login: login, by: probe)
         } catch {
+            if case .provisioned(let cluster?) = error, cluster == state.uuid {
+                return .refused(
+                    "Prepare join failed. The node \(host):\(port) is part of this cluster already."
+                )
+            }
             return .refused(error.sentence(host, port))
         }
         if let known = state.nodes.first(where: { $0.uuid == description.uuid }) {
@@ -169,12 +174,11 @@ extension AdministrationService {
         var name = own.host
         if own.isLoopback, await !isLoopback(host) {
             let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)
-            guard case .answered(_, _, let local) = await probe.ask(pools) else {
-                return .refused(
-                    NodeDescription.Refusal.unreachable("no answer").sentence(host, port)
-                )
+            switch await probe.ask(pools) {
+            case .answered(_, _, let local): name = local
+            case .unreachable(let reason):
+                return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
             }
-            name = local
         }
         let place = name.contains(":") ? "[\(name)]" : name
         let request = ProbeRequest(
@@ -197,6 +201,11 @@ extension AdministrationService {
             return .failed("The cluster took this node in, and has sent it nothing yet.")
         case .answered(401, _, _):
             return .refused("The cluster at \(host):\(port) refused user and password.")
+        case .answered(404, _, _):
+            return .refused(
+                "What answers at \(host):\(port) is part of no cluster. Set that node up first, or add"
+                    + " it to a cluster from there."
+            )
         case .answered(_, let body, _):
             return .refused(Self.sentences(in: body))
         case .unreachable(let reason):

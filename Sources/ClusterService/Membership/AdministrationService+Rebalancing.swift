@@ -47,8 +47,26 @@ extension AdministrationService {
         guard deltaBuckets.allSatisfy({ state.bucket(named: $0) != nil }) else {
             return .deltaImpossible
         }
+        await untilEmptied(kept)
         return await start(.rebalance, kept: kept, ejected: leaving)
     }
+
+    /// Who is to come back empty has given up what it has before anything is built there: what it
+    /// follows late it follows in one step, and would build on what was not to be trusted.
+    private func untilEmptied(_ kept: [NodeRecord]) async {
+        let returning = kept.filter {
+            $0.membership == .inactiveAdded && $0.recovery == .full && $0.number != thisNode
+        }
+        let (index, deadline) = (state.index, environment.time.monotonicNanoseconds())
+        while returning.contains(where: { member.beats.actsAsOf($0.number) < index }),
+            environment.time.monotonicNanoseconds() < deadline + Self.emptyPatience
+        {
+            await member.sleep(milliseconds: 50)
+        }
+    }
+
+    /// A node that does not say so in this time is down, or new.
+    private static let emptyPatience: UInt64 = 1_000_000_000
 
     func start(
         _ kind: RebalanceRecord.Kind,

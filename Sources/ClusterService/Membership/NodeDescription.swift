@@ -8,7 +8,8 @@ struct NodeDescription: Sendable {
     enum Refusal: Error {
         case unreachable(String)
         case wrongPassword
-        case provisioned
+        /// The UUID of its cluster.
+        case provisioned(String?)
         case notDivan
         case otherVersion(String)
         /// It serves nobody but itself: it was not told where others would reach it.
@@ -32,7 +33,9 @@ struct NodeDescription: Sendable {
         let pools = try await get("/pools", host, port, login, probe).value
         guard let version = pools["divanVersion"]?.string else { throw .notDivan }
         guard version == Release.version else { throw .otherVersion(version) }
-        guard pools["pools"]?.array?.isEmpty == true else { throw .provisioned }
+        guard pools["pools"]?.array?.isEmpty == true else {
+            throw .provisioned(pools["uuid"]?.string)
+        }
         let (own, address) = try await get("/nodes/self", host, port, login, probe)
         guard let uuid = own["nodeUUID"]?.string,
             let data = own["ports"]?["direct"]?.int.flatMap(UInt16.init(exactly:)),

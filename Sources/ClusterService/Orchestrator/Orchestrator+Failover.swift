@@ -124,6 +124,8 @@ extension Orchestrator {
         autoFailover.decision = decision
         switch decision {
         case .nothing, .wait: autoFailover.reasons = []
+        // Why the last attempt came to nothing says more than that there was one a moment ago.
+        case .blocked where now < autoFailover.coolingUntil: break
         case .blocked(let nodes, let reasons):
             autoFailover.reasons = sentences(reasons)
             if before != decision {

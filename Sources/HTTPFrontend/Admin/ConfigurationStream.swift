@@ -22,14 +22,14 @@ extension Reply {
 
 /// One client's stream of configurations, each followed by four newlines.
 ///
-/// - At most ten a second: a rebalance changes a thousand vBuckets one by one.
+/// - At once, and at most ten a second: a rebalance changes a thousand vBuckets one by one.
 /// - It ends with the realm of whoever asked: with another password he has to ask again.
 /// - Nothing queues up for a slow client: what is sent next is what is true then.
 private struct ConfigurationStream {
     private static let separator = Array("\n\n\n\n".utf8)
     /// What nobody tells us of, a bucket's warmup for one, is seen by looking this often.
     private static let recheckNanoseconds: UInt64 = 5_000_000_000
-    private static let pause = Duration.milliseconds(100)
+    private static let pauseMilliseconds: UInt64 = 100
 
     let call: Call
     let render: @Sendable (Call) -> [UInt8]?
@@ -59,7 +59,10 @@ private struct ConfigurationStream {
                 after: seen,
                 nanoseconds: patience ?? Self.recheckNanoseconds
             )
-            if changes != seen { try await Task.sleep(for: Self.pause) }
+            let since = service.wallMilliseconds - min(sentMilliseconds, service.wallMilliseconds)
+            if changes != seen, since < Self.pauseMilliseconds {
+                try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds - since))
+            }
         }
     }
 }

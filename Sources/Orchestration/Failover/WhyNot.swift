@@ -60,7 +60,7 @@ package enum WhyNot: Hashable, Sendable {
             "The bucket “\(bucket)” is in memory only and has no replicas: a failover would lose"
                 + " what the node holds of it."
         case .coolingDown(let until):
-            "The last failover was a moment ago; the next one may come in"
+            "The last attempt was a moment ago; the next one may come in"
                 + " \(Words.seconds(until > now ? until - now : 0))."
         }
     }
