@@ -1,9 +1,14 @@
 """Nodes for the tests: one shared by a file, or one of a test's own."""
 
+import os
+
 import pytest
 
 from rig.disk import Impossible, SmallDisk
 from rig.node import Node
+
+# Where everything can be tested, what is skipped is a mistake in the machine.
+NO_SKIPS = os.environ.get("DIVAN_NO_SKIPS") == "1"
 
 
 @pytest.fixture
@@ -79,5 +84,8 @@ def key(request):
 def pytest_runtest_makereport(item, call):
     """Tells fixtures that the test they serve has failed, so that they can show something."""
     report = (yield).get_result()
+    if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        *_, reason = report.longrepr
+        report.outcome, report.longrepr = "failed", f"{reason} (and DIVAN_NO_SKIPS is set)"
     if report.failed:
         item.failed_here = True

@@ -409,7 +409,7 @@ class DurableCollection:
         return self.collection.get(key)
 
 
-@pytest.mark.parametrize("level", [LEVELS[0], LEVELS[2]], ids=lambda level: level.name)
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 def test_no_durable_write_is_lost_through_kill_failover_and_rebalance(start, client, level):
     cluster = start(made, 3, ["travel"], replicaNumber=2)
     cluster.set_auto_failover(timeout=1)

@@ -57,13 +57,13 @@ def is_unprovisioned(member):
     return reply.status == 404 and "unknown pool" in reply.text
 
 
+def has_files(member):
+    return bool(list((member.data / "buckets").glob("*/**/*.sqlite")))
+
+
 def await_no_files(member):
     """Files are put aside at once, and removed behind whatever still reads them."""
-
-    def has_none():
-        return not list((member.data / "buckets").glob("*/**/*.sqlite"))
-
-    wait_until(has_none, 10, "its documents' files are gone")
+    wait_until(lambda: not has_files(member), 10, "its documents' files are gone")
 
 
 # Growing and shrinking
@@ -281,8 +281,10 @@ def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
         assert all(None not in row for row in cluster.vbucket_map("travel"))
         assert documents.wrong() == []
         # It learns that it was left out, and may come back as an empty node.
+        assert has_files(cluster[2])
         cluster[2].start()
         wait_until(lambda: is_unprovisioned(cluster[2]), 10, "the node belongs to nobody")
+        await_no_files(cluster[2])
 
 
 @pytest.mark.parametrize("recovery", ["reAddNode", "full", "delta"])

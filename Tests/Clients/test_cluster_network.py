@@ -14,6 +14,7 @@ from rig import network as rig_network
 from rig.node import PASSWORD, USER, wait_until
 from rig.wire import Closed, Op, Status, frame, vbucket_of
 from test_cluster_durable import MAJORITY, ON_ACTIVE, ON_MAJORITY, frames
+from test_cluster_lifecycle import is_unprovisioned
 from test_cluster_quorum import is_stale
 
 BUCKET = "travel"
@@ -21,6 +22,8 @@ NAMES = ("db1", "db2", "db3")
 # Each machine has all ports for itself.
 PORTS = (11210, 8091, 8092, 21100)
 VBUCKETS = 64
+# Behind the three: one that was failed over and is gone, and one that belongs to nobody.
+LOST, STRANGER = 3, 4
 
 
 @pytest.fixture
@@ -56,6 +59,28 @@ def formed(start, network, **settings):
     return cluster
 
 
+def formed_with_strangers(start, network):
+    """The same three, and on the client's machine, which every one reaches, two more nodes."""
+    more = [
+        Member(
+            tuple(port + 100 * place for port in PORTS),
+            host=network.addresses["client"],
+            prefix=network.command("client"),
+            flags=("--bind", "0.0.0.0"),
+        )
+        for place in (1, 2)
+    ]
+    cluster = start(Cluster, [*members(network), *more])
+    for each in (1, 2, LOST):
+        cluster.add(each)
+    cluster.rebalance()
+    assert cluster.fail_over(LOST).status == 200
+    cluster[LOST].kill()
+    cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
+    cluster.set_auto_failover(timeout=1)
+    return cluster
+
+
 def answers(cluster, number, keys):
     """How a node answers writes and reads of keys, whoever they belong to."""
     told = set()
@@ -69,10 +94,17 @@ def answers(cluster, number, keys):
 def changes_asked_of(cluster, number, others):
     """Answers to what only a majority can do; each takes seconds, so all are asked at once."""
     known = ",".join(node["otpNode"] for node in cluster.nodes(number).values())
+    other, lost = ({"otpNode": cluster.name(each, number)} for each in (others[1], LOST))
+    stranger = {"hostname": cluster[STRANGER].address, "user": "", "password": ""}
     attempts = {
         "/pools/default/buckets": {"name": "more", "ramQuotaMB": 100},
-        "/controller/failOver": {"otpNode": cluster.name(others[1], number)},
+        "/controller/failOver": other,
+        "/controller/startGracefulFailover": other,
         "/controller/rebalance": {"knownNodes": known, "ejectedNodes": ""},
+        "/controller/addNode": stranger,
+        "/controller/ejectNode": lost,
+        "/controller/setRecoveryType": {**lost, "recoveryType": "delta"},
+        "/controller/reAddNode": lost,
     }
 
     def ask(attempt):
@@ -259,7 +291,7 @@ def test_machines_are_known_by_names_and_clients_find_them_by_those(start, machi
 
 @pytest.mark.parametrize("number", [0, 2], ids=["the-leader", "a-follower"])
 def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machines, number):
-    cluster = formed(start, machines)
+    cluster = formed_with_strangers(start, machines)
     others = [each for each in range(3) if each != number]
     at = others[0]
     documents = Documents(cluster, BUCKET)
@@ -280,7 +312,10 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
     # Nothing can be decided in the minority.
     for path, reply in changes_asked_of(cluster, number, others):
         assert reply.status >= 500, (path, reply)
-        assert reply.text.strip(), path
+        assert "are needed to decide anything" in reply.text, (path, reply)
+    majority = cluster.nodes(at)
+    assert majority[cluster[LOST].address]["recoveryType"] == "none"
+    assert len(majority) == 4
     assert cluster[at].admin.get("/pools/default").json["rebalanceStatus"] == "none"
     machines.heal()
     come_back(cluster, number, at)
@@ -288,6 +323,9 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
         assert documents.wrong(each) == {}
     documents.await_copies(at)
     assert len(cluster[at].admin.get("/pools/default/buckets").json) == 1
+    # Nothing came of it later either: who was lost went with the rebalance, nobody was added.
+    assert set(cluster.nodes(at)) == {cluster[each].address for each in range(3)}
+    assert is_unprovisioned(cluster[STRANGER])
 
 
 @pytest.mark.parametrize(

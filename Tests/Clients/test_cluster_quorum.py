@@ -6,7 +6,7 @@ import documents as documents_by_map
 from cluster import made
 from rig.node import PASSWORD, USER, wait_until
 from rig.wire import Connection, Status, vbucket_of
-from test_cluster_lifecycle import Documents, is_unprovisioned
+from test_cluster_lifecycle import Documents, await_no_files, has_files, is_unprovisioned
 
 BUCKET = "travel"
 
@@ -112,10 +112,12 @@ def test_a_lost_majority_is_given_up_by_order_and_comes_back_as_strangers(start)
     assert vbucket_status(cluster, 0, orphans[0]) == 0
 
     # Those who were given up come back together, a majority of the past; they are told.
+    assert has_files(cluster[1]) and has_files(cluster[2])
     for number in (1, 2):
         cluster[number].start()
     for number in (1, 2):
         wait_until(lambda: is_unprovisioned(cluster[number]), 20, "the node belongs to nobody")
+        await_no_files(cluster[number])
     assert list(cluster.nodes()) == [cluster[0].address]
     for number in (1, 2):
         cluster.add(number)

@@ -1,11 +1,15 @@
 """The launcher: start, status, kill, logs, stop, as a person types them."""
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import socket
+import struct
 import subprocess
+import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,6 +36,16 @@ def free_offset():
     raise LookupError("no free ports")
 
 
+def read_all(terminal):
+    """Until nobody can write to it any more."""
+    parts = []
+    while True:
+        try:
+            parts.append(os.read(terminal, 1 << 16))
+        except OSError:
+            return b"".join(parts).decode()
+
+
 class Checkout:
     """A checkout of its own for the launcher, with the server that was built."""
 
@@ -55,6 +69,31 @@ class Checkout:
         )
         assert result.returncode == code, result.stdout + result.stderr
         return result.stdout + result.stderr
+
+    def watch(self, *arguments, columns=80, seconds=120):
+        """What a command says, and what it shows on the terminal of somebody who watches."""
+        terminal, screen = pty.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                shown = pool.submit(read_all, terminal)
+                result = subprocess.run(
+                    [str(LAUNCHER), *arguments],
+                    env={**os.environ, "DIVAN_CHECKOUT": str(self.path)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=screen,
+                    text=True,
+                    timeout=seconds,
+                    check=False,
+                )
+            finally:
+                # Nobody else has it open: whoever reads what was shown comes to its end.
+                os.close(screen)
+            text = shown.result()
+        os.close(terminal)
+        assert result.returncode == 0, result.stdout + text
+        return result.stdout, text
 
     def start(self, *arguments, **options):
         return self.run("start", "--port-offset", str(self.offset), *arguments, **options)
@@ -198,6 +237,44 @@ def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
     assert memberships(checkout) == ["active", "active"]
 
 
+def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checkout):
+    """One that is down hands over nothing. It comes back with a rebalance, whose progress is shown
+    to somebody who watches."""
+    checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
+    admin = checkout.admin
+    assert admin.post("/settings/autoFailover", {"enabled": "false"}).status == 200
+    checkout.run("kill", "2")
+    assert "Node 2 is failed over" in checkout.run("failover", "2", "--hard")
+    assert memberships(checkout) == ["active", "active", "inactiveFailed"]
+    checkout.start(seconds=120)
+    recover(checkout, 2)
+    told, shown = checkout.watch("rebalance", columns=40)
+    assert told == "Balanced.\n" and memberships(checkout) == ["active"] * 3
+    # Each line in the place of the one before, as long as it fits; the last one is wiped away.
+    first, *lines, last = shown.split("\r\x1b[K")
+    assert first == last == "" and lines, shown
+    assert all(len(line) < 40 for line in lines), shown
+    shares = [int(re.match(r"Rebalancing: (\d+) %", line)[1]) for line in lines]
+    assert shares == sorted(shares) and shares[-1] <= 100, shown
+
+    path = "/pools/default/buckets/travel/docs/note"
+    assert admin.post(path, {"value": '{"kept":true}'}).status == 200
+    told = checkout.run("failover", "1", seconds=120)
+    assert told == "Node 1 is failed over.\n"
+    assert memberships(checkout) == ["active", "inactiveFailed", "active"]
+    wait_until(lambda: "The graceful failover is complete" in admin.get("/logs").text, 10)
+    assert admin.get(path).json["json"] == '{"kept":true}'
+
+
+def recover(checkout, node):
+    """Says that a node is to come back with its copies."""
+    port = str(checkout.status()["nodes"][node]["admin"])
+    nodes = checkout.admin.get("/pools/default").json["nodes"]
+    (name,) = [one["otpNode"] for one in nodes if one["hostname"].endswith(f":{port}")]
+    form = {"otpNode": name, "recoveryType": "delta"}
+    assert checkout.admin.post("/controller/setRecoveryType", form).status == 200
+
+
 def is_rebalancing(checkout):
     tasks = checkout.admin.get("/pools/default/tasks").json
     return any(task["type"] == "rebalance" and task["status"] == "running" for task in tasks)
@@ -294,7 +371,9 @@ def test_the_demo_loads_measures_and_leaves_it_running(checkout):
         assert "measuring" in told and re.search(r"server +\d+ ns CPU/op", told), told
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
     assert json.loads(checkout.admin.get(path).json["json"])["name"] == "France"
-    assert checkout.status()["running"] is True
+    # Three nodes, unless somebody asks for another number; and each document twice.
+    assert memberships(checkout) == ["active"] * 3
+    assert checkout.admin.get("/pools/default/buckets/demo").json["replicaNumber"] == 1
 
 
 def test_the_demo_follows_vbuckets_that_move_meanwhile(checkout):

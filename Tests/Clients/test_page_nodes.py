@@ -23,6 +23,13 @@ def nodes():
 
 
 @pytest.fixture
+def third(nodes):
+    """One more, where two are too few to fail anybody over by themselves."""
+    with Node() as node:
+        yield node.start()
+
+
+@pytest.fixture
 def page(nodes):
     browser = Browser()
     try:
@@ -77,9 +84,27 @@ def press(page, selector):
     page.evaluate(f"document.querySelector({selector!r}).click()")
 
 
-def test_a_node_comes_and_is_failed_over(page, nodes):
+def row_of(node):
+    return f'tr[data-node="127.0.0.1:{node.admin_port}"]'
+
+
+def act(page, node, action):
+    """Presses what the row of a node offers."""
+    press(page, f'{row_of(node)} [data-action="{action}"]')
+
+
+def recovery(node, second):
+    """What the second node is, and how it is to come back."""
+    pool = node.admin.get("/pools/default").json
+    place = f"127.0.0.1:{second.admin_port}"
+    (one,) = [each for each in pool["nodes"] if each["hostname"] == place]
+    return one["clusterMembership"], one["recoveryType"]
+
+
+def test_a_node_comes_goes_and_comes_back(page, nodes):
     first, second = nodes
     log_in(page)
+    first.create_bucket("twice", replicaNumber=1)
 
     press(page, "#node-add")
     page.fill("where it is", f"127.0.0.1:{second.admin_port}")
@@ -87,19 +112,45 @@ def test_a_node_comes_and_is_failed_over(page, nodes):
     wait_until(lambda: memberships(first) == ["active", "inactiveAdded"], 20, "it was added")
     page.wait_for_text("waits to be brought in")
     press(page, "#rebalance-start")
-    wait_until(lambda: memberships(first) == ["active", "active"], 30, "it serves")
+    wait_until(lambda: is_balanced(first), 60, "it serves")
     page.wait_for_text("every copy is in its place")
 
-    # Only after the question is answered.
-    row = f'tr[data-node="127.0.0.1:{second.admin_port}"]'
-    press(page, f'{row} [data-action="fail-over"]')
+    # Marked to leave, and not after all: nobody but the page knows.
+    act(page, second, "remove")
+    page.wait_for_text("leaves with the next rebalance")
+    page.wait("!document.querySelector('#rebalance-start').disabled", "there is something to do")
+    act(page, second, "keep")
+    page.wait_for_text("every copy is in its place")
+    page.wait("document.querySelector('#rebalance-start').disabled", "there is nothing to do")
+
+    # Gracefully, which is what is chosen where it can be.
+    act(page, second, "fail-over")
+    page.wait("document.querySelector('#failover-graceful').checked", "gracefully, unless chosen")
+    press(page, "#failover-submit")
+    failed = ("inactiveFailed", "none")
+    wait_until(lambda: recovery(first, second) == failed, 60, "it was failed over")
+    page.wait_for_text("failed over: serves nothing")
+    act(page, second, "delta")
+    page.wait_for_text("comes back with its copies with the next rebalance")
+    assert recovery(first, second) == ("inactiveAdded", "delta")
+    act(page, second, "leave-out")
+    page.wait_for_text("failed over: serves nothing")
+    assert recovery(first, second) == failed
+    act(page, second, "delta")
+    page.wait_for_text("comes back with its copies with the next rebalance")
+    press(page, "#rebalance-start")
+    wait_until(lambda: memberships(first) == ["active", "active"], 60, "it serves again")
+    page.wait_for_text("every copy is in its place", 60)
+
+    # At once: only after the question is answered.
+    act(page, second, "fail-over")
     press(page, "#failover-hard")
     page.wait("document.querySelector('#failover-submit').disabled", "the question stands")
     press(page, "#failover-sure")
     press(page, "#failover-submit")
-    wait_until(lambda: memberships(first) == ["active", "inactiveFailed"], 20, "it was failed over")
+    wait_until(lambda: recovery(first, second) == failed, 20, "it was failed over")
     page.wait_for_text("failed over: serves nothing")
-    press(page, f'{row} [data-action="full"]')
+    act(page, second, "full")
     wait_until(lambda: memberships(first) == ["active", "inactiveAdded"], 20, "it comes back")
     page.wait_for_text("comes back empty with the next rebalance")
     assert page.console == [], "the page threw"
@@ -114,8 +165,7 @@ def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
     assert reply.status == 202
     wait_until(lambda: serves(first, "alone"), 20, "the bucket serves")
     log_in(page)
-    row = f'tr[data-node="127.0.0.1:{second.admin_port}"]'
-    press(page, f'{row} [data-action="fail-over"]')
+    act(page, second, "fail-over")
     press(page, "#failover-hard")
     page.wait_for_text("nobody else who answers has a copy")
     press(page, "#failover-sure")
@@ -126,11 +176,17 @@ def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
     page.evaluate("window.asked = []; window.confirm = text => { asked.push(text); return false; }")
     press(page, "#rebalance-start")
     page.wait("window.asked.length === 1", "it asks")
-    press(page, f'{row} [data-action="eject"]')
+    act(page, second, "eject")
     page.wait("window.asked.length === 2", "it asks again")
     assert memberships(first) == ["active", "inactiveFailed"]
     page.evaluate("location.hash = '#/buckets'")
     page.wait("!!document.querySelector('tr[data-bucket=alone] .dot.unhealthy')", "the bucket's dot")
+    page.evaluate("location.hash = '#/nodes'")
+    page.evaluate("window.confirm = text => { asked.push(text); return true; }")
+    act(page, second, "eject")
+    wait_until(lambda: memberships(first) == ["active"], 20, "it is none of them any more")
+    assert page.evaluate("window.asked.length") == 3
+    page.wait(f"!document.querySelector({row_of(second)!r})", "its row is gone")
     assert page.console == [], "the page threw"
 
 
@@ -150,6 +206,46 @@ def test_automatic_failover_is_shown_and_changed(page, nodes):
     press(page, "#auto-failover-enabled")
     press(page, "#auto-failover-submit")
     page.wait_for_text("automatic failover: off")
+    assert page.console == [], "the page threw"
+
+
+def fail_over_after(node, seconds):
+    form = {"enabled": "true", "timeout": seconds}
+    assert node.admin.post("/settings/autoFailover", form).status == 200
+
+
+def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
+    """The only node that was to stay stands still: it is failed over, so the rebalance fails, and is
+    to begin again."""
+    first, second = nodes
+    admin = first.admin
+    join(first, second)
+    join(first, third)
+    first.create_bucket("twice", replicaNumber=1)
+    fail_over_after(first, 120)
+    assert admin.post("/settings/retryRebalance", {"enabled": "true"}).status == 200
+    log_in(page)
+    page.wait_for_text("0 of 1 nodes so far")
+    third.process.send_signal(signal.SIGSTOP)
+    for node in nodes:
+        act(page, node, "remove")
+    press(page, "#rebalance-start")
+    page.wait_for_text("% done")
+    fail_over_after(first, 1)
+    page.wait_for_text("it begins again by itself in", 30)
+    page.wait_for_text("the last rebalance did not finish: none of the nodes that were to stay is left")
+    page.wait_for_text("1 of 1 nodes so far")
+    assert admin.get("/settings/autoFailover").json["count"] == 1
+
+    press(page, "#retry-cancel")
+    page.wait_for_no_text("it begins again by itself")
+    pending = admin.get("/pools/default/pendingRetryRebalance").json
+    assert pending == {"retry_rebalance": "not_pending"}
+    press(page, "#auto-failover-reset")
+    page.wait_for_text("0 of 1 nodes so far")
+    assert admin.get("/settings/autoFailover").json["count"] == 0
+    hidden = "document.querySelector('#auto-failover-reset').hidden"
+    page.wait(f"{hidden} && document.querySelector('#retry-cancel').hidden", "nothing is left to press")
     assert page.console == [], "the page threw"
 
 
@@ -179,17 +275,28 @@ def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, n
     page.wait_for_text("your session is over")
 
 
-def test_the_progress_of_a_rebalance_is_shown_in_percent(page, nodes):
+def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes):
     """The other node stands still amid it, so that there is something to be read."""
     first, second = nodes
     assert first.admin.post("/pools/default/buckets", {
         "name": "many", "ramQuotaMB": 100, "replicaNumber": 0}).status == 202
     first.await_bucket("many")
+    # One vBucket after the other, so that most of them are left when it is to stop.
+    assert first.admin.post("/settings/rebalance", {"rebalanceMovesPerNode": 1}).status == 200
     log_in(page)
     reply = first.admin.post("/controller/addNode", {
         "hostname": f"127.0.0.1:{second.admin_port}", "user": USER, "password": PASSWORD})
     assert reply.status == 200, reply.text
     page.wait_for_text("waits to be brought in")
+    press(page, "#rebalance-start")
+    page.wait("!document.querySelector('#rebalance-stop').hidden", "it may be stopped")
+    press(page, "#rebalance-stop")
+    page.wait_for_text("a rebalance is needed")
+    wait_until(lambda: "The rebalance was stopped" in first.admin.get("/logs").text, 10, "it was")
+    pool = first.admin.get("/pools/default").json
+    assert pool["rebalanceStatus"] == "none" and not pool["balanced"]
+
+    # It goes on from there.
     page.evaluate("""(() => {
         window.said = [];
         const balance = document.querySelector('#balance');

@@ -44,7 +44,9 @@ def remove_leftovers():
 
 
 def remove(namespace):
-    subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=20)
+    # Without the command there is none to remove, and why there is none is told already.
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=20)
     with contextlib.suppress(OSError):
         (FILES / namespace / "hosts").unlink()
         (FILES / namespace).rmdir()

@@ -1,0 +1,74 @@
+"""The two ways back of a node that was failed over: with what it has, and empty."""
+
+import pytest
+
+from cluster import made
+from documents import Documents
+from rig.node import wait_until
+
+BUCKET = "travel"
+COUNT, MEANWHILE = 4_000, 60
+
+
+def numbers(member, *names):
+    """What a node counts, once it has nothing more to write to its disk."""
+    with member.connect(BUCKET) as connection:
+        wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 20, "all is on disk")
+        found = connection.stat()
+    return [int(found[name]) for name in names]
+
+
+def held(member):
+    """The documents that a node has, as the active copy or as a replica."""
+    return sum(numbers(member, "vb_active_curr_items", "vb_replica_curr_items"))
+
+
+def persisted(member):
+    """The changes that it wrote to its disk since it was started: none of what it had before."""
+    return numbers(member, "ep_total_persisted")[0]
+
+
+def came_back(start, way, recovery):
+    """How many changes a node took while it came back, and how many documents it has then."""
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=100)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", COUNT, at=0)
+    documents.await_copies(at=0)
+    before = persisted(cluster[2])
+    # As much as it has to take where it takes everything.
+    assert before >= held(cluster[2]) > COUNT // 2
+    if way == "killed":
+        cluster[2].kill()
+        before = 0
+        assert cluster.fail_over(2).status == 200
+    else:
+        assert cluster.fail_over(2, path="startGracefulFailover").status == 200
+        cluster.await_rebalance()
+    assert cluster.membership(2) == "inactiveFailed"
+    documents.write("meanwhile", MEANWHILE, at=0)
+    if way == "killed":
+        cluster[2].start()
+        address = cluster[2].address
+        wait_until(lambda: cluster.nodes()[address]["status"] == "healthy", 20, "it is heard")
+        wait_until(lambda: held(cluster[2]) > COUNT // 2, 20, "it has its copies still")
+    cluster.take_back(2, recovery)
+    cluster.rebalance()
+    for at in range(3):
+        assert documents.wrong(at) == {}
+    documents.await_copies(at=0)
+    taken, has = persisted(cluster[2]) - before, held(cluster[2])
+    print(recovery, "of a node", way, "took", taken, "changes; it has", has, "documents")
+    assert has > COUNT // 2
+    return taken, has
+
+
+@pytest.mark.parametrize("way", ["killed", "failed over gracefully"])
+def test_a_node_that_comes_back_with_what_it_has_takes_what_changed_and_no_more(start, way):
+    taken, has = came_back(start, way, "delta")
+    assert taken < has // 10, (taken, has)
+
+
+def test_a_node_that_comes_back_empty_takes_everything(start):
+    taken, has = came_back(start, "failed over gracefully", "full")
+    assert taken >= has, (taken, has)
