@@ -162,6 +162,17 @@ extension AdministrationService: StateFollower {
     }
 
     private func followNodes(_ before: ClusterState, _ now: ClusterState) {
+        // How it is to come back says which of its old copies it keeps.
+        let (old, own) = (before.node(number: thisNode), now.node(number: thisNode))
+        if old?.membership != own?.membership || old?.recovery != own?.recovery {
+            for bucket in now.buckets where dataPlane.status(ofBucket: bucket.settings.name) != nil
+            {
+                guard let assignment = now.assignment(ofBucket: bucket.settings.name) else {
+                    continue
+                }
+                dataPlane.follow(assignment, as: thisNode)
+            }
+        }
         guard isServing(now) else { return }
         for bucket in now.buckets where dataPlane.status(ofBucket: bucket.settings.name) == nil {
             open(bucket, of: now, isNew: isNew(bucket))
