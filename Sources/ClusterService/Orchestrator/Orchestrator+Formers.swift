@@ -16,8 +16,11 @@ extension Orchestrator {
     /// memory when it was first asked: that is all that was handed over, and more.
     func releaseFormers(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
+        let failedOver = failedOver
         let kept = bucket.placements.enumerated().compactMap { number, placement in
-            placement.former != nil && placement.isConfirmed && !placement.isJoint
+            // Where the one who serves was failed over, the former one is asked instead.
+            let isKept = placement.chain.first.map { !failedOver.contains($0) } ?? false
+            return isKept && placement.former != nil && placement.isConfirmed && !placement.isJoint
                 ? VBucketID(UInt16(number)) : nil
         }
         guard !kept.isEmpty else {

@@ -168,9 +168,16 @@ extension Orchestrator {
     /// Asks those chosen whether they are ready; confirms those that are, chooses anew for others.
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
+        let failedOver = failedOver
         var asked: [NodeNumber: [Activation]] = [:]
+        var refused: [VBucketID] = []
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
+            // Ready or not: nobody is confirmed who was failed over since it was chosen.
+            guard !failedOver.contains(node) else {
+                refused.append(VBucketID(UInt16(number)))
+                continue
+            }
             asked[node, default: []].append(
                 Activation(
                     VBucketID(UInt16(number)),
@@ -179,10 +186,9 @@ extension Orchestrator {
                 )
             )
         }
-        guard !asked.isEmpty else { return }
+        guard !asked.isEmpty || !refused.isEmpty else { return }
         let ready = await copies(of: bucket).activate(asked)
         var confirmed: [VBucketSteps.Step] = []
-        var refused: [VBucketID] = []
         for (node, activations) in asked.sorted(by: { $0.key < $1.key }) {
             for activation in activations {
                 if ready[node]?.contains(activation.vBucket) == true {
