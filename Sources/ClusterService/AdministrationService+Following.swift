@@ -133,7 +133,10 @@ extension AdministrationService: StateFollower {
                 publish(bucket, of: now)
             }
         case .bucketFlushed(let name):
-            guard now.bucket(named: name) != nil, isServing(now) else { break }
+            // Also where the node was failed over: it may serve something yet.
+            guard now.bucket(named: name) != nil,
+                isServing(now) || dataPlane.status(ofBucket: name) != nil
+            else { break }
             do throws(DataPlaneError) {
                 try dataPlane.flush(bucket: name)
             } catch {

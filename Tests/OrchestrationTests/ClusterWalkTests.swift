@@ -22,7 +22,8 @@ import Vocabulary
             #expect(decoded == envelope)
             let outcome = state.apply(envelope, at: index)
             #expect(follower.apply(decoded, at: index) == outcome)
-            let violations = state.violations(since: before)
+            let violations =
+                state.violations(since: before) + unannounced(from: before, to: state, outcome)
             guard violations.isEmpty else {
                 Issue.record("seed \(seed) step \(step): \(violations) after \(envelope.command)")
                 return

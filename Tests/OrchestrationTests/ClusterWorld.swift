@@ -35,6 +35,7 @@ struct ClusterWorld {
         let before = state
         let outcome = state.apply(command, at: index)
         #expect(state.violations(since: before) == [], "after \(command)")
+        #expect(unannounced(from: before, to: state, outcome) == [], "after \(command)")
         return outcome
     }
 
@@ -132,4 +133,38 @@ func changed(_ vBuckets: UInt16...) -> ClusterEffect {
 
 func leftOut(_ vBuckets: UInt16...) -> ClusterOutcome {
     .applied([.leftOut(bucket: "b", vBuckets.map(VBucketID.init))])
+}
+
+/// vBuckets that were changed and that no effect names: nodes would not hear of it.
+func unannounced(
+    from before: ClusterState,
+    to after: ClusterState,
+    _ outcome: ClusterOutcome
+) -> [String] {
+    var named: [String: Set<VBucketID>] = [:]
+    for effect in outcome.effects {
+        switch effect {
+        case .assignmentsChanged(let bucket, let vBuckets):
+            named[bucket, default: []].formUnion(vBuckets)
+        case .bucketFlushed(let bucket):
+            let count = after.bucket(named: bucket)?.placements.count ?? 0
+            named[bucket, default: []].formUnion((0..<count).map { VBucketID(UInt16($0)) })
+        default: break
+        }
+    }
+    var found: [String] = []
+    for bucket in after.buckets {
+        let name = bucket.settings.name
+        guard before.bucket(named: name)?.settings.uuid == bucket.settings.uuid,
+            let old = before.assignment(ofBucket: name), let new = after.assignment(ofBucket: name)
+        else { continue }
+        for (number, rows) in zip(old.vBuckets, new.vBuckets).enumerated() {
+            // Who keeps what of before depends on its membership, of which it is told otherwise.
+            var (one, other) = rows
+            (one.kept, other.kept) = ([], [])
+            let isNamed = named[name]?.contains(VBucketID(UInt16(number))) ?? false
+            if one != other, !isNamed { found.append("\(name) \(number)") }
+        }
+    }
+    return found
 }

@@ -78,6 +78,20 @@ import Vocabulary
         #expect(world.placement(2).chain == [n(1)] && world.placement(2).former == nil)
     }
 
+    /// It was given up before: nobody would be left to ask for what it has.
+    @Test func whatOnlyAFailedOverNodeHasIsGivenUpWithTheOthers() {
+        var world = world([[n(1), n(2)], [n(3), n(2)]])
+        world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 5), deposes: [n(3)])))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        let stake = EpochStake(world.state, without: [n(2)])
+        #expect(stake.buckets.map(\.lost) == [[VBucketID(1)]])
+        world.apply(epoch(n(1), n(3)))
+        #expect(world.placement(0).chain == [n(1)])
+        #expect(world.placement(1).chain.isEmpty && world.placement(1).isConfirmed)
+        #expect(!world.state.holdsData(n(2)))
+        #expect(world.apply(.removeNode(n(2))) == .applied([.nodeRemoved(n(2)), .nodesChanged]))
+    }
+
     @Test func whatCannotBeANewEpoch() {
         var world = ClusterWorld(nodes: 3)
         world.apply(.addNode(ClusterWorld.node(4)))

@@ -30,6 +30,38 @@ import Vocabulary
         #expect(world.state.autoFailoverCount == 0)
     }
 
+    /// The last copies are with nodes that were failed over: what those have is all there is.
+    @Test(arguments: [RecoveryType.delta, .full])
+    func whatNobodyElseHasComesBackWithItsNodesByDeltaRecovery(_ recovery: RecoveryType) {
+        var world = world([[n(2)], [n(2), n(3)], [n(1), n(2)]], nodes: 3)
+        let born = world.placement(0).origin
+        world.apply(.failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false)))
+        #expect(world.placement(0).chain.isEmpty && world.placement(1).chain.isEmpty)
+        for node in [n(2), n(3)] {
+            let back = NodeStateChange(
+                number: node,
+                membership: .inactiveAdded,
+                recovery: node == n(2) ? recovery : .delta
+            )
+            world.apply(.setNodeState(back))
+        }
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        let isBack = recovery == .delta
+        #expect(world.placement(0).chain == (isBack ? [n(2)] : []))
+        #expect(world.placement(1).chain == (isBack ? [n(2), n(3)] : [n(3)]))
+        #expect(world.placement(2).chain == [n(1)])
+        let placement = world.placement(1)
+        // Their histories count, and none of them is believed to be whole before all were asked.
+        #expect(placement.origin == born && placement.branch == world.index)
+        #expect(placement.isConfirmed && placement.cause == .resumed)
+        #expect(world.state.bucket(named: "b")?.rev == world.index)
+        // Another rebalance finds nothing to bring back.
+        world.end("r", .stopped)
+        let fence = placement.fence
+        world.rebalance("again", kept: [n(1), n(2), n(3)])
+        #expect(world.placement(1).fence == fence)
+    }
+
     /// Whoever asked for it may have asked long ago, of a map in which others served.
     @Test func nothingIsLostByAFailoverThatMayLoseNothing() {
         func refused(_ rows: [NodeChain]) -> Bool {

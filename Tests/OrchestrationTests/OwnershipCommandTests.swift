@@ -200,6 +200,16 @@ import Vocabulary
         #expect(world.placement(0).chain == [other] && world.placement(0).isConfirmed)
     }
 
+    /// It may serve, and not have heard yet that it does not: a promotion sees to that.
+    @Test func aFlushTakesNoRoleFromWhoWasFailedOver() {
+        var world = world()
+        let before = world.placement(0)
+        world.apply(.failOver(FailoverStep(nodes: [before.chain.nodes[0]], isAutomatic: false)))
+        world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
+        #expect(world.placement(0).chain == before.chain)
+        #expect(world.placement(0).origin == world.index)
+    }
+
     /// A write may be durable by the disk of who handed over; those who took over may not have it on
     /// theirs yet, and the next power cut takes it from their memory.
     @Test func whoHandedOverKeepsItsCopyThroughAPromotion() {
@@ -268,5 +278,7 @@ import Vocabulary
         let failover = FailoverStep(nodes: [n(1), n(3)], isAutomatic: false)
         #expect(ClusterState.effect(of: .failOver(failover)) == .deposes([n(1), n(3)]))
         #expect(ClusterState.effect(of: .resume(own)) == LeasePromises.Effect.none)
+        let anew = world.step(0, row: [n(2)], deposes: [n(1)])
+        #expect(ClusterState.effect(of: .recreate(anew)) == .deposes([n(1)]))
     }
 }

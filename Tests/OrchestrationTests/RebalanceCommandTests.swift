@@ -171,6 +171,22 @@ import Vocabulary
         #expect(world.state.activeNodes.count == 3)
     }
 
+    /// The next leader began with another bucket, and came no further.
+    @Test func whatALeaderBeforeLeftHalfDoneIsToldWhenTheRebalanceEnds() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket("a", rows: [[n(1), n(2)]])
+        world.createBucket(rows: [[n(1), n(2)]])
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.targets([[n(1), n(3)]])
+        world.apply(.joint(world.step(0, row: [n(1), n(3)])))
+        let other = BucketTargets(copies: 2, rows: [[n(3), n(2)]])
+        world.apply(.setTargets(.init(bucket: "a", targets: other)))
+        #expect(world.placement(0).isJoint && world.state.bucket(named: "b")?.targets == nil)
+        let outcome = world.end("r", .stopped)
+        #expect(outcome.effects.contains(changed(0)))
+        #expect(world.placement(0).chain == [n(1), n(2)] && world.placement(0).next.isEmpty)
+    }
+
     @Test func howFarItIsNeverFallsAndBeginsAnewWithTheNextOne() {
         var world = ClusterWorld(nodes: 2)
         func mark(_ id: String, _ all: Double, _ second: Double) -> ClusterOutcome {

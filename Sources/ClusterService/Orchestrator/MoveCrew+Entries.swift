@@ -127,7 +127,13 @@ extension MoveCrew {
     }
 
     private func create(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) {
-        let all = VBucketSteps(bucket: bucket, steps: steps.sorted { $0.vBucket < $1.vBucket })
+        let record = orchestrator.state.bucket(named: bucket)
+        let before = Set(steps.flatMap { record?[$0.vBucket].rowBefore.nodes ?? [] })
+        let all = VBucketSteps(
+            bucket: bucket,
+            steps: steps.sorted { $0.vBucket < $1.vBucket },
+            deposes: before.intersection(orchestrator.failedOver).sorted()
+        )
         spawn(orchestrator) { _, orchestrator in
             await orchestrator.propose(.recreate(all))
             orchestrator.showProgress { progress in

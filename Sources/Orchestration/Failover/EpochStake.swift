@@ -13,7 +13,9 @@ package struct EpochStake: Hashable, Sendable {
     /// Those that it costs something.
     package let buckets: [Bucket]
 
-    package init(_ state: ClusterState, without gone: [NodeNumber]) {
+    package init(_ state: ClusterState, without lost: [NodeNumber]) {
+        // What those have who were failed over before is given up with them.
+        let gone = lost + state.gone
         buckets = state.buckets.compactMap { bucket in
             var stake = Bucket(name: bucket.settings.name, lost: [], doubtful: [])
             for (number, placement) in bucket.placements.enumerated() {

@@ -38,9 +38,11 @@ extension ClusterState {
         pastGroups.append(epoch.formerGroupID)
         groupID = epoch.groupID
         nodesMoved()
+        // What those have who were failed over before is given up as well.
+        let gone = gone
         for place in buckets.indices {
             release(leftBehind, ofBucketAt: place)
-            effects += lose(leftBehind, ofBucketAt: place)
+            effects += lose(gone, ofBucketAt: place)
         }
         return .applied(effects)
     }

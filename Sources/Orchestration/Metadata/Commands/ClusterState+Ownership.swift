@@ -105,7 +105,10 @@ extension ClusterState {
         }
     }
 
+    /// What those have who are deposed is gone for good: also what they serve without having heard of
+    /// it.
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
+        defer { fence(Set(steps.deposes)) }
         let replicas = bucket(named: steps.bucket)?.settings.replicas ?? 0
         return move(steps) { [index] placement, step, targets in
             let copies = targets?.copies ?? UInt8(1 + replicas)
@@ -162,15 +165,18 @@ extension ClusterState {
         var (changed, undecided): ([VBucketID], [VBucketID]) = ([], [])
         for number in buckets[place].placements.indices {
             let vBucket = VBucketID(UInt16(number))
+            var isChanged = false
+            if let target = buckets[place].targets?.rows[number] {
+                let left = target.without(gone)
+                isChanged = left != target
+                buckets[place].targets?.rows[number] = left
+            }
             switch buckets[place].placements[number].lose(gone, at: index) {
             case .none: break
-            case .changed: changed.append(vBucket)
+            case .changed: isChanged = true
             case .undecided: undecided.append(vBucket)
             }
-        }
-        for row in buckets[place].targets?.rows.indices ?? 0..<0 {
-            guard let target = buckets[place].targets?.rows[row] else { continue }
-            buckets[place].targets?.rows[row] = target.without(gone)
+            if isChanged { changed.append(vBucket) }
         }
         let name = buckets[place].settings.name
         var effects: [ClusterEffect] = []
@@ -188,7 +194,8 @@ extension ClusterState {
     /// What voters have to know of an entry that is not applied yet.
     package static func effect(of command: ClusterCommand) -> LeasePromises.Effect {
         switch command {
-        case .promote(let steps): steps.deposes.isEmpty ? .none : .deposes(steps.deposes)
+        case .promote(let steps), .recreate(let steps):
+            steps.deposes.isEmpty ? .none : .deposes(steps.deposes)
         case .failOver(let step): step.nodes.isEmpty ? .none : .deposes(step.nodes)
         default: .none
         }

@@ -35,7 +35,24 @@ extension ClusterState {
         rebalance = running
         counters.count(.started(record.kind))
         nodesMoved()
-        return .applied([.rebalanceChanged, .nodesChanged])
+        var effects = [ClusterEffect.rebalanceChanged, .nodesChanged]
+        for place in buckets.indices { effects += restore(from: running.delta, at: place) }
+        return .applied(effects)
+    }
+
+    /// What nobody has any more but these, who come back with what they had.
+    private mutating func restore(
+        from returning: [NodeNumber],
+        at place: Int
+    ) -> [ClusterEffect] {
+        var restored: [VBucketID] = []
+        for number in buckets[place].placements.indices
+        where buckets[place].placements[number].restore(returning, at: index) {
+            restored.append(VBucketID(UInt16(number)))
+        }
+        guard !restored.isEmpty else { return [] }
+        buckets[place].rev = index
+        return [.assignmentsChanged(bucket: buckets[place].settings.name, restored)]
     }
 
     mutating func set(_ change: TargetChange) -> ClusterOutcome {
@@ -70,7 +87,13 @@ extension ClusterState {
         var effects = [ClusterEffect.rebalanceChanged]
         for place in buckets.indices {
             resumeMoves(at: place)
-            effects += clearTargets(at: place)
+            if buckets[place].targets != nil {
+                buckets[place].targets = nil
+                buckets[place].rev = index
+            }
+            // Also where nobody was to move any more: a leader before may have left moves half done,
+            // and copies were kept for as long as it ran.
+            effects.append(assignmentsChanged(at: place))
         }
         // Clients found them in the map though they hold nothing: `servers(of:)`.
         if !record.ejected.isEmpty { nodesMoved() }

@@ -105,9 +105,23 @@ extension VBucketPlacement {
         return true
     }
 
+    /// Copies that were given up are what there is: those of them that come back are asked, all of
+    /// them, before one serves.
+    mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
+        let back = rowBefore.filter { returning.contains($0) }.prefix(Int(copies))
+        guard chain.isEmpty, let row = NodeChain(Array(back)), !row.isEmpty else { return false }
+        chain = row
+        renew(index, .resumed)
+        branch = index
+        return true
+    }
+
     /// Nothing of it is left anywhere: whoever of its nodes is there may begin.
+    ///
+    /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
+    /// he has heard that he does not, and a promotion sees to that.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
-        let left = [chain, basis, next].map { $0.without(gone) }.first { !$0.isEmpty }
+        let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
         self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
         cause = .flushed
     }
