@@ -44,6 +44,9 @@ extension Limits {
     package static let keptBuildMilliseconds: UInt64 = 600_000
     /// A move without participants or progress fails after so long.
     package static let moveStalledMilliseconds: UInt64 = 600_000
+    /// A rebalance that waits for what only a failed-over node has ends after so long: as long as it
+    /// runs nobody can take that node back.
+    package static let failedOverWaitMilliseconds: UInt64 = 20_000
     /// So long without a step of any move, and the log says what is waited for.
     package static let rebalanceSilenceMilliseconds: UInt64 = 30_000
     /// Until a paused move is tried again, doubled each time up to the second bound.

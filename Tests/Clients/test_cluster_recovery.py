@@ -1,10 +1,13 @@
 """The two ways back of a node that was failed over: with what it has, and empty."""
 
+import time
+
 import pytest
 
 from cluster import made
 from documents import Documents
 from rig.node import wait_until
+from rig.wire import vbucket_of
 
 BUCKET = "travel"
 COUNT, MEANWHILE = 4_000, 60
@@ -72,3 +75,60 @@ def test_a_node_that_comes_back_with_what_it_has_takes_what_changed_and_no_more(
 def test_a_node_that_comes_back_empty_takes_everything(start):
     taken, has = came_back(start, "failed over gracefully", "full")
     assert taken >= has, (taken, has)
+
+
+@pytest.mark.parametrize("way", ["killed", "failed over while it lived"])
+def test_the_last_copies_come_back_with_their_node(start, way):
+    cluster = start(made, 3, [BUCKET], replicaNumber=0)
+    cluster.set_auto_failover(timeout=100)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", COUNT, at=0)
+    numbers(cluster[2])
+    if way == "killed":
+        cluster[2].kill()
+    lost = set(documents.of(2, at=0))
+    assert len(lost) > COUNT // 5
+    assert cluster.fail_over(2).status == 200
+    # Nobody has them, and nobody says that there are none.
+    assert all(None in row for row in cluster.vbucket_map(BUCKET) if row[0] is None)
+    assert {row[0] for row in cluster.vbucket_map(BUCKET)} == {0, 1, None}
+    if way == "killed":
+        cluster[2].start()
+        address = cluster[2].address
+        wait_until(lambda: cluster.nodes()[address]["status"] == "healthy", 20, "it is heard")
+    cluster.take_back(2, "delta")
+    cluster.rebalance()
+    for at in range(3):
+        assert documents.wrong(at) == {}
+
+
+def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(start):
+    cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
+    cluster.set_auto_failover(timeout=100)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", COUNT, at=0)
+    documents.await_copies(at=0)
+    rows = cluster.vbucket_map(BUCKET)
+    # It forgets, and the one that it could ask says nothing.
+    cluster[2].kill()
+    cluster[1].suspend()
+    cluster[2].start()
+    address = cluster[2].address
+    wait_until(lambda: cluster.nodes()[address]["status"] == "healthy", 20, "it is heard")
+    assert cluster.fail_over(1).status == 200
+    common = [number for number, row in enumerate(rows) if row == [1, 2]]
+    assert common
+    time.sleep(3)
+    owners = documents.owners(at=0)
+    assert {owners[number] for number in common} == {1}
+    cluster[1].resume()
+    # It is heard again, and what it has goes to those who take over.
+    wait_until(lambda: set(documents.owners(at=0)) == {0, 2}, 30, "the others have taken over")
+    wanted = {
+        key: value
+        for key, value in documents.written.items()
+        if vbucket_of(key, len(rows)) in common
+    }
+    documents.written = wanted
+    assert len(wanted) > COUNT // 20
+    wait_until(lambda: not documents.wrong(at=0), 20, "they have what it had")

@@ -94,9 +94,13 @@ import Vocabulary
         #expect(chosen.row == [NodeNumber(3), NodeNumber(2)])
         // One of two that are left is still not all of them.
         #expect(choose(asked, [3: copy(21, isIntact: false)])?.safety != .safe)
-        // All in memory, and all restarted: nobody has anything.
+        // Nobody that is asked has anything: the one that was failed over may have all of it, until
+        // somebody gives that up, too.
         let none = copy(0, branch: 0, isIntact: false)
-        #expect(choose(asked, [2: none, 3: none])?.safety == .safe)
+        #expect(choose(asked, [2: none, 3: none]) == nil)
+        let sealed = [NodeNumber(2): none, NodeNumber(3): none]
+        let empty = Promotion.choose(asked, sealed: sealed, givenUp: [NodeNumber(1)])
+        #expect(empty?.safety == .safe)
         var kept = question([2], copies: 2, former: 1)
         #expect(kept.asked == [NodeNumber(2), NodeNumber(1)])
         kept.lost = [NodeNumber(1)]
@@ -236,6 +240,26 @@ import Vocabulary
 
     @Test func answersOfAnotherFenceAreNone() {
         #expect(choose(question([1, 2]), [2: copy(40, fence: 9)]) == nil)
+    }
+
+    /// It serves nobody until one of the others has answered; and that one is to be given up.
+    @Test func whatWaitsForANodeIsAtStakeWithIt() {
+        let restarted = [NodeNumber(1): copy(20, isIntact: false)]
+        func obstacles(_ failing: UInt16, former: UInt16? = nil, isWaiting: Bool) -> [WhyNot] {
+            let row = BucketAtStake.Row(
+                question: question(former == nil ? [1, 2] : [1], copies: 2, former: former),
+                reports: restarted,
+                isWaiting: isWaiting
+            )
+            return BucketAtStake(name: "b", isEphemeral: false, rows: [row])
+                .obstacles(failing: [NodeNumber(failing)], mayLoseEphemeral: false)
+        }
+        let loss = [WhyNot.wouldLoseDurable(bucket: "b", vBuckets: [VBucketID(7)])]
+        #expect(obstacles(2, isWaiting: true) == loss)
+        #expect(obstacles(2, isWaiting: false) == [])
+        #expect(obstacles(2, former: 2, isWaiting: true) == loss)
+        // Another one has nothing to do with it.
+        #expect(obstacles(3, isWaiting: true) == [])
     }
 
     @Test func aRoundSharesOutTheActivesAndNamesWhatIsUnsafe() {

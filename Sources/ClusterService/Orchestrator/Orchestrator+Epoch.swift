@@ -51,7 +51,9 @@ extension Orchestrator {
             bucket[vBucket].chain.first.map(gone.contains) ?? false
         }
         guard !orphans.isEmpty else { return }
-        let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: gone)
+        // Who was failed over before has nothing that anybody waits for, either.
+        let givenUp = failedOver.sorted()
+        let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: givenUp)
         // A copy that is only late may be the better one.
         let isPatient = now - (epoch.begunAt ?? now) < Self.patience
         guard round.silent.isEmpty || !isPatient else { return }

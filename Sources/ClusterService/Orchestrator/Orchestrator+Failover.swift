@@ -37,10 +37,14 @@ extension Orchestrator {
         let names = nodes.map { name($0) }.joined(separator: ", ")
         var rounds: [Round] = []
         for bucket in state.buckets {
+            // Also what others serve no more and wait for one of these with: it is their last chance.
+            let waiting = await waiting(for: nodes, in: bucket)
+            guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
             let vBuckets = bucket.placements.indices.map { VBucketID(UInt16($0)) }
                 .filter { vBucket in
                     let placement = bucket[vBucket]
                     return placement.chain.first.map { nodes.contains($0) } ?? false
+                        || waiting.contains(vBucket)
                 }
             guard !vBuckets.isEmpty else { continue }
             rounds.append(await sealAndChoose(vBuckets, of: bucket, without: nodes))
@@ -57,7 +61,9 @@ extension Orchestrator {
         // Whoever leads by now has another picture of who is silent, and of what only they have.
         for round in rounds {
             // What nobody else has stays with its node: others may ask it for that by and by.
-            guard await promote(round, deposing: nodes),
+            let others = round.decided.promotions.filter { $0.node != $0.former }
+            let deposed = Set(nodes + others.compactMap(\.former)).sorted()
+            guard await promote(round, deposing: deposed),
                 await resume(round.stoppedForNothing, ofBucket: round.decided.bucket)
             else { return .refused(disagreement) }
         }
@@ -176,6 +182,7 @@ extension Orchestrator {
         let name = bucket.settings.name
         let reports = autoFailover.reports[name] ?? [:]
         let failedOver = failedOver
+        let waiting = Set(waiting(in: bucket, reports))
         let assignments = state.assignment(ofBucket: name)?.vBuckets ?? []
         let rows = zip(bucket.placements, assignments).enumerated().map { number, row in
             let vBucket = VBucketID(UInt16(number))
@@ -186,7 +193,8 @@ extension Orchestrator {
                     of: row.1,
                     lost: failedOver
                 ),
-                reports: reports.compactMapValues { $0[vBucket] }
+                reports: reports.compactMapValues { $0[vBucket] },
+                isWaiting: waiting.contains(vBucket)
             )
         }
         return BucketAtStake(

@@ -35,18 +35,16 @@ extension Orchestrator {
         without absent: [NodeNumber],
         givenUp: [NodeNumber] = []
     ) async -> Round {
-        let name = bucket.settings.name
-        let failedOver = failedOver
-        let questions = vBuckets.compactMap { vBucket in
-            state.assignment(ofBucket: name, vBucket).map { assignment in
-                Promotion.Question(
-                    vBucket: vBucket,
-                    basis: bucket[vBucket].confirmedChain.nodes,
-                    of: assignment,
-                    lost: failedOver
-                )
-            }
-        }
+        await sealAndChoose(questions(vBuckets, of: bucket), of: bucket, without: absent, givenUp)
+    }
+
+    /// The same of what is known about the vBuckets already.
+    func sealAndChoose(
+        _ questions: [Promotion.Question],
+        of bucket: BucketRecord,
+        without absent: [NodeNumber],
+        _ givenUp: [NodeNumber] = []
+    ) async -> Round {
         var asked: [NodeNumber: [FencedVBucket]] = [:]
         for question in questions {
             for node in question.asked where !absent.contains(node) {
@@ -64,7 +62,7 @@ extension Orchestrator {
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
             served: member.beats.served(by: absent, ofBucket: bucket.settings.uuid),
-            givenUp: givenUp
+            givenUp: givenUp + leavingForGood
         )
         for question in questions {
             let active = question.active.flatMap { stopped[$0]?[question.vBucket] }
@@ -81,6 +79,27 @@ extension Orchestrator {
             silent: silent.sorted(),
             stopped: Set(ending.values.joined().map(\.vBucket))
         )
+    }
+
+    func questions(_ vBuckets: [VBucketID], of bucket: BucketRecord) -> [Promotion.Question] {
+        let failedOver = failedOver
+        return vBuckets.compactMap { vBucket in
+            state.assignment(ofBucket: bucket.settings.name, vBucket).map { assignment in
+                Promotion.Question(
+                    vBucket: vBucket,
+                    basis: bucket[vBucket].confirmedChain.nodes,
+                    of: assignment,
+                    lost: failedOver
+                )
+            }
+        }
+    }
+
+    /// Nodes that were failed over, and leave with the rebalance that runs: whoever began it wants
+    /// nothing of them any more.
+    var leavingForGood: [NodeNumber] {
+        guard let rebalance = state.rebalance, rebalance.kind == .rebalance else { return [] }
+        return rebalance.ejected.filter { failedOver.contains($0) }
     }
 
     /// How long a node that was heard just now may take to stop.
@@ -125,7 +144,7 @@ extension Orchestrator {
     }
 
     @discardableResult
-    private func promote(
+    func promote(
         _ choices: [Promotion],
         of bucket: BucketRecord,
         deposing nodes: [NodeNumber]
@@ -204,8 +223,9 @@ extension Orchestrator {
         }
         guard let bucket = state.bucket(named: name) else { return }
         let dead = deadNodes()
-        let due = chooseAnew(refused, of: bucket, without: dead)
-        guard !due.isEmpty else { return }
+        let late = chooseAnew(refused, of: bucket, without: dead)
+        let due = await promising(late, of: bucket, without: dead)
+        guard !due.isEmpty, let bucket = state.bucket(named: name) else { return }
         // The chosen crashed meanwhile, or is cut off: the chain before is asked again.
         let round = await sealAndChoose(due, of: bucket, without: dead)
         // Each by itself: one that has to wait for a node keeps no other one waiting.
@@ -222,20 +242,25 @@ extension Orchestrator {
         without dead: [NodeNumber]
     ) -> [VBucketID] {
         let (now, gone) = (now, failedOver.union(dead))
+        let isTooEarly = now < (choseAnewAt[bucket.settings.name] ?? 0) + Self.askingPause
         var since: [VBucketID: UInt64] = [:]
         var due: [VBucketID] = []
         for vBucket in refused.sorted() {
             let first = refusedSince[bucket.settings.name]?[vBucket] ?? now
             let isGone = bucket[vBucket].chain.first.map { gone.contains($0) } ?? true
-            if isGone || now - first >= Self.readyPatience {
+            if !isTooEarly, isGone || now - first >= Self.readyPatience {
                 due.append(vBucket)
             } else {
                 since[vBucket] = first
             }
         }
         refusedSince[bucket.settings.name] = since.isEmpty ? nil : since
+        if !due.isEmpty { choseAnewAt[bucket.settings.name] = now }
         return due
     }
+
+    /// Between two times that copies are asked which have to wait for others.
+    static var askingPause: UInt64 { 500_000_000 }
 
     /// How long a chosen copy may take to become ready before the others are asked again.
     private static var readyPatience: UInt64 { 2_000_000_000 }
@@ -245,88 +270,4 @@ extension Orchestrator {
         let now = now
         return state.nodes.map(\.number).filter { member.beats.table.isSuspect($0, now: now) }
     }
-
-    // MARK: Copies that wait
-
-    /// An active copy that lost its memory serves nobody: the others are asked first.
-    ///
-    /// Nodes say with their beats that something is not ready; only then they are asked what.
-    func restoreHeldCopies() async {
-        let now = now
-        let unready = state.nodes.map(\.number).filter { member.isUnready($0) }
-        let isStranded = state.buckets.contains { !stranded(in: $0).isEmpty }
-        guard !unready.isEmpty || isStranded else {
-            sealedSince = [:]
-            return
-        }
-        guard now >= askedAboutHeld + 500_000_000 else { return }
-        askedAboutHeld = now
-        for bucket in state.buckets {
-            let reports = await copies(of: bucket).reports(from: unready)
-            guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
-            await resume(sealedForNothing(in: bucket, reports), ofBucket: bucket.settings.name)
-            let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
-            guard !held.isEmpty else { continue }
-            let dead = deadNodes()
-            let round = await sealAndChoose(held, of: bucket, without: dead)
-            // Where an answer is missing that may hold a committed write, it waits for it: who is
-            // not taken for dead may still be too busy to say anything in time.
-            let choices = round.decided.promotions.filter { $0.safety == .safe }
-            let deposed = Set(choices.compactMap { bucket[$0.vBucket].chain.first }).sorted()
-            await promote(choices, of: bucket, deposing: deposed)
-        }
-    }
-
-    private func held(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
-        bucket.placements.enumerated().compactMap { number, placement in
-            let vBucket = VBucketID(UInt16(number))
-            guard placement.isConfirmed, let node = placement.chain.first,
-                let report = reports[node]?[vBucket], report.fence == placement.fence,
-                report.state != .active,
-                rebalancing.bucket != bucket.settings.name
-                    || !rebalancing.handedOver.contains(vBucket)
-            else { return nil }
-            return vBucket
-        }
-    }
-
-    /// vBuckets that are with a node which was failed over.
-    ///
-    /// When that was done nobody else who has them could be asked; whoever has takes them over as
-    /// soon as he can be.
-    private func stranded(in bucket: BucketRecord) -> [VBucketID] {
-        let failedOver = failedOver
-        return bucket.placements.enumerated().compactMap { number, placement in
-            let isStranded = placement.chain.first.map { failedOver.contains($0) } ?? false
-            return placement.isConfirmed && isStranded ? VBucketID(UInt16(number)) : nil
-        }
-    }
-
-    /// vBuckets that are served while others of their copies are sealed.
-    ///
-    /// Who sealed them died, or came too late, or they remember it from before a restart: another
-    /// fence sets them free.
-    private func sealedForNothing(
-        in bucket: BucketRecord,
-        _ reports: CopyCalls.Reports
-    ) -> [VBucketID] {
-        let (now, name) = (now, bucket.settings.name)
-        let before = sealedSince[name] ?? [:]
-        var since: [VBucketID: UInt64] = [:]
-        for (number, placement) in bucket.placements.enumerated() where placement.isConfirmed {
-            let vBucket = VBucketID(UInt16(number))
-            let isSealed = reports.values.contains { reports in
-                guard let report = reports[vBucket], report.fence == placement.fence else {
-                    return false
-                }
-                return report.isSealed && report.state == .replica
-            }
-            if isSealed { since[vBucket] = before[vBucket] ?? now }
-        }
-        sealedSince[name] = since
-        return since.filter { now - $0.value >= Self.sealPatience }.map(\.key).sorted()
-    }
-
-    /// How long after a seal its promotion may come: a leader waits for the slowest answer.
-    private static var sealPatience: UInt64 { CopyCalls.patience + 1_000_000_000 }
 }

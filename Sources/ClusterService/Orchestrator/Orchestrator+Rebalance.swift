@@ -268,12 +268,14 @@ extension Orchestrator {
             case .failed(let sentence): return .failed(sentence)
             case .left: return .left
             }
-            waitingSince = isWaiting ? waitingSince ?? now : nil
-            if let waitingSince, let obstacle {
-                guard now - waitingSince < Limits.moveStalledMilliseconds * 1_000_000 else {
-                    return .failed(obstacle)
+            // Of what stands in the way now: the moves before may have taken an hour.
+            let left = state.bucket(named: name).flatMap { self.obstacle(in: $0) }
+            waitingSince = left != nil && isWaiting ? waitingSince ?? now : nil
+            if let waitingSince, let obstacle = left {
+                guard now - waitingSince < obstacle.patienceMilliseconds * 1_000_000 else {
+                    return .failed(obstacle.sentence)
                 }
-                show(obstacle: obstacle)
+                show(obstacle: obstacle.sentence)
             }
             await executor.sleep(nanoseconds: pause)
             pause = min(pause * 2, 5_000_000_000)
@@ -281,17 +283,34 @@ extension Orchestrator {
     }
 
     /// What has to be over before a vBucket can be moved: a new active copy that was chosen is not
-    /// confirmed yet, or has not on disk yet what another one handed over.
-    private func obstacle(in bucket: BucketRecord) -> String? {
-        for (number, placement) in bucket.placements.enumerated() where !placement.isJoint {
+    /// confirmed yet, or has not on disk yet what another one handed over; or nobody could be chosen
+    /// instead of one that was failed over.
+    private func obstacle(
+        in bucket: BucketRecord
+    ) -> (sentence: String, patienceMilliseconds: UInt64)? {
+        let failedOver = failedOver
+        let patience = Limits.moveStalledMilliseconds
+        for (number, placement) in bucket.placements.enumerated() {
             guard let owner = placement.chain.first else { continue }
             let place = "vBucket \(number) of the bucket “\(bucket.settings.name)”"
+            let asked = [owner] + (placement.isConfirmed ? [] : placement.basis.nodes)
+            if let gone = asked.first(where: failedOver.contains) {
+                let sentence =
+                    "\(name(gone)) was failed over with \(place), and nobody else who may have all of"
+                    + " it can be asked. Recover it with “delta”, or rebalance without it."
+                return (sentence, Limits.failedOverWaitMilliseconds)
+            }
+            guard !placement.isJoint else { continue }
             if !placement.isConfirmed {
-                return "\(name(owner)) was chosen to serve \(place) and is not ready yet."
+                return (
+                    "\(name(owner)) was chosen to serve \(place) and is not ready yet.", patience
+                )
             }
             if let former = placement.former {
-                return "\(name(owner)) has yet to write to disk what \(name(former)) handed over of"
+                let sentence =
+                    "\(name(owner)) has yet to write to disk what \(name(former)) handed over of"
                     + " \(place)."
+                return (sentence, patience)
             }
         }
         return nil

@@ -6,10 +6,22 @@ package struct BucketAtStake: Hashable, Sendable {
         package var question: Promotion.Question
         /// The newest reports, of whatever age: an estimate; sealed copies tell the truth.
         package var reports: [NodeNumber: CopyReport]
+        /// Its active copy serves nobody, or is given up: whoever is to be asked must not be.
+        package var isWaiting: Bool
 
-        package init(question: Promotion.Question, reports: [NodeNumber: CopyReport]) {
+        package init(
+            question: Promotion.Question,
+            reports: [NodeNumber: CopyReport],
+            isWaiting: Bool = false
+        ) {
             self.question = question
             self.reports = reports
+            self.isWaiting = isWaiting
+        }
+
+        func isAtStake(failing nodes: Set<NodeNumber>) -> Bool {
+            question.active.map(nodes.contains) ?? false
+                || isWaiting && question.asked.contains(where: nodes.contains)
         }
     }
 
@@ -37,8 +49,7 @@ extension BucketAtStake {
     ) -> [WhyNot] {
         var round = PromotionRound(bucket: name, activeCounts: [:])
         var isWithoutReplica = false
-        for row in rows {
-            guard let active = row.question.active, nodes.contains(active) else { continue }
+        for row in rows where row.isAtStake(failing: nodes) {
             if isEphemeral, row.question.copies == 1 {
                 isWithoutReplica = true
                 continue

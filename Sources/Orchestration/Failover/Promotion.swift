@@ -27,6 +27,8 @@ package struct Promotion: Hashable, Sendable {
         package var copies: Int
         /// Nodes that were failed over: what they have is given up.
         package var lost: Set<NodeNumber>
+        /// Of those, who said that they have nothing.
+        package var emptied: Set<NodeNumber> = []
 
         package init(
             vBucket: VBucketID,
@@ -105,9 +107,11 @@ package struct Promotion: Hashable, Sendable {
         }.filter { $0.report.fence == question.fence && $0.report.vBucket == question.vBucket }
         let able = answers.filter { $0.report.protects }
         // Where everybody was asked and nobody has anything, as when all of a bucket in memory
-        // crashed, there is nothing that could be lost: somebody serves it empty.
-        let isWhole = question.asked.allSatisfy { node in
-            givenUp.contains(node) || answers.contains { $0.node == node }
+        // crashed, there is nothing that could be lost: somebody serves it empty. Who was failed over
+        // may have all of it, and come back: not before somebody gave that up, too.
+        let isWhole = (question.asked + question.basis).allSatisfy { node in
+            givenUp.contains(node) || question.emptied.contains(node)
+                || answers.contains { $0.node == node }
         }
         let candidates = able.isEmpty && isWhole ? answers : able
         let rank = { (node: NodeNumber) in

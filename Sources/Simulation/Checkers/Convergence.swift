@@ -14,7 +14,8 @@ struct Convergence {
     /// What is missing in the map; empty where all is as it should be.
     ///
     /// - Parameters:
-    ///   - toleratingLoss: vBuckets that have no copy left are none of it.
+    ///   - toleratingLoss: vBuckets that have no copy left are none of it, nor are those of which
+    ///     a node that was failed over may have more than all others.
     ///   - toleratingInvited: Nor are nodes that were invited: whoever did may have died, and then
     ///     they have a minute to come before they are given up.
     /// - Returns: A sentence for each.
@@ -41,7 +42,8 @@ struct Convergence {
             if bucket.flush != nil { flaws.append("\(bucket.settings.name) is being emptied") }
             for (number, placement) in bucket.placements.enumerated() {
                 let name = "\(bucket.settings.name) vb:\(number)"
-                if placement.chain.isEmpty, !toleratingLoss { flaws.append("\(name) has no copy") }
+                if toleratingLoss, isLost(VBucketID(UInt16(number)), bucket, state) { continue }
+                if placement.chain.isEmpty { flaws.append("\(name) has no copy") }
                 if !placement.isConfirmed { flaws.append("\(name) is not confirmed") }
                 if placement.isJoint { flaws.append("\(name) is between two chains") }
                 if placement.former != nil { flaws.append("\(name) has a former owner") }
@@ -50,11 +52,28 @@ struct Convergence {
         return flaws
     }
 
-    /// Some vBucket has no copy at all.
+    /// Some vBucket has no copy at all, or none that has anything but one that was given up.
     var hasLost: Bool {
-        cluster.newestState?.buckets.contains { bucket in
-            bucket.placements.contains(where: \.chain.isEmpty)
-        } ?? false
+        guard let state = cluster.newestState else { return false }
+        return state.buckets.contains { bucket in
+            bucket.placements.indices.contains { isLost(VBucketID(UInt16($0)), bucket, state) }
+        }
+    }
+
+    private func isLost(
+        _ vBucket: VBucketID,
+        _ bucket: BucketRecord,
+        _ state: ClusterState
+    ) -> Bool {
+        let placement = bucket[vBucket]
+        guard let owner = placement.chain.first else { return true }
+        let asked = [owner] + placement.confirmedChain.nodes
+        let left = asked.filter { state.node(number: $0)?.membership == .active }
+        guard left.count < asked.count else { return false }
+        return left.allSatisfy { number in
+            let reports = node(number, state)?.node?.data.reports(bucket.settings.name) ?? []
+            return reports.allSatisfy { $0.vBucket != vBucket || !$0.protects }
+        }
     }
 
     /// Whether every copy of every row holds what the active one holds.
