@@ -52,9 +52,7 @@ extension VBucketCore {
     ) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
-        // While it is built anew it knows of no key whether there is one.
-        let hasNothing = coveredSeqno == .zero && !ownership.hasCaughtUp
-        if ownership.exists, ownership.isResetting || hasNothing { return .temporaryFailure }
+        if isBeingBuilt { return .temporaryFailure }
         guard let place = table.find(key, hash: hash) else {
             return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
         }
@@ -65,10 +63,17 @@ extension VBucketCore {
         return .found(item, cas: item.cas)
     }
 
+    /// A copy that knows of no key yet whether there is one.
+    private var isBeingBuilt: Bool {
+        let hasNothing = coveredSeqno == .zero && !ownership.hasCaughtUp
+        return ownership.exists && (ownership.isResetting || hasNothing)
+    }
+
     /// A document's metadata as a copy has it that follows another one.
     package func getReplicaMeta(_ key: ByteView, hash: UInt64) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
+        if isBeingBuilt { return .temporaryFailure }
         guard let item = table.find(key, hash: hash)?.item else {
             return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
         }
