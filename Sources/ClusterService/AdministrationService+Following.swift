@@ -44,10 +44,12 @@ extension AdministrationService: StateFollower {
             close(bucket.settings.name)
         }
         followNodes(before, now)
+        let beginsEmpty = beginsEmpty(before, now)
         for bucket in now.buckets {
             let isKnown = before.buckets.contains { $0.settings.uuid == bucket.settings.uuid }
             if isKnown {
                 dataPlane.change(bucket.settings)
+                if beginsEmpty { dropWhatIsToBeBuilt(bucket.settings.name, now) }
                 follow(bucket.settings.name, from: before, now)
             }
         }
@@ -57,6 +59,24 @@ extension AdministrationService: StateFollower {
         lookAfterCopies()
         core.withLock { $0.orchestrator }?.notice()
         tellWatchers()
+    }
+
+    /// It was failed over while it was away, and is taken in again without what it has.
+    private func beginsEmpty(_ before: ClusterState, _ now: ClusterState) -> Bool {
+        guard let own = now.node(number: thisNode), let rebalance = now.rebalance else {
+            return false
+        }
+        return own.membership == .active && own.fencedAt > before.index
+            && rebalance.kept.contains(thisNode) && !rebalance.delta.contains(thisNode)
+    }
+
+    /// Copies that no chain counts: what is built here is built from nothing.
+    private func dropWhatIsToBeBuilt(_ name: String, _ now: ClusterState) {
+        guard var assignment = now.assignment(ofBucket: name) else { return }
+        for number in assignment.vBuckets.indices {
+            assignment.vBuckets[number].builders.removeAll { $0 == thisNode }
+        }
+        dataPlane.follow(assignment, as: thisNode)
     }
 
     // MARK: After a restart

@@ -77,6 +77,24 @@ def test_a_node_that_comes_back_empty_takes_everything(start):
     assert taken >= has, (taken, has)
 
 
+def test_a_node_that_is_away_while_it_is_taken_in_empty_takes_everything(start):
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=100)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", COUNT, at=0)
+    documents.await_copies(at=0)
+    persisted(cluster[2])
+    cluster[2].kill()
+    assert cluster.fail_over(2).status == 200
+    cluster.take_back(2, "full")
+    cluster.start_rebalance()
+    cluster[2].start()
+    cluster.await_rebalance()
+    documents.await_copies(at=0)
+    taken, has = persisted(cluster[2]), held(cluster[2])
+    assert taken >= has > COUNT // 2, (taken, has)
+
+
 @pytest.mark.parametrize("way", ["killed", "failed over while it lived"])
 def test_the_last_copies_come_back_with_their_node(start, way):
     cluster = start(made, 3, [BUCKET], replicaNumber=0)
