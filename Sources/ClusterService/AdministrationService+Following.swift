@@ -66,7 +66,8 @@ extension AdministrationService: StateFollower {
         guard let own = now.node(number: thisNode), let rebalance = now.rebalance else {
             return false
         }
-        return own.membership == .active && own.fencedAt > before.index
+        let wasActive = before.node(number: thisNode)?.membership == .active
+        return own.membership == .active && (!wasActive || own.fencedAt > before.index)
             && rebalance.kept.contains(thisNode) && !rebalance.delta.contains(thisNode)
     }
 

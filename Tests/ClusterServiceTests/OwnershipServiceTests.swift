@@ -59,9 +59,11 @@ import Vocabulary
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let lane = nodes[0].lane
+        let plane = RecordingPlane()
+        plane.record.withLock { $0.status[bucket.settings.name] = .ready }
         let service = OwnershipService(
             calls: nodes[0].calls,
-            dataPlane: RecordingPlane(),
+            dataPlane: plane,
             lane: lane,
             sources: OwnershipService.Sources(
                 applied: { 1 },
@@ -79,5 +81,8 @@ import Vocabulary
             #expect(try await ask(nonsense) == "the bucket has \(count) vBuckets")
         }
         #expect(try await ask(0)?.isEmpty == true)
+        // Of files that could not be opened nobody knows what they have.
+        plane.record.withLock { $0.status = [:] }
+        if kind == .reports { #expect(try await ask(0) == "the bucket is not open") }
     }
 }

@@ -31,35 +31,53 @@ import Vocabulary
     }
 
     /// The last copies are with nodes that were failed over: what those have is all there is.
-    @Test(arguments: [RecoveryType.delta, .full])
-    func whatNobodyElseHasComesBackWithItsNodesByDeltaRecovery(_ recovery: RecoveryType) {
+    @Test func whatNobodyElseHasComesBackWithItsNodes() {
         var world = world([[n(2)], [n(2), n(3)], [n(1), n(2)]], nodes: 3)
         let born = world.placement(0).origin
         world.apply(.failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false)))
         #expect(world.placement(0).chain.isEmpty && world.placement(1).chain.isEmpty)
         for node in [n(2), n(3)] {
-            let back = NodeStateChange(
-                number: node,
-                membership: .inactiveAdded,
-                recovery: node == n(2) ? recovery : .delta
+            let membership = NodeMembership.inactiveAdded
+            world.apply(
+                .setNodeState(.init(number: node, membership: membership, recovery: .delta))
             )
-            world.apply(.setNodeState(back))
         }
         world.rebalance(kept: [n(1), n(2), n(3)])
-        let isBack = recovery == .delta
-        #expect(world.placement(0).chain == (isBack ? [n(2)] : []))
-        #expect(world.placement(1).chain == (isBack ? [n(2), n(3)] : [n(3)]))
-        #expect(world.placement(2).chain == [n(1)])
+        #expect(world.state.rebalance?.delta == [n(2), n(3)])
+        let any = at(born, 0)
+        // Only whoever had it; and only where nobody has it.
+        #expect(world.apply(.recreate(world.step(1, row: [n(1)], position: any))) == leftOut(1))
+        #expect(world.apply(.recreate(world.step(2, row: [n(2)], position: any))) == leftOut(2))
+        let step = world.step(1, row: [n(2), n(3)], position: any, deposes: [n(3)])
+        #expect(world.apply(.recreate(step)) == .applied([changed(1)]))
+        #expect(world.state.node(number: n(3))?.fencedAt == world.index)
         let placement = world.placement(1)
+        #expect(placement.chain == [n(2), n(3)])
         // Their histories count, and none of them is believed to be whole before all were asked.
         #expect(placement.origin == born && placement.branch == world.index)
         #expect(placement.isConfirmed && placement.cause == .resumed)
         #expect(world.state.bucket(named: "b")?.rev == world.index)
-        // Another rebalance finds nothing to bring back.
-        world.end("r", .stopped)
-        let fence = placement.fence
-        world.rebalance("again", kept: [n(1), n(2), n(3)])
-        #expect(world.placement(1).fence == fence)
+    }
+
+    /// Each of them may be all that comes back, and have most of what does.
+    @Test func whoWasGivenUpBeforeTheLastOneMayComeBackToo() {
+        var world = world([[n(1), n(2)]])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false)))
+        let placement = world.placement(0)
+        #expect(placement.chain.isEmpty && placement.rowBefore == [n(1), n(2)])
+        let assignment = world.state.assignment(ofBucket: "b", VBucketID(0))
+        #expect(assignment?.role(of: n(1)) == .kept && assignment?.role(of: n(2)) == .kept)
+    }
+
+    @Test func whatWasFlushedMeanwhileDoesNotComeBack() {
+        var world = world([[n(2)]])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
+        let placement = world.placement(0)
+        #expect(placement.chain.isEmpty && placement.rowBefore == [n(2)])
+        // What its node has is of before, and counts for nothing.
+        #expect(placement.origin == world.index)
     }
 
     /// Whoever asked for it may have asked long ago, of a map in which others served.

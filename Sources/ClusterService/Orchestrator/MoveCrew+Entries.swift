@@ -79,8 +79,7 @@ extension MoveCrew {
         for (vBucket, action) in due {
             switch action {
             case .build(let nodes) where moves[vBucket] == nil:
-                let row = NodeChain(nodes) ?? NodeChain()
-                created.append(.init(vBucket, from: record[vBucket], row: row))
+                created.append(creation(record[vBucket], vBucket, nodes, orchestrator))
             // The targets in the map have them built, and what no row names is dropped.
             case .build, .dropCopies, .end: break
             case .propose(let proposal):
@@ -126,13 +125,32 @@ extension MoveCrew {
         return step
     }
 
+    /// Of who comes back with what it had, that is what there is; else it begins empty.
+    private func creation(
+        _ placement: VBucketPlacement,
+        _ vBucket: VBucketID,
+        _ nodes: [NodeNumber],
+        _ orchestrator: isolated Orchestrator
+    ) -> VBucketSteps.Step {
+        let delta = orchestrator.state.rebalance?.delta ?? []
+        let back = placement.rowBefore.filter { delta.contains($0) }.prefix(Int(placement.copies))
+        guard let row = NodeChain(back), !row.isEmpty else {
+            return .init(vBucket, from: placement, row: NodeChain(nodes) ?? NodeChain())
+        }
+        let position = CopyPosition(branchFence: placement.origin, covered: .zero)
+        return .init(vBucket, from: placement, row: row, position: position)
+    }
+
     private func create(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) {
         let record = orchestrator.state.bucket(named: bucket)
-        let before = Set(steps.flatMap { record?[$0.vBucket].rowBefore.nodes ?? [] })
+        // Whatever they are to the cluster by now: they may serve and not have heard that they do not.
+        let before = steps.flatMap { step in
+            record?[step.vBucket].rowBefore.filter { $0 != step.row.first } ?? []
+        }
         let all = VBucketSteps(
             bucket: bucket,
             steps: steps.sorted { $0.vBucket < $1.vBucket },
-            deposes: before.intersection(orchestrator.failedOver).sorted()
+            deposes: Set(before).sorted()
         )
         spawn(orchestrator) { _, orchestrator in
             await orchestrator.propose(.recreate(all))

@@ -62,7 +62,7 @@ extension Orchestrator {
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
             served: member.beats.served(by: absent, ofBucket: bucket.settings.uuid),
-            givenUp: givenUp + leavingForGood
+            givenUp: givenUp + givenUpForGood(in: bucket)
         )
         for question in questions {
             let active = question.active.flatMap { stopped[$0]?[question.vBucket] }
@@ -95,9 +95,10 @@ extension Orchestrator {
         }
     }
 
-    /// Nodes that were failed over, and leave with the rebalance that runs: whoever began it wants
-    /// nothing of them any more.
-    var leavingForGood: [NodeNumber] {
+    /// Nodes that were failed over and that nobody wants anything of any more: they leave with the
+    /// rebalance that runs, or the bucket is being emptied.
+    func givenUpForGood(in bucket: BucketRecord) -> [NodeNumber] {
+        if bucket.flush != nil { return failedOver.sorted() }
         guard let rebalance = state.rebalance, rebalance.kind == .rebalance else { return [] }
         return rebalance.ejected.filter { failedOver.contains($0) }
     }

@@ -233,6 +233,7 @@ extension Orchestrator {
         var isFirst = true
         var passes = 5
         var waitingSince: UInt64?
+        var waitingPatience: UInt64?
         while true {
             guard isLeading else { return .left }
             guard let bucket = state.bucket(named: name), let record = state.rebalance,
@@ -270,6 +271,9 @@ extension Orchestrator {
             }
             // Of what stands in the way now: the moves before may have taken an hour.
             let left = state.bucket(named: name).flatMap { self.obstacle(in: $0) }
+            // Another kind of obstacle has its own time.
+            if left?.patienceMilliseconds != waitingPatience { waitingSince = nil }
+            waitingPatience = left?.patienceMilliseconds
             waitingSince = left != nil && isWaiting ? waitingSince ?? now : nil
             if let waitingSince, let obstacle = left {
                 guard now - waitingSince < obstacle.patienceMilliseconds * 1_000_000 else {
@@ -293,12 +297,21 @@ extension Orchestrator {
         for (number, placement) in bucket.placements.enumerated() {
             guard let owner = placement.chain.first else { continue }
             let place = "vBucket \(number) of the bucket “\(bucket.settings.name)”"
-            let asked = [owner] + (placement.isConfirmed ? [] : placement.basis.nodes)
-            if let gone = asked.first(where: failedOver.contains) {
+            let asked = [owner] + placement.confirmedChain.nodes
+            let gone = asked.first(where: failedOver.contains)
+            if let gone,
+                abandoned[bucket.settings.name]?.contains(VBucketID(UInt16(number))) == true
+            {
                 let sentence =
-                    "\(name(gone)) was failed over with \(place), and nobody else who may have all of"
-                    + " it can be asked. Recover it with “delta”, or rebalance without it."
+                    "\(name(gone)) was failed over with \(place), and nobody else has anything of"
+                    + " it. Recover it with “delta”, or rebalance without it."
                 return (sentence, Limits.failedOverWaitMilliseconds)
+            }
+            if failedOver.contains(owner) {
+                let sentence =
+                    "\(name(owner)) was failed over with \(place), and somebody else who may have"
+                    + " more of it than others does not answer."
+                return (sentence, patience)
             }
             guard !placement.isJoint else { continue }
             if !placement.isConfirmed {

@@ -67,9 +67,13 @@ extension Orchestrator {
     /// The same, whomever they wait for.
     func waiting(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
         let failedOver = failedOver
-        let spoilt = bucket.placements.enumerated().compactMap { number, placement in
-            let isSpoilt = placement.chain.first.map { failedOver.contains($0) } ?? false
-            return !placement.isConfirmed && isSpoilt ? VBucketID(UInt16(number)) : nil
+        let spoilt = bucket.placements.enumerated().compactMap { number, placement -> VBucketID? in
+            let vBucket = VBucketID(UInt16(number))
+            guard !placement.isConfirmed, let chosen = placement.chain.first else { return nil }
+            // It was failed over since, or crashed and is not what it was taken for.
+            let position = reports[chosen]?[vBucket]?.position
+            let isLess = position.flatMap { here in placement.expected.map { here < $0 } } ?? false
+            return failedOver.contains(chosen) || isLess ? vBucket : nil
         }
         return Set(held(in: bucket, reports) + stranded(in: bucket) + spoilt).sorted()
     }
@@ -130,7 +134,9 @@ extension Orchestrator {
         let questions = questions(vBuckets, of: bucket)
         let nodes = Set(questions.flatMap { $0.asked + $0.basis }).subtracting(absent).sorted()
         let reports = await copies(of: bucket).reports(from: nodes)
-        let givenUp = leavingForGood
+        let givenUp = givenUpForGood(in: bucket)
+        var abandoned = abandoned[bucket.settings.name] ?? []
+        defer { self.abandoned[bucket.settings.name] = abandoned.isEmpty ? nil : abandoned }
         return questions.compactMap { question in
             var question = question
             let answers = reports.mapValues { $0[question.vBucket] ?? .missing(question) }
@@ -143,6 +149,12 @@ extension Orchestrator {
                 return !report.protects
             }
             let choice = Promotion.choose(question, sealed: answers, givenUp: givenUp)
+            let isAnswered = question.asked.allSatisfy { answers[$0] != nil }
+            if choice == nil, isAnswered {
+                abandoned.insert(question.vBucket)
+            } else {
+                abandoned.remove(question.vBucket)
+            }
             return choice?.safety == .safe ? question : nil
         }
     }

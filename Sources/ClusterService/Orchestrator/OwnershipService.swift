@@ -55,6 +55,11 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     package func start() {
         handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) { service, call, name in
+            // Of files that could not be opened nobody knows what they have; memory has nothing then.
+            let isInFiles = service.sources.bucket(call.bucketUUID)?.settings.type == .persistent
+            if isInFiles, service.dataPlane.status(ofBucket: name) == nil {
+                return ReportsAnswer.refused("the bucket is not open")
+            }
             let vBuckets = call.subjects.isEmpty ? nil : call.subjects.map(\.vBucket)
             let reports = service.dataPlane.reports(bucket: name, of: vBuckets)
             return ReportsAnswer(reports: reports).bytes

@@ -94,8 +94,7 @@ extension ClusterState {
         guard buckets[place].flush == nil else { return .refused(.flushRunning) }
         buckets[place].flush = index
         let gone = gone
-        for vBucket in buckets[place].placements.indices
-        where !buckets[place].placements[vBucket].chain.isEmpty {
+        for vBucket in buckets[place].placements.indices {
             let chain = buckets[place].placements[vBucket].chain
             buckets[place].placements[vBucket].flush(at: index, without: gone)
             if buckets[place].placements[vBucket].chain != chain { buckets[place].rev = index }

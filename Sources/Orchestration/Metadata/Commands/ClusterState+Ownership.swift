@@ -105,6 +105,8 @@ extension ClusterState {
         }
     }
 
+    /// Empty, or with what the row's nodes have who come back with it: where a step has a position.
+    ///
     /// What those have who are deposed is gone for good: also what they serve without having heard of
     /// it.
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
@@ -115,6 +117,7 @@ extension ClusterState {
             guard placement.chain.isEmpty, !step.row.isEmpty, step.row.count <= Int(copies) else {
                 return false
             }
+            if step.position != nil { return placement.restore(step.row, at: index) }
             placement = VBucketPlacement(chain: step.row, copies: copies, index: index)
             return true
         }

@@ -105,11 +105,11 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Copies that were given up are what there is: those of them that come back are asked, all of
-    /// them, before one serves.
-    mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
-        let back = rowBefore.filter { returning.contains($0) }.prefix(Int(copies))
-        guard chain.isEmpty, let row = NodeChain(Array(back)), !row.isEmpty else { return false }
+    /// Copies that were given up are what there is: all of them are asked before one serves.
+    mutating func restore(_ row: NodeChain, at index: UInt64) -> Bool {
+        guard chain.isEmpty, row.allSatisfy(rowBefore.contains), row.count <= Int(copies) else {
+            return false
+        }
         chain = row
         renew(index, .resumed)
         branch = index
@@ -121,9 +121,13 @@ extension VBucketPlacement {
     /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
     /// he has heard that he does not, and a promotion sees to that.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
+        let before = rowBefore
         let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
         self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
         cause = .flushed
+        // Those who may come back are remembered where nobody is left: with nothing, but perhaps
+        // without having heard of that.
+        if chain.isEmpty { rowBefore = before }
     }
 
     /// What becomes of it when nodes are given up.
@@ -139,10 +143,13 @@ extension VBucketPlacement {
         guard !gone.contains(active) else {
             let isLast = [chain, next, basis].allSatisfy { $0.without(gone).isEmpty }
             guard isLast, former.map(gone.contains) ?? true else { return .undecided }
-            let (before, copies, origin) = (confirmedChain, copies, origin)
+            // Who was given up before them may have the most of those that come back.
+            let older = rowBefore.without(confirmedChain.nodes).nodes
+            let before = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
+            let (copies, origin) = (copies, origin)
             self = VBucketPlacement(chain: NodeChain(), copies: copies, index: index)
             self.origin = origin
-            rowBefore = before
+            rowBefore = NodeChain(before) ?? NodeChain()
             return .changed
         }
         let left = chain.without(gone)
