@@ -112,8 +112,29 @@ extension AdministrationService: StateFollower {
         // Before anybody is told of it: copies follow first thing, in this very turn.
         member.actsAsOf(nil)
         stateReplaced(from: opened, by: now)
+        keepSealed(now)
         dataPlane.retain(only: now.buckets.map(\.settings))
         member.beginLease()
+    }
+
+    /// Seals of fences that the node had heard of before it ended, and its own copy of the map had not
+    /// been told to be committed.
+    private func keepSealed(_ now: ClusterState) {
+        for bucket in now.buckets {
+            do throws(StorageError) {
+                let seals = try member.store.seals(ofBucket: bucket.settings.uuid)
+                let current = seals.filter { seal in
+                    let number = Int(seal.vBucket.number)
+                    return bucket.placements.indices.contains(number)
+                        && bucket.placements[number].fence == seal.fence
+                }
+                guard !current.isEmpty else { continue }
+                let fenced = current.map { FencedVBucket($0.vBucket, fence: $0.fence) }
+                _ = dataPlane.seal(bucket: bucket.settings.name, fenced)
+            } catch {
+                tell(.error, .node, "What this node promised could not be read back: \(error)")
+            }
+        }
     }
 
     /// Made by an entry that no life of this node before can have carried out.
@@ -158,12 +179,16 @@ extension AdministrationService: StateFollower {
             guard now.bucket(named: name) != nil,
                 isServing(now) || dataPlane.status(ofBucket: name) != nil
             else { break }
+            var failure: DataPlaneError?
             do throws(DataPlaneError) {
                 try dataPlane.flush(bucket: name)
             } catch {
-                return error
+                failure = error
+                tell(.error, .bucket, "Bucket \"\(name)\" could not be emptied at once: \(error)")
             }
+            // Also then: what is of before the flush counts for nothing, and nobody serves it.
             follow(name, from: before, now)
+            return failure
         case .bucketDeleted(let name): close(name)
         }
         return nil
@@ -275,6 +300,8 @@ extension AdministrationService: StateFollower {
     /// Has copies serve that the map names for it, where the map alone says what they must be.
     private func takeUp(_ bucket: BucketRecord, knowing before: BucketRecord?) {
         let own = thisNode
+        // Up to here a life of this node before may have served, and forgotten it in a crash.
+        let known = member.driver.restoredIndex
         var due: [CopyActivation] = []
         for (number, placement) in bucket.placements.enumerated() {
             let vBucket = VBucketID(UInt16(number))
@@ -283,7 +310,8 @@ extension AdministrationService: StateFollower {
             else { continue }
             let reason: CopyActivation.Reason? =
                 switch placement.cause {
-                case .created, .flushed: .promotion(expected: nil)
+                case .created, .flushed:
+                    placement.fence > known ? .promotion(expected: nil) : nil
                 case .takenOver: placement.expected.map { .takeover(final: $0.covered) }
                 case .resumed: .resumption(fence: old.fence)
                 case .promoted: nil

@@ -154,6 +154,8 @@ package struct ChangeStream: Hashable, Sendable {
             state = .following
         case .disk(let through):
             scans += 1
+            // The copy was dropped, or emptied, while its file was opened.
+            guard through >= promised else { return scanFailed() }
             announce(through, [.disk, .checkpoint])
         case .unpersisted(let seqno): state = .persisting(seqno)
         case .purged: state = .ending(.rollback)

@@ -104,6 +104,35 @@ def test_a_foreign_directory_is_told_apart_and_left_alone(make_node, place):
     assert sorted(path.name for path in place.iterdir()) == ["pictures", "thesis.txt"]
 
 
+@pytest.mark.parametrize("how", ["gone", "empty"])
+def test_buckets_without_what_the_node_was_are_left_alone(make_node, place, how):
+    data = place / "data"
+    node = make_node(data=data).start().provision().create_bucket("kept")
+    with node.connect("kept") as connection:
+        assert connection.set(b"key", b"1").status == 0
+    assert node.stop() == 0
+    saved = place / "saved"
+    saved.mkdir()
+    for path in list(data.glob("control.sqlite*")):
+        path.rename(saved / path.name)
+    if how == "empty":
+        (data / "control.sqlite").touch()
+    files = sorted(str(path) for path in (data / "buckets").rglob("*"))
+    assert files
+    # Also the second time, when there is a file by that name.
+    for _ in range(2):
+        log = refusal(make_node(data=data))
+        assert "control.sqlite is missing" in log and "buckets" in log and "backup" in log
+        assert sorted(str(path) for path in (data / "buckets").rglob("*")) == files
+    for path in data.glob("control.sqlite*"):
+        path.unlink()
+    for path in saved.iterdir():
+        path.rename(data / path.name)
+    back = make_node(data=data).start()
+    with back.connect("kept") as connection:
+        assert connection.get(b"key").value == b"1"
+
+
 def test_a_second_server_on_the_same_directory_is_refused(make_node, place):
     first = make_node(data=place / "data").start().provision().create_bucket("kept")
     log = refusal(make_node(data=place / "data"))

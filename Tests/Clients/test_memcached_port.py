@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from cluster import Member, made
 from rig.node import Node, NotReady
 from rig.wire import Connection, Op, Status
 
@@ -49,6 +50,14 @@ def test_both_ports_see_the_same_documents(plain, connection):
         assert (found.value, found.flags) == (b"1", 5)
         couchbase.set(b"shared", b"2")
     assert connection.get(b"shared").value == b"2"
+
+
+def test_what_other_nodes_have_a_part_of_is_not_flushed_here(start):
+    flags = ("--memcached-port", "0", "--memcached-bucket", "plain")
+    cluster = start(made, [Member(flags=flags), Member()], ["plain"])
+    with Connection(cluster[0].memcached_port) as connection:
+        reply = connection.call(Op.FLUSH, extras=struct.pack(">I", 0))
+        assert reply.status == Status.NOT_SUPPORTED
 
 
 def test_flush_empties_the_bucket(connection):

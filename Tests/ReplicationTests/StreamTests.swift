@@ -175,6 +175,12 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         damaged.scanFailed()
         #expect(damaged.next(room: .max) == .sendEnd(.backfillFailed))
 
+        // It was dropped while its file was opened, and another one is empty by now.
+        var dropped = stream(5, promised: 5)
+        _ = dropped.next(room: .max)
+        dropped.opened(.disk(through: seqno(0)))
+        #expect(dropped.next(room: .max) == .sendEnd(.backfillFailed))
+
         var waiting = stream()
         _ = waiting.next(room: .max)
         waiting.opened(.notReady)

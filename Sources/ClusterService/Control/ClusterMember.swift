@@ -70,6 +70,19 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     ) throws {
         let old = StateStore(disk: surroundings.environment.disk, directory: surroundings.directory)
         let before = try old.load()
+        // Who has buckets was somebody; as a new node it would remove them, as nobody's.
+        let (disk, directory) = (surroundings.environment.disk, surroundings.directory)
+        let strays = try before == nil ? disk.list("\(directory)/buckets") : []
+        guard strays.isEmpty else {
+            throw ClusterError(
+                code: .damaged,
+                description: "\(store.path) is missing or empty, and \(directory)/buckets is not: "
+                    + "without it nobody knows what this node was, and which buckets these are. "
+                    + "Nothing was touched. Put the file back, from the backup that the buckets "
+                    + "are of; or fail the node over, take it out of its cluster, empty its "
+                    + "directory and add it again."
+            )
+        }
         let state = before ?? ClusterState(memoryQuota: surroundings.memoryQuota)
         var identity = NodeIdentity.found(surroundings.environment.entropy)
         if let known = state.node(number: identity.number) { identity.nodeUUID = known.uuid }

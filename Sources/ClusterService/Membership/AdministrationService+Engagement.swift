@@ -184,7 +184,8 @@ extension AdministrationService {
 
     /// Makes a node of no cluster out of this one, whatever it is now.
     package func resetNode() async -> MembershipOutcome {
-        guard state.isProvisioned else { return .done("") }
+        // Invited by somebody who died since, it waits for a cluster that will not come.
+        guard state.isProvisioned || isInvited else { return .done("") }
         guard state.nodes.count <= 1 else {
             return .refused(
                 "This node is part of a cluster with others: rebalance it out, or have another "
@@ -192,7 +193,9 @@ extension AdministrationService {
             )
         }
         await onControl { self.leave() }
-        let isReset = await whenChanged(within: 10_000_000_000) { !$0.isProvisioned }
+        let isReset = await whenChanged(within: 10_000_000_000) { [weak self] state in
+            !state.isProvisioned && self?.isInvited == false
+        }
         return isReset ? .done("") : .failed("The node could not be reset: see its log.")
     }
 }

@@ -187,12 +187,7 @@ extension Orchestrator {
         let rows = zip(bucket.placements, assignments).enumerated().map { number, row in
             let vBucket = VBucketID(UInt16(number))
             return BucketAtStake.Row(
-                question: Promotion.Question(
-                    vBucket: vBucket,
-                    basis: row.0.confirmedChain.nodes,
-                    of: row.1,
-                    lost: failedOver
-                ),
+                question: question(vBucket, of: bucket, row.1, failedOver),
                 reports: reports.compactMapValues { $0[vBucket] },
                 isWaiting: waiting.contains(vBucket)
             )

@@ -85,14 +85,26 @@ extension Orchestrator {
         let failedOver = failedOver
         return vBuckets.compactMap { vBucket in
             state.assignment(ofBucket: bucket.settings.name, vBucket).map { assignment in
-                Promotion.Question(
-                    vBucket: vBucket,
-                    basis: bucket[vBucket].confirmedChain.nodes,
-                    of: assignment,
-                    lost: failedOver
-                )
+                question(vBucket, of: bucket, assignment, failedOver)
             }
         }
+    }
+
+    func question(
+        _ vBucket: VBucketID,
+        of bucket: BucketRecord,
+        _ assignment: VBucketAssignment,
+        _ failedOver: Set<NodeNumber>
+    ) -> Promotion.Question {
+        let placement = bucket[vBucket]
+        var question = Promotion.Question(
+            vBucket: vBucket,
+            basis: placement.confirmedChain.nodes,
+            of: assignment,
+            lost: failedOver
+        )
+        question.isBeingEmptied = bucket.flush != nil && placement.fence == placement.origin
+        return question
     }
 
     /// Nodes that were failed over and that nobody wants anything of any more: they leave with the

@@ -33,6 +33,8 @@ extension ReplicationConsumer {
         stream.refusals += 1
     }
 
+    private static var unreadablePause: UInt64 { 2_000_000_000 }
+
     private func ask(_ stream: IncomingStream, after nanoseconds: UInt64) {
         stream.phase = .waiting
         let address = stream.address
@@ -103,6 +105,8 @@ extension ReplicationConsumer {
 
     func ended(_ stream: IncomingStream, _ reason: DCPStreamEnd?, _ output: ByteWriter) {
         switch stream.machine.ended(reason) {
+        // What cannot be read now cannot be read in a moment either; each try costs a whole scan.
+        case .ask where reason == .backfillFailed: ask(stream, after: Self.unreadablePause)
         case .ask:
             stream.phase = .waiting
             ask(stream, output)

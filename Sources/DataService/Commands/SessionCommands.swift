@@ -161,6 +161,15 @@ extension Connection {
             return .done
         case nil:
             let name = selectedBucket.name
+            guard !selectedBucket.isShared else {
+                answer(
+                    .notSupported,
+                    to: exchange.replyTo,
+                    because: "Other nodes have parts of this bucket: flush it over the admin "
+                        + "interface."
+                )
+                return .done
+            }
             return wait(exchange) { done in service.flushInBackground(name, done) }
         }
     }

@@ -190,6 +190,13 @@ extension VBucketCore {
 }
 
 extension OpenBucket {
+    /// Other nodes have, or are to have, something of it.
+    var isShared: Bool {
+        guard let assignment else { return false }
+        let nodes = assignment.vBuckets.flatMap { $0.chain + $0.nextChain + $0.builders }
+        return Set(nodes).count > 1
+    }
+
     /// Remembers the newest map; false for one that is older.
     fileprivate func take(_ assignment: BucketAssignment) -> Bool {
         guard assignment.index >= self.assignment?.index ?? 0 else { return false }

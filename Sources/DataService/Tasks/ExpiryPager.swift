@@ -34,14 +34,15 @@ final class ExpiryPager: Sendable {
         var place: UInt64? = 0
         while let from = place {
             let turn = worker.context.turn(environment.time.wallNanoseconds())
-            let (slice, id) = vBucket.withCore { core in
+            let (slice, id, wakesStreams) = vBucket.withCore { core in
                 let slice = core.expireSlice(
                     from: from,
                     groupsMax: ExpiryPager.groupsPerSlice,
                     turn
                 )
-                return (slice, core.id)
+                return (slice, core.id, core.takeOwedStreamWake())
             }
+            if wakesStreams { bucket.traffic.tell(.changed, of: id) }
             bucket.counters.countShared(.expirations, by: slice.count)
             if slice.wakesFlusher { bucket.disk?.noteDirty(id) }
             place = slice.next

@@ -169,7 +169,8 @@ extension VBucketCore {
             position: isGone ? CopyPosition(branchFence: 0, covered: .zero) : position,
             history: failoverLog.current.uuid,
             high: isGone ? .zero : highSeqno,
-            persisted: isGone ? .zero : durableSeqno,
+            // Of a snapshot that the disk has in part nothing survives a power cut.
+            persisted: isGone ? .zero : state == .active ? durableSeqno : coveredOnDisk,
             isIntact: ownership.isIntact && !isGone,
             hasCaughtUp: ownership.hasCaughtUp && !isGone,
             wasCleanStop: ownership.wasCleanStop,
