@@ -44,19 +44,29 @@ import Vocabulary
         }
         world.rebalance(kept: [n(1), n(2), n(3)])
         #expect(world.state.rebalance?.delta == [n(2), n(3)])
-        let any = at(born, 0)
-        // Only whoever had it; and only where nobody has it.
-        #expect(world.apply(.recreate(world.step(1, row: [n(1)], position: any))) == leftOut(1))
-        #expect(world.apply(.recreate(world.step(2, row: [n(2)], position: any))) == leftOut(2))
-        let step = world.step(1, row: [n(2), n(3)], position: any, deposes: [n(3)])
-        #expect(world.apply(.recreate(step)) == .applied([changed(1)]))
-        #expect(world.state.node(number: n(3))?.fencedAt == world.index)
+        #expect(world.placement(0).chain == [n(2)] && world.placement(2).chain == [n(1)])
         let placement = world.placement(1)
         #expect(placement.chain == [n(2), n(3)])
         // Their histories count, and none of them is believed to be whole before all were asked.
         #expect(placement.origin == born && placement.branch == world.index)
-        #expect(placement.isConfirmed && placement.cause == .resumed)
+        #expect(
+            placement.isRestored && !placement.isConfirmed && placement.basis == placement.chain
+        )
         #expect(world.state.bucket(named: "b")?.rev == world.index)
+        // Whatever ends the rebalance, and is begun after it: they are there.
+        world.end("r", .stopped)
+        world.rebalance("again", kept: [n(1), n(2), n(3)])
+        #expect(world.placement(1) == placement)
+        #expect(
+            world.state.assignment(ofBucket: "b", VBucketID(1))?.role(of: n(3))
+                == .replica(isInChain: true)
+        )
+        let step = world.step(1, row: [n(3), n(2)], position: at(born, 4), deposes: [n(2)])
+        world.apply(.promote(step))
+        #expect(!world.placement(1).isRestored)
+        #expect(world.state.node(number: n(2))?.fencedAt == world.index)
+        world.apply(.confirm(world.step(1)))
+        #expect(world.placement(1).chain == [n(3), n(2)] && world.placement(1).isConfirmed)
     }
 
     /// Each of them may be all that comes back, and have most of what does.

@@ -117,17 +117,6 @@ import Vocabulary
         #expect(choose(question([1, 2]), [1: empty]) == nil)
     }
 
-    /// Its active one died before anybody knew that the bucket is being emptied.
-    @Test func ofABucketThatIsBeingEmptiedNobodyHasAnythingToLose() {
-        let empty = copy(0, branch: 0, isIntact: false)
-        var asked = question([1, 2])
-        #expect(choose(asked, [2: empty]) == nil)
-        asked.isBeingEmptied = true
-        #expect(choose(asked, [2: empty])?.safety == .safe)
-        // What was written since counts as it always does.
-        #expect(choose(asked, [2: copy(3, isIntact: false)])?.safety != .safe)
-    }
-
     /// Copies there should be, copies of the chain, intact ones that are needed.
     @Test(arguments: [(1, 1, 1), (2, 2, 1), (2, 1, 1), (3, 3, 2), (3, 2, 1), (3, 1, 1), (4, 4, 2)])
     func soManyIntactCopiesMeetEveryMajority(_ copies: Int, _ chain: Int, _ needed: Int) {

@@ -72,7 +72,13 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         let before = try old.load()
         // Who has buckets was somebody; as a new node it would remove them, as nobody's.
         let (disk, directory) = (surroundings.environment.disk, surroundings.directory)
-        let strays = try before == nil ? disk.list("\(directory)/buckets") : []
+        var strays: [String] = []
+        if before == nil {
+            let buckets = "\(directory)/buckets"
+            for name in try disk.list(buckets) where !name.contains("~") {
+                if try disk.read("\(buckets)/\(name)/bucket.divan") != nil { strays.append(name) }
+            }
+        }
         guard strays.isEmpty else {
             throw ClusterError(
                 code: .damaged,

@@ -79,7 +79,8 @@ extension MoveCrew {
         for (vBucket, action) in due {
             switch action {
             case .build(let nodes) where moves[vBucket] == nil:
-                created.append(creation(record[vBucket], vBucket, nodes, orchestrator))
+                let row = NodeChain(nodes) ?? NodeChain()
+                created.append(.init(vBucket, from: record[vBucket], row: row))
             // The targets in the map have them built, and what no row names is dropped.
             case .build, .dropCopies, .end: break
             case .propose(let proposal):
@@ -123,22 +124,6 @@ extension MoveCrew {
             step.fence = fence
         }
         return step
-    }
-
-    /// Of who comes back with what it had, that is what there is; else it begins empty.
-    private func creation(
-        _ placement: VBucketPlacement,
-        _ vBucket: VBucketID,
-        _ nodes: [NodeNumber],
-        _ orchestrator: isolated Orchestrator
-    ) -> VBucketSteps.Step {
-        let delta = orchestrator.state.rebalance?.delta ?? []
-        let back = placement.rowBefore.filter { delta.contains($0) }.prefix(Int(placement.copies))
-        guard let row = NodeChain(back), !row.isEmpty else {
-            return .init(vBucket, from: placement, row: NodeChain(nodes) ?? NodeChain())
-        }
-        let position = CopyPosition(branchFence: placement.origin, covered: .zero)
-        return .init(vBucket, from: placement, row: row, position: position)
     }
 
     private func create(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) {

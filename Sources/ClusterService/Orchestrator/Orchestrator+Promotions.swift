@@ -62,7 +62,7 @@ extension Orchestrator {
             bucket: bucket.settings.name,
             activeCounts: activeCounts(without: absent),
             served: member.beats.served(by: absent, ofBucket: bucket.settings.uuid),
-            givenUp: givenUp + givenUpForGood(in: bucket)
+            givenUp: givenUp + leavingForGood
         )
         for question in questions {
             let active = question.active.flatMap { stopped[$0]?[question.vBucket] }
@@ -97,20 +97,18 @@ extension Orchestrator {
         _ failedOver: Set<NodeNumber>
     ) -> Promotion.Question {
         let placement = bucket[vBucket]
-        var question = Promotion.Question(
+        let question = Promotion.Question(
             vBucket: vBucket,
             basis: placement.confirmedChain.nodes,
             of: assignment,
             lost: failedOver
         )
-        question.isBeingEmptied = bucket.flush != nil && placement.fence == placement.origin
         return question
     }
 
-    /// Nodes that were failed over and that nobody wants anything of any more: they leave with the
-    /// rebalance that runs, or the bucket is being emptied.
-    func givenUpForGood(in bucket: BucketRecord) -> [NodeNumber] {
-        if bucket.flush != nil { return failedOver.sorted() }
+    /// Nodes that were failed over, and leave with the rebalance that runs: whoever began it wants
+    /// nothing of them any more.
+    var leavingForGood: [NodeNumber] {
         guard let rebalance = state.rebalance, rebalance.kind == .rebalance else { return [] }
         return rebalance.ejected.filter { failedOver.contains($0) }
     }
@@ -206,7 +204,7 @@ extension Orchestrator {
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
             // Ready or not: nobody is confirmed who was failed over since it was chosen.
-            guard !failedOver.contains(node) else {
+            guard !failedOver.contains(node), !placement.isRestored else {
                 refused.append(VBucketID(UInt16(number)))
                 continue
             }
@@ -243,7 +241,14 @@ extension Orchestrator {
         let round = await sealAndChoose(due, of: bucket, without: dead)
         // Each by itself: one that has to wait for a node keeps no other one waiting.
         let safe = round.decided.promotions.filter { $0.safety == .safe }
-        let deposed = Set(safe.compactMap { bucket[$0.vBucket].chain.first }).sorted()
+        // Of what came back nobody may serve any more who served it before: some may not have heard.
+        let deposed = Set(
+            safe.flatMap { choice in
+                let placement = bucket[choice.vBucket]
+                let served = placement.isRestored ? placement.rowBefore.nodes : []
+                return (served + placement.chain.prefix(1)).filter { $0 != choice.node }
+            }
+        ).sorted()
         await promote(safe, of: bucket, deposing: deposed)
     }
 
@@ -260,7 +265,9 @@ extension Orchestrator {
         var due: [VBucketID] = []
         for vBucket in refused.sorted() {
             let first = refusedSince[bucket.settings.name]?[vBucket] ?? now
-            let isGone = bucket[vBucket].chain.first.map { gone.contains($0) } ?? true
+            let isGone =
+                bucket[vBucket].isRestored
+                || bucket[vBucket].chain.first.map { gone.contains($0) } ?? true
             if !isTooEarly, isGone || now - first >= Self.readyPatience {
                 due.append(vBucket)
             } else {

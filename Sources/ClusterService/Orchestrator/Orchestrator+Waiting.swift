@@ -134,14 +134,17 @@ extension Orchestrator {
         let questions = questions(vBuckets, of: bucket)
         let nodes = Set(questions.flatMap { $0.asked + $0.basis }).subtracting(absent).sorted()
         let reports = await copies(of: bucket).reports(from: nodes)
-        let givenUp = givenUpForGood(in: bucket)
+        let givenUp = leavingForGood
         var abandoned = abandoned[bucket.settings.name] ?? []
         defer { self.abandoned[bucket.settings.name] = abandoned.isEmpty ? nil : abandoned }
         return questions.compactMap { question in
             var question = question
             let answers = reports.mapValues { $0[question.vBucket] ?? .missing(question) }
             question.emptied = question.lost.filter { node in
-                guard question.basis.contains(node), let known = reports[node] else { return false }
+                guard question.basis.contains(node) else { return false }
+                guard let known = reports[node] else {
+                    return isBeingEmptied(bucket, question.vBucket)
+                }
                 // A bucket of files may be closed there.
                 guard let report = known[question.vBucket] else {
                     return bucket.settings.type == .ephemeral
@@ -157,6 +160,16 @@ extension Orchestrator {
             }
             return choice?.safety == .safe ? question : nil
         }
+    }
+}
+
+extension Orchestrator {
+    /// A flush runs, and nothing was decided about it since: who is gone did not live to tell that it
+    /// has anything again.
+    private func isBeingEmptied(_ bucket: BucketRecord, _ vBucket: VBucketID) -> Bool {
+        let placement = bucket[vBucket]
+        return bucket.flush != nil && placement.cause == .flushed
+            && placement.fence == placement.origin
     }
 }
 

@@ -29,9 +29,6 @@ package struct Promotion: Hashable, Sendable {
         package var lost: Set<NodeNumber>
         /// Of those, who said that they have nothing.
         package var emptied: Set<NodeNumber> = []
-        /// It is being emptied, and nothing else was decided about it since: whoever is not there has
-        /// nothing of it, and what is there was written since.
-        package var isBeingEmptied = false
 
         package init(
             vBucket: VBucketID,
@@ -113,8 +110,7 @@ package struct Promotion: Hashable, Sendable {
         // crashed, there is nothing that could be lost: somebody serves it empty. Who was failed over
         // may have all of it, and come back: not before somebody gave that up, too.
         let isWhole =
-            question.isBeingEmptied
-            || (question.asked + question.basis).allSatisfy { node in
+            (question.asked + question.basis).allSatisfy { node in
                 givenUp.contains(node) || question.emptied.contains(node)
                     || answers.contains { $0.node == node }
             }
@@ -158,8 +154,7 @@ package struct Promotion: Hashable, Sendable {
         let answered = answers.filter { question.basis.contains($0.node) }
         let intact = answered.count { $0.report.isIntact && $0.report.protects }
         let isWhole = question.asked.allSatisfy { node in answers.contains { $0.node == node } }
-        let isEmpty = question.isBeingEmptied && !answers.contains { $0.report.protects }
-        if isWhole || isEmpty || intact >= question.intactNeeded { return .safe }
+        if isWhole || intact >= question.intactNeeded { return .safe }
         return .mayLoseCommitted(
             intact: intact,
             needed: question.intactNeeded,

@@ -234,7 +234,7 @@ package struct VBucketSteps: Hashable, Sendable {
         package var stage: UInt64
         /// For `joint`, `promote` and `recreate`.
         package var row: NodeChain
-        /// For `promote` and `takeOver`; of `recreate`, any where copies are brought back.
+        /// For `promote` and `takeOver`.
         package var position: CopyPosition?
 
         package init(

@@ -80,7 +80,8 @@ extension ClusterState {
             if isPromoted, let active, active != step.row.first { deposed.insert(active) }
             return isPromoted
         }
-        fence(deposed)
+        let chosen = steps.steps.compactMap(\.row.first)
+        fence(deposed.union(Set(steps.deposes).subtracting(chosen)))
         guard case .applied(let effects) = outcome, !deposed.isEmpty else { return outcome }
         return .applied(effects + [.deposed(deposed.sorted())])
     }
@@ -105,8 +106,6 @@ extension ClusterState {
         }
     }
 
-    /// Empty, or with what the row's nodes have who come back with it: where a step has a position.
-    ///
     /// What those have who are deposed is gone for good: also what they serve without having heard of
     /// it.
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
@@ -117,7 +116,6 @@ extension ClusterState {
             guard placement.chain.isEmpty, !step.row.isEmpty, step.row.count <= Int(copies) else {
                 return false
             }
-            if step.position != nil { return placement.restore(step.row, at: index) }
             placement = VBucketPlacement(chain: step.row, copies: copies, index: index)
             return true
         }

@@ -35,7 +35,25 @@ extension ClusterState {
         rebalance = running
         counters.count(.started(record.kind))
         nodesMoved()
-        return .applied([.rebalanceChanged, .nodesChanged])
+        var effects = [ClusterEffect.rebalanceChanged, .nodesChanged]
+        for place in buckets.indices { effects += restore(from: running.delta, at: place) }
+        return .applied(effects)
+    }
+
+    /// What nobody has any more but these, who come back with what they had: in the entry that takes
+    /// them back, as whatever ends the rebalance must not find it with nobody.
+    private mutating func restore(
+        from returning: [NodeNumber],
+        at place: Int
+    ) -> [ClusterEffect] {
+        var restored: [VBucketID] = []
+        for number in buckets[place].placements.indices
+        where buckets[place].placements[number].restore(returning, at: index) {
+            restored.append(VBucketID(UInt16(number)))
+        }
+        guard !restored.isEmpty else { return [] }
+        buckets[place].rev = index
+        return [.assignmentsChanged(bucket: buckets[place].settings.name, restored)]
     }
 
     mutating func set(_ change: TargetChange) -> ClusterOutcome {

@@ -105,14 +105,17 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Copies that were given up are what there is: all of them are asked before one serves.
-    mutating func restore(_ row: NodeChain, at index: UInt64) -> Bool {
-        guard chain.isEmpty, row.allSatisfy(rowBefore.contains), row.count <= Int(copies) else {
-            return false
-        }
+    /// Copies that were given up are what there is: those that come back are all asked, and one of
+    /// them is promoted, before anybody serves.
+    mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
+        let back = rowBefore.filter { returning.contains($0) }.prefix(Int(copies))
+        guard chain.isEmpty, let row = NodeChain(Array(back)), !row.isEmpty else { return false }
         chain = row
-        renew(index, .resumed)
+        basis = row
+        isConfirmed = false
+        renew(index, .promoted)
         branch = index
+        expected = Self.unknown
         return true
     }
 
@@ -121,13 +124,14 @@ extension VBucketPlacement {
     /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
     /// he has heard that he does not, and a promotion sees to that.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
-        let before = rowBefore
+        let older = rowBefore.without(confirmedChain.nodes).nodes
+        let before = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
         let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
         self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
         cause = .flushed
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
         // without having heard of that.
-        if chain.isEmpty { rowBefore = before }
+        if chain.isEmpty { rowBefore = NodeChain(before) ?? NodeChain() }
     }
 
     /// What becomes of it when nodes are given up.

@@ -62,6 +62,12 @@ package struct VBucketPlacement: Hashable, Sendable {
 
     package var isJoint: Bool { !next.isEmpty }
 
+    /// More than any copy has: nobody was asked yet.
+    static let unknown = CopyPosition(branchFence: .max, covered: .zero)
+
+    /// Its copies came back with nodes that were given up, and none of them was chosen yet.
+    package var isRestored: Bool { !isConfirmed && expected == Self.unknown }
+
     /// The chain whose copies must be asked before somebody is promoted.
     package var confirmedChain: NodeChain { isConfirmed ? chain : basis }
 
