@@ -238,7 +238,11 @@ package final class BucketStore: Sendable {
                 let path = "\(directory)/\(BucketFile.directory(of: file.generation))"
                 try disk.createDirectory(path)
             }
-            try file.write(disk, directory)
+            do throws(StorageError) {
+                try file.write(disk, directory)
+            } catch {
+                try goBack(to: state.file, state.lanes, after: error)
+            }
             let old = state.lanes
             state.file = file
             state.lanes = makeLanes(file)
@@ -249,6 +253,25 @@ package final class BucketStore: Sendable {
         // Last: the removal of an earlier flush's files takes what it finds here, and a lane that
         // does not know yet that it is closed would take the loss for an error of the disk.
         leftovers.withLock { $0.append(before) }
+    }
+
+    /// The new generation may be there, and the next start would remove the one that goes on.
+    private func goBack(
+        to file: BucketFile,
+        _ lanes: [LaneStore],
+        after error: StorageError
+    ) throws(StorageError) -> Never {
+        do throws(StorageError) {
+            try file.write(disk, directory)
+        } catch {
+            // Nobody knows which one a start would find: nothing more is written to either.
+            for lane in lanes {
+                lane.close(
+                    StorageError(.quarantined, "the bucket was half flushed: \(error.description)")
+                )
+            }
+        }
+        throw error
     }
 
     /// Removes what flushes left behind: as slow as there are files.

@@ -142,6 +142,7 @@ package final class Connection {
         let code: StorageError.Code =
             switch result & 0xff {
             case SQLITE_FULL: .full
+            case SQLITE_IOERR where isLackOfRoom(result, handle): .full
             case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
             case SQLITE_BUSY, SQLITE_LOCKED: .busy
             case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .denied
@@ -151,5 +152,15 @@ package final class Connection {
         let reason = handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)
         let text = reason.map { String(cString: $0) } ?? "unknown error"
         return StorageError(code, "cannot \(action) \(path): \(text) (SQLite \(result))")
+    }
+
+    /// SQLite says SQLITE_FULL of ENOSPC in a write only: the index of a WAL that cannot be made, a
+    /// quota and a sync that finds no room are errors of input and output to it.
+    private static func isLackOfRoom(_ result: Int32, _ handle: OpaquePointer?) -> Bool {
+        let indexDoesNotFit: Int32 = SQLITE_IOERR | (19 << 8)
+        if result == indexDoesNotFit { return true }
+        let cause = handle.map { sqlite3_system_errno($0) } ?? 0
+        let (noRoom, overQuota): (Int32, Int32) = (28, 122)  // ENOSPC, EDQUOT
+        return cause == noRoom || cause == overQuota
     }
 }
