@@ -143,6 +143,8 @@ package final class AdministrationService: Sendable {
     }
 
     package var wallMilliseconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000 }
+    /// For durations: nobody sets it.
+    package var monotonicNanoseconds: UInt64 { environment.time.monotonicNanoseconds() }
 
     // MARK: Life
 

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from rig import sdk
 from rig.disk import Impossible, SmallDisk
 from rig.node import Node
 
@@ -54,6 +55,20 @@ def start(request):
         if getattr(request.node, "failed_here", False):
             print(cluster.logs())
         cluster.close()
+
+
+@pytest.fixture
+def client():
+    """Connects the Python SDK to a cluster, and returns a bucket's documents."""
+    clients = []
+
+    def connect(cluster, bucket="travel"):
+        clients.append(sdk.connect(cluster))
+        return clients[-1].bucket(bucket).default_collection()
+
+    yield connect
+    for each in clients:
+        each.close()
 
 
 @pytest.fixture

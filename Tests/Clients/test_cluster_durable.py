@@ -31,7 +31,6 @@ from couchbase.options import (
 )
 
 from cluster import Cluster, made
-from rig import sdk
 from rig.node import wait_until
 from rig.wire import Op, Status, frame, vbucket_of
 from test_cluster_sdk import RETRIABLE, Traffic, writes_pass
@@ -43,19 +42,6 @@ LEVELS = [
     DurabilityLevel.PERSIST_TO_MAJORITY,
 ]
 NAMES = ["none", "majority", "majorityAndPersistActive", "persistToMajority"]
-
-
-@pytest.fixture
-def client():
-    clients = []
-
-    def connect(cluster, bucket="travel"):
-        clients.append(sdk.connect(cluster))
-        return clients[-1].bucket(bucket).default_collection()
-
-    yield connect
-    for each in clients:
-        each.close()
 
 
 def durably(options, level, **more):

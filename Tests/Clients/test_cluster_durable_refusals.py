@@ -7,7 +7,6 @@ from couchbase.exceptions import AmbiguousTimeoutException, DurabilityImpossible
 from couchbase.options import UpsertOptions
 
 from cluster import made
-from rig import sdk
 from rig.node import wait_until
 from rig.wire import Op, Status, frame, vbucket_of
 from test_cluster_durable import (
@@ -23,19 +22,6 @@ from test_cluster_durable import (
 VBUCKETS = 64
 # The name that the client has for status 0xa2: it asks again until its time is over.
 IN_PROGRESS = "key_value_sync_write_in_progress"
-
-
-@pytest.fixture
-def client():
-    clients = []
-
-    def connect(cluster, bucket="travel"):
-        clients.append(sdk.connect(cluster))
-        return clients[-1].bucket(bucket).default_collection()
-
-    yield connect
-    for each in clients:
-        each.close()
 
 
 def send_durably(connection, key, value, milliseconds):

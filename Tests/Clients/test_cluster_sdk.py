@@ -15,7 +15,6 @@ from couchbase.exceptions import (
 )
 
 from cluster import Cluster, made
-from rig import sdk
 from rig.node import wait_until
 from rig.wire import Closed, Op, Status, frame, vbucket_of
 
@@ -141,19 +140,6 @@ class Traffic:
 
     def other_than_retriable(self):
         return [failure for failure in self.refusals if not isinstance(failure, RETRIABLE)]
-
-
-@pytest.fixture
-def client():
-    clients = []
-
-    def connect(cluster, bucket="travel"):
-        clients.append(sdk.connect(cluster))
-        return clients[-1].bucket(bucket).default_collection()
-
-    yield connect
-    for each in clients:
-        each.close()
 
 
 def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, client):

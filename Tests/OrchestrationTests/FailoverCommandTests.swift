@@ -61,6 +61,8 @@ import Vocabulary
             world.state.assignment(ofBucket: "b", VBucketID(1))?.role(of: n(3))
                 == .replica(isInChain: true)
         )
+        // Nobody was asked yet.
+        #expect(world.apply(.confirm(world.step(1))) == leftOut(1))
         let step = world.step(1, row: [n(3), n(2)], position: at(born, 4), deposes: [n(2)])
         world.apply(.promote(step))
         #expect(!world.placement(1).isRestored)

@@ -107,6 +107,33 @@ import Vocabulary
         #expect(kept.asked == [NodeNumber(2)])
     }
 
+    @Test func whoWasFailedOverHasNothingWhereItSaysSoOrCannotHaveAny() {
+        let (vBucket, node) = (VBucketID(7), NodeNumber(1))
+        var asked = question([1, 2])
+        asked.lost = [node, NodeNumber(9)]
+        func isEmptied(
+            _ reports: [VBucketID: CopyReport]?,
+            isInMemory: Bool = false,
+            isBeingEmptied: Bool = false
+        ) -> Bool {
+            var asked = asked
+            asked.noteEmptied(
+                reports.map { [node: $0] } ?? [:],
+                isInMemory: isInMemory,
+                isBeingEmptied: isBeingEmptied
+            )
+            return asked.emptied == [node]
+        }
+        #expect(isEmptied([vBucket: copy(0, branch: 0)]))
+        #expect(!isEmptied([vBucket: copy(4)], isInMemory: true, isBeingEmptied: true))
+        // It has no such copy open: of files it may.
+        #expect(isEmptied([:], isInMemory: true))
+        #expect(!isEmptied([:], isBeingEmptied: true))
+        // It does not answer.
+        #expect(!isEmptied(nil, isInMemory: true))
+        #expect(isEmptied(nil, isBeingEmptied: true))
+    }
+
     @Test func whereNobodyHasAnythingAndAllWereAskedSomebodyServesItEmpty() throws {
         let empty = copy(0, branch: 0, isIntact: false)
         let choice = try #require(choose(question([1, 2]), [1: empty, 2: empty]))

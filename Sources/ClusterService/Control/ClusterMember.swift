@@ -61,48 +61,6 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         }
     }
 
-    /// Makes a group of this node alone.
-    ///
-    /// The state of the release before is its first snapshot, if there is one.
-    private static func found(
-        _ store: ControlStore,
-        _ surroundings: Surroundings
-    ) throws {
-        let old = StateStore(disk: surroundings.environment.disk, directory: surroundings.directory)
-        let before = try old.load()
-        // Who has buckets was somebody; as a new node it would remove them, as nobody's.
-        let (disk, directory) = (surroundings.environment.disk, surroundings.directory)
-        var strays: [String] = []
-        if before == nil {
-            let buckets = "\(directory)/buckets"
-            for name in try disk.list(buckets) where !name.contains("~") {
-                if try disk.read("\(buckets)/\(name)/bucket.divan") != nil { strays.append(name) }
-            }
-        }
-        guard strays.isEmpty else {
-            throw ClusterError(
-                code: .damaged,
-                description: "\(store.path) is missing or empty, and \(directory)/buckets is not: "
-                    + "without it nobody knows what this node was, and which buckets these are. "
-                    + "Nothing was touched. Put the file back, from the backup that the buckets "
-                    + "are of; or fail the node over, take it out of its cluster, empty its "
-                    + "directory and add it again."
-            )
-        }
-        let state = before ?? ClusterState(memoryQuota: surroundings.memoryQuota)
-        var identity = NodeIdentity.found(surroundings.environment.entropy)
-        if let known = state.node(number: identity.number) { identity.nodeUUID = known.uuid }
-        identity.clusterUUID = state.uuid ?? ""
-        if state.groupID != 0 { identity.groupID = state.groupID }
-        try RaftBeginning.found(
-            store,
-            node: identity.number,
-            state: state.encoded(),
-            index: state.index,
-            facts: [(NodeIdentity.fact, identity.bytes)]
-        )
-    }
-
     /// Takes up the invitation of a cluster: everything that was before is forgotten.
     ///
     /// On the lane of the disk, behind whatever the member before had on its way there.

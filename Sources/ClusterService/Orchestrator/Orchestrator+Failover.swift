@@ -61,8 +61,8 @@ extension Orchestrator {
         // Whoever leads by now has another picture of who is silent, and of what only they have.
         for round in rounds {
             // What nobody else has stays with its node: others may ask it for that by and by.
-            let others = round.decided.promotions.filter { $0.node != $0.former }
-            let deposed = Set(nodes + others.compactMap(\.former)).sorted()
+            let others = deposed(by: round.decided.promotions, in: round.bucket)
+            let deposed = others.union(nodes).sorted()
             guard await promote(round, deposing: deposed),
                 await resume(round.stoppedForNothing, ofBucket: round.decided.bucket)
             else { return .refused(disagreement) }

@@ -241,15 +241,21 @@ extension Orchestrator {
         let round = await sealAndChoose(due, of: bucket, without: dead)
         // Each by itself: one that has to wait for a node keeps no other one waiting.
         let safe = round.decided.promotions.filter { $0.safety == .safe }
-        // Of what came back nobody may serve any more who served it before: some may not have heard.
-        let deposed = Set(
-            safe.flatMap { choice in
+        await promote(safe, of: bucket, deposing: deposed(by: safe, in: bucket).sorted())
+    }
+
+    /// Who is not to serve any more once others do.
+    ///
+    /// Of what came back with its nodes that is everybody who ever served it: some may not have heard
+    /// that they were given up.
+    func deposed(by choices: [Promotion], in bucket: BucketRecord) -> Set<NodeNumber> {
+        Set(
+            choices.flatMap { choice in
                 let placement = bucket[choice.vBucket]
                 let served = placement.isRestored ? placement.rowBefore.nodes : []
                 return (served + placement.chain.prefix(1)).filter { $0 != choice.node }
             }
-        ).sorted()
-        await promote(safe, of: bucket, deposing: deposed)
+        )
     }
 
     /// Those of the refused whose chosen copy is gone, or has not become ready for a while: one that

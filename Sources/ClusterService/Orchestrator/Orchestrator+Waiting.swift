@@ -140,17 +140,11 @@ extension Orchestrator {
         return questions.compactMap { question in
             var question = question
             let answers = reports.mapValues { $0[question.vBucket] ?? .missing(question) }
-            question.emptied = question.lost.filter { node in
-                guard question.basis.contains(node) else { return false }
-                guard let known = reports[node] else {
-                    return isBeingEmptied(bucket, question.vBucket)
-                }
-                // A bucket of files may be closed there.
-                guard let report = known[question.vBucket] else {
-                    return bucket.settings.type == .ephemeral
-                }
-                return !report.protects
-            }
+            question.noteEmptied(
+                reports,
+                isInMemory: bucket.settings.type == .ephemeral,
+                isBeingEmptied: isBeingEmptied(bucket, question.vBucket)
+            )
             let choice = Promotion.choose(question, sealed: answers, givenUp: givenUp)
             let isAnswered = question.asked.allSatisfy { answers[$0] != nil }
             if choice == nil, isAnswered {
@@ -161,11 +155,7 @@ extension Orchestrator {
             return choice?.safety == .safe ? question : nil
         }
     }
-}
 
-extension Orchestrator {
-    /// A flush runs, and nothing was decided about it since: who is gone did not live to tell that it
-    /// has anything again.
     private func isBeingEmptied(_ bucket: BucketRecord, _ vBucket: VBucketID) -> Bool {
         let placement = bucket[vBucket]
         return bucket.flush != nil && placement.cause == .flushed

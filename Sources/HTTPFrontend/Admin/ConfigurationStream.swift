@@ -29,7 +29,7 @@ private struct ConfigurationStream {
     private static let separator = Array("\n\n\n\n".utf8)
     /// What nobody tells us of, a bucket's warmup for one, is seen by looking this often.
     private static let recheckNanoseconds: UInt64 = 5_000_000_000
-    private static let pause = Duration.milliseconds(100)
+    private static let pauseNanoseconds: UInt64 = 100_000_000
 
     let call: Call
     let render: @Sendable (Call) -> [UInt8]?
@@ -40,28 +40,28 @@ private struct ConfigurationStream {
             .map { min(max($0, 1), 3_600) * 1_000 }
         let realm = Realm(call.state)
         var shown: [UInt8] = []
-        let clock = ContinuousClock()
-        var (sentAt, renderedAt) = (clock.now, clock.now)
+        var sentAt: UInt64 = 0
         while service.isServing, isHeard(), !Task.isCancelled {
             let seen = service.changes
             let refreshed = call.refreshed
             guard Realm(refreshed.state) == realm, let json = render(refreshed) else { return }
-            renderedAt = clock.now
+            let now = service.monotonicNanoseconds
             if json != shown {
                 try await send(json + Self.separator)
                 shown = json
-                sentAt = clock.now
-            } else if let heartbeat, clock.now >= sentAt + .milliseconds(heartbeat) {
+                sentAt = now
+            } else if let heartbeat, now >= sentAt + heartbeat * 1_000_000 {
                 try await send(Self.separator)
-                sentAt = clock.now
+                sentAt = now
             }
             let patience = heartbeat.map { min($0 * 1_000_000, Self.recheckNanoseconds) }
             let changes = await service.waitForChange(
                 after: seen,
                 nanoseconds: patience ?? Self.recheckNanoseconds
             )
-            let pause = renderedAt + Self.pause - clock.now
-            if changes != seen, pause > .zero { try await Task.sleep(for: pause) }
+            let due = now + Self.pauseNanoseconds
+            let later = service.monotonicNanoseconds
+            if changes != seen, later < due { try await Task.sleep(for: .nanoseconds(due - later)) }
         }
     }
 }

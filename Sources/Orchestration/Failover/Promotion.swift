@@ -47,6 +47,26 @@ package struct Promotion: Hashable, Sendable {
             copies = assignment.copies
         }
 
+        /// Notes who of those that were failed over has nothing.
+        ///
+        /// - Parameters:
+        ///   - reports: By node: what those that answered have of the bucket.
+        ///   - isInMemory: No file of it can be closed somewhere, and have it.
+        ///   - isBeingEmptied: A flush runs, and nothing was decided since: who does not answer did
+        ///     not live to tell that it has anything again.
+        package mutating func noteEmptied(
+            _ reports: [NodeNumber: [VBucketID: CopyReport]],
+            isInMemory: Bool,
+            isBeingEmptied: Bool
+        ) {
+            emptied = lost.filter { node in
+                guard basis.contains(node) else { return false }
+                guard let known = reports[node] else { return isBeingEmptied }
+                guard let report = known[vBucket] else { return isInMemory }
+                return !report.protects
+            }
+        }
+
         /// So many intact copies meet every majority that a write may have been committed by.
         package var intactNeeded: Int { max(1, basis.count - (copies / 2 + 1) + 1) }
 

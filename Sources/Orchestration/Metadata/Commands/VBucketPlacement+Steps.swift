@@ -70,7 +70,7 @@ extension VBucketPlacement {
     /// Whoever handed over before keeps its copy until the one chosen since has all on disk, too:
     /// what was durable by the disk of the active one may be on no other disk.
     mutating func confirm(at index: UInt64) -> Bool {
-        guard !isConfirmed else { return false }
+        guard !isConfirmed, !isRestored else { return false }
         isConfirmed = true
         basis = NodeChain()
         if former.map(chain.contains) == true { former = nil }
@@ -124,14 +124,13 @@ extension VBucketPlacement {
     /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
     /// he has heard that he does not, and a promotion sees to that.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
-        let older = rowBefore.without(confirmedChain.nodes).nodes
-        let before = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
+        let before = whoHadIt
         let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
         self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
         cause = .flushed
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
         // without having heard of that.
-        if chain.isEmpty { rowBefore = NodeChain(before) ?? NodeChain() }
+        if chain.isEmpty { rowBefore = before }
     }
 
     /// What becomes of it when nodes are given up.
@@ -147,13 +146,10 @@ extension VBucketPlacement {
         guard !gone.contains(active) else {
             let isLast = [chain, next, basis].allSatisfy { $0.without(gone).isEmpty }
             guard isLast, former.map(gone.contains) ?? true else { return .undecided }
-            // Who was given up before them may have the most of those that come back.
-            let older = rowBefore.without(confirmedChain.nodes).nodes
-            let before = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
-            let (copies, origin) = (copies, origin)
+            let (before, copies, origin) = (whoHadIt, copies, origin)
             self = VBucketPlacement(chain: NodeChain(), copies: copies, index: index)
             self.origin = origin
-            rowBefore = NodeChain(before) ?? NodeChain()
+            rowBefore = before
             return .changed
         }
         let left = chain.without(gone)
@@ -167,6 +163,13 @@ extension VBucketPlacement {
         if isJoint || mustProve { _ = resume(at: index, without: gone) }
         if mustProve { branch = index }
         return .changed
+    }
+
+    /// Who was given up before the last ones may have the most of those that come back.
+    private var whoHadIt: NodeChain {
+        let older = rowBefore.without(confirmedChain.nodes).nodes
+        let all = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
+        return NodeChain(all) ?? NodeChain()
     }
 
     private mutating func remember(_ row: NodeChain, where left: NodeChain) {
