@@ -136,6 +136,8 @@ def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(sta
     assert cluster.fail_over(1).status == 200
     common = [number for number, row in enumerate(rows) if row == [1, 2]]
     assert common
+    # Nothing may happen here, so there is nothing to wait until: the leader asks twice a second who
+    # could take over, and each time has to find that it must wait for the node that has all.
     time.sleep(3)
     owners = documents.owners(at=0)
     assert {owners[number] for number in common} == {1}
