@@ -196,7 +196,8 @@ extension AdministrationService {
         // Whoever waits for a rebalance has no bucket open, and is well.
         guard state.node(number: thisNode)?.membership == .active else { return .healthy }
         let statuses = state.buckets.map { status(ofBucket: $0.settings.name) }
-        if statuses.contains(.unhealthy) { return .unhealthy }
+        let isUnfollowed = core.withLock { $0.unfollowed != nil }
+        if statuses.contains(.unhealthy) || isUnfollowed { return .unhealthy }
         return statuses.contains(.warmup) ? .warmup : .healthy
     }
 

@@ -17,7 +17,8 @@ extension AdministrationService {
             alerts.append(Alert(id: "control", message: failure))
         }
         alerts += diskAlerts
-        let unopened = core.withLock { $0.unopened }
+        let (unopened, unfollowed) = core.withLock { ($0.unopened, $0.unfollowed) }
+        if let unfollowed { alerts.append(Alert(id: "following", message: unfollowed)) }
         for (name, reason) in unopened.sorted(by: { $0.key < $1.key }) {
             let message = "Bucket \(name) could not be opened and is tried again: \(reason)"
             alerts.append(Alert(id: "bucket/\(name)", message: message))

@@ -77,64 +77,7 @@ extension AdministrationService: StateFollower {
         for number in assignment.vBuckets.indices {
             assignment.vBuckets[number].builders.removeAll { $0 == thisNode }
         }
-        dataPlane.follow(assignment, as: thisNode)
-    }
-
-    // MARK: After a restart
-
-    /// Goes from what the node knew when it started to what is true now, in one step.
-    ///
-    /// What a node of several knows to be committed when it starts is not all that was: the rest
-    /// comes from the leader, and was carried out already in the life before. Carried out once more,
-    /// step by step, a bucket would be made, or emptied, that has documents since.
-    func followWhenCurrent() async {
-        let member = member
-        while !core.withLock({ $0.isStopped }), self.member === member {
-            do throws(ClusterError) {
-                _ = try await readCurrent(timeout: 1_000_000_000)
-                return await onControl { self.beginFollowing() }
-            } catch {
-                await member.sleep(milliseconds: 50)
-            }
-        }
-    }
-
-    private func beginFollowing() {
-        let opened: ClusterState? = core.withLock { core in
-            guard !core.isStopped, !core.isFollowing else { return nil }
-            core.isFollowing = true
-            defer { core.opened = nil }
-            return core.opened
-        }
-        guard let opened else { return }
-        let now = state
-        guard !now.isProvisioned || now.node(number: thisNode) != nil else { return leave() }
-        // Before anybody is told of it: copies follow first thing, in this very turn.
-        member.actsAsOf(nil)
-        stateReplaced(from: opened, by: now)
-        keepSealed(now)
-        dataPlane.retain(only: now.buckets.map(\.settings))
-        member.beginLease()
-    }
-
-    /// Seals of fences that the node had heard of before it ended, and its own copy of the map had not
-    /// been told to be committed.
-    private func keepSealed(_ now: ClusterState) {
-        for bucket in now.buckets {
-            do throws(StorageError) {
-                let seals = try member.store.seals(ofBucket: bucket.settings.uuid)
-                let current = seals.filter { seal in
-                    let number = Int(seal.vBucket.number)
-                    return bucket.placements.indices.contains(number)
-                        && bucket.placements[number].fence == seal.fence
-                }
-                guard !current.isEmpty else { continue }
-                let fenced = current.map { FencedVBucket($0.vBucket, fence: $0.fence) }
-                _ = dataPlane.seal(bucket: bucket.settings.name, fenced)
-            } catch {
-                tell(.error, .node, "What this node promised could not be read back: \(error)")
-            }
-        }
+        follow(assignment)
     }
 
     /// Made by an entry that no life of this node before can have carried out.
@@ -219,7 +162,7 @@ extension AdministrationService: StateFollower {
                 guard let assignment = now.assignment(ofBucket: bucket.settings.name) else {
                     continue
                 }
-                dataPlane.follow(assignment, as: thisNode)
+                follow(assignment)
             }
         }
         guard isServing(now) else { return }
@@ -289,7 +232,7 @@ extension AdministrationService: StateFollower {
     private func follow(_ name: String, from before: ClusterState, _ now: ClusterState) {
         guard let assignment = now.assignment(ofBucket: name), let bucket = now.bucket(named: name)
         else { return }
-        dataPlane.follow(assignment, as: thisNode)
+        follow(assignment)
         let old = before.bucket(named: name)
         let known = old?.settings.uuid == bucket.settings.uuid ? old : nil
         takeUp(bucket, knowing: known)

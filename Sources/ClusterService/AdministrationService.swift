@@ -44,6 +44,10 @@ package final class AdministrationService: Sendable {
         var isFollowing = false
         /// What buckets were opened by, until this node follows.
         var opened: ClusterState?
+        /// Why it does not follow yet, where that is more than that it waits for the others.
+        var unfollowed: String?
+        /// What was promised before a restart, by bucket, while this node begins to follow.
+        var seals: [String: [FencedVBucket]] = [:]
         /// Copies wait for this node alone: it looks again.
         var isLookingAfterCopies = false
         /// Buckets that could not be opened, and why; tried again.

@@ -54,8 +54,9 @@ package protocol DataPlane: Sendable {
 
     // MARK: Copies
 
-    /// Carries out what the map says of this node's copies.
-    func follow(_ assignment: BucketAssignment, as own: NodeNumber)
+    /// Carries out what the map says of this node's copies; those that come to a fence of `seals`,
+    /// which was promised before the node stopped, act no more under it.
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket])
     /// All that this node has of a bucket.
     /// Of all its copies, or of these vBuckets'.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport]

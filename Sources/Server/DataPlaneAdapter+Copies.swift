@@ -42,8 +42,8 @@ extension DataPlaneAdapter {
         readiness.mayHaveChanged()
     }
 
-    func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
-        data.follow(assignment, as: own)
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
+        data.follow(assignment, as: own, seals: seals.map { ($0.vBucket, $0.fence) })
         readiness.mayHaveChanged()
     }
 

@@ -113,8 +113,12 @@ final class RecordingPlane: DataPlane {
 
     // MARK: Copies
 
-    func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+    /// What copies were told of seals that they have to keep.
+    let keptSeals = Guarded<[FencedVBucket]>([])
+
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
         maps.withLock { $0[assignment.name] = assignment }
+        keptSeals.withLock { $0 += seals }
     }
 
     /// Every copy is what the map says, and has heard its active one through `heardThrough`.

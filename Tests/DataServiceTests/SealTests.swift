@@ -181,6 +181,27 @@ import Vocabulary
         #expect(sealed() == 0)
     }
 
+    /// A node comes back, and what it promised is about a fence that its own map did not have yet.
+    @Test func aCopyThatComesToAFenceItSealedIsSealedFromTheFirstMoment() throws {
+        let world = try ClusterWorld(nodes: 2)
+        try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
+        world[1].write(0..<100, "a")
+        world.converge("a", 1, 2)
+        let next = world.map("a", index: 2, fence: 2, isResumed: true) { _ in [1, 2] }
+        let seals: [(vBucket: VBucketID, fence: UInt64)] = all.map { ($0, $0.number < 4 ? 2 : 1) }
+        for node in [1, 2] as [UInt16] {
+            world[node].service.follow(next, as: NodeNumber(node), seals: seals)
+            let reports = world[node].service.reports("a")
+            #expect(reports.count == 8 && reports.allSatisfy { $0.fence == 2 })
+            #expect(reports.filter(\.isSealed).map(\.vBucket) == Array(all.prefix(4)))
+        }
+        let served = world[1].service.reports("a").filter { $0.state == .active }
+        #expect(served.map(\.vBucket) == Array(all.suffix(4)))
+        // The next fence is another matter.
+        world.follow(world.map("a", index: 3, fence: 3) { _ in [1, 2] })
+        #expect(world[2].service.reports("a").allSatisfy { !$0.isSealed })
+    }
+
     @Test func aSealOutlivesARestart() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1, 2] }

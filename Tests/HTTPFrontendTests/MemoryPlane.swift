@@ -147,7 +147,7 @@ final class MemoryPlane: DataPlane {
 
     // MARK: Copies
 
-    func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+    func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
         maps.withLock { $0[assignment.name] = assignment }
     }
 

@@ -36,12 +36,24 @@ extension DocumentService {
     }
 
     /// Carries out what the map says of one bucket; an older map than the last one changes nothing.
-    package func follow(_ assignment: BucketAssignment, as own: NodeNumber) {
+    ///
+    /// - Parameters:
+    ///   - assignment: The map.
+    ///   - own: This node.
+    ///   - seals: What was promised before the node stopped: a copy that comes to such a fence acts no
+    ///     more under it from the first moment on.
+    package func follow(
+        _ assignment: BucketAssignment,
+        as own: NodeNumber,
+        seals: [(vBucket: VBucketID, fence: UInt64)] = []
+    ) {
         membership.withLock { $0.own = own }
         guard let bucket = bucket(named: assignment.name), bucket.uuid == assignment.uuid else {
             return
         }
-        carryOut(assignment, on: bucket, as: own, isNew: false)
+        var kept: [VBucketID: UInt64] = [:]
+        for (vBucket, fence) in seals { kept[vBucket] = max(fence, kept[vBucket] ?? 0) }
+        carryOut(assignment, on: bucket, as: own, isNew: false, seals: kept)
         links?.follow(assignment, own: own)
         tellMaps()
     }
@@ -78,7 +90,8 @@ extension DocumentService {
         _ assignment: BucketAssignment,
         on bucket: OpenBucket,
         as own: NodeNumber,
-        isNew: Bool
+        isNew: Bool,
+        seals: [VBucketID: UInt64] = [:]
     ) {
         let before = bucket.assignment
         guard bucket.take(assignment) else { return }
@@ -92,7 +105,10 @@ extension DocumentService {
             if !isNew, let before, before.vBuckets[number] == assignment.vBuckets[number] {
                 continue
             }
-            if let change = carryOut(assignment, vBucket, own, isNew) { changes.append(change) }
+            let seal = seals[VBucketID(UInt16(number))]
+            if let change = carryOut(assignment, vBucket, own, isNew, seal) {
+                changes.append(change)
+            }
         }
         let ids = changes.map(\.id)
         for id in ids {
@@ -114,7 +130,8 @@ extension DocumentService {
         _ assignment: BucketAssignment,
         _ vBucket: VBucket,
         _ own: NodeNumber,
-        _ isNew: Bool
+        _ isNew: Bool,
+        _ seal: UInt64?
     ) -> Change? {
         vBucket.withCore { core in
             let entry = assignment[core.id]
@@ -167,6 +184,8 @@ extension DocumentService {
                 // Nobody served it since it was emptied: it is known to be empty.
                 if action == .hold, entry.fence == entry.origin { change.beginsAnew = entry.fence }
             }
+            // In the same turn: nobody may find it unsealed in between.
+            if seal == entry.fence { core.seal() }
             return before == (core.state, core.ownership) ? nil : change
         }
     }

@@ -1,0 +1,58 @@
+import Bytes
+import ClusterService
+import Foundation
+import Orchestration
+import Persistence
+import Testing
+import Vocabulary
+
+/// A node comes back to a cluster that went on, with real services, sockets and files.
+@Suite(.serialized) struct RestartSceneTests {
+    /// Keeps `seal` in a node's control file, in a row that is not what was written.
+    private func spoil(_ seal: ControlSeal, in root: String) throws {
+        let store = try ControlStore(disk: PlainDisk(), directory: root)
+        try store.commit([.seals(bucketUUID: "b-uuid", [seal])])
+        try store.close()
+        let file = URL(fileURLWithPath: store.path)
+        var bytes = try Data(contentsOf: file)
+        // The number as SQLite keeps it, six bytes of it.
+        let term = Data((0..<6).reversed().map { UInt8(truncatingIfNeeded: seal.term >> (8 * $0)) })
+        let place = try #require(bytes.range(of: term))
+        bytes[place.lowerBound + 1] ^= 1
+        try bytes.write(to: file)
+    }
+
+    /// It may have given its word to take nothing more from an active copy, and cannot know.
+    @Test func aNodeThatCannotReadWhatItPromisedServesNothingAndSaysSo() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        let (one, three) = (NodeNumber(1), NodeNumber(3))
+        try await scene.createBucket([[one, three], [three, one], [one, three]])
+        let bucket = try #require(scene[1].state.bucket(named: "b"))
+        let vBucket = VBucketID(0)
+        let fence = bucket.placements[0].fence
+        let member = scene.members[2]
+        member.stop()
+        let seal = ControlSeal(vBucket: vBucket, fence: fence, term: 0x5ea1_5ea1_5ea1)
+        try spoil(seal, in: member.root)
+        try await member.start()
+        let isTold = {
+            member.service.alerts.contains { $0.message.contains("This node serves nothing") }
+        }
+        let ends: () -> [UInt64] = {
+            member.plane?.leases.withLock { leases in leases.map { $0.endNanoseconds } } ?? []
+        }
+        #expect(await eventually { isTold() })
+        #expect(member.service.nodeStatus == .unhealthy)
+        try await Task.sleep(for: .seconds(2))
+        #expect(ends().allSatisfy { $0 == 0 })
+        #expect(member.plane?.keptSeals.withLock { $0.isEmpty } == true)
+
+        try member.service.controlStore.commit([.seals(bucketUUID: "b-uuid", [seal])])
+        #expect(await eventually { ends().contains { $0 > 0 } })
+        #expect(!isTold())
+        let kept = member.plane?.keptSeals.withLock { Set($0) }
+        #expect(kept == [FencedVBucket(vBucket, fence: fence)])
+    }
+}
