@@ -92,6 +92,9 @@ package struct BucketOpening: Sendable {
     package var isNew: Bool
     /// What was promised before the node stopped.
     package var seals: [FencedVBucket]
+    /// The cluster has no other bucket of this name, by all that it has agreed on: files of another
+    /// one are of a bucket that was deleted.
+    package var isCurrent = false
 }
 
 /// Why a copy is to serve from here on.

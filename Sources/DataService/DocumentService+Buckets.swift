@@ -32,6 +32,7 @@ extension DocumentService {
         let own: NodeNumber
         /// The bucket was made by this very map.
         let isNew: Bool
+        var isCurrent = false
         var seals: [(vBucket: VBucketID, fence: UInt64)] = []
     }
 
@@ -43,6 +44,7 @@ extension DocumentService {
     ///   - own: This node.
     ///   - isNew: The map made the bucket just now: copies that are to be active are made. Otherwise
     ///     one that is not found was lost, and waits for `activate`.
+    ///   - isCurrent: No bucket that there is has files of this name and another UUID.
     ///   - seals: What was promised before the node stopped.
     /// - Throws: What makes the bucket unusable.
     package func open(
@@ -50,10 +52,13 @@ extension DocumentService {
         _ assignment: BucketAssignment,
         as own: NodeNumber,
         isNew: Bool,
+        isCurrent: Bool = false,
         seals: [(vBucket: VBucketID, fence: UInt64)] = []
     ) throws(StorageError) {
         membership.withLock { $0.own = own }
-        try open(settings, Map(assignment: assignment, own: own, isNew: isNew, seals: seals))
+        var map = Map(assignment: assignment, own: own, isNew: isNew)
+        (map.isCurrent, map.seals) = (isCurrent, seals)
+        try open(settings, map)
         links?.follow(assignment, own: own)
         tellMaps()
     }
@@ -82,7 +87,7 @@ extension DocumentService {
                 map
             )
         }
-        try makeRoom(for: settings)
+        try makeRoom(for: settings, isCurrent: map?.isCurrent ?? false)
         var layout = StoreSettings()
         layout.vBuckets = settings.vBuckets
         let store = try BucketStore.open(

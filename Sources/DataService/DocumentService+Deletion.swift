@@ -53,14 +53,32 @@ extension DocumentService {
     }
 
     /// Before a bucket's files are made or opened: what a deleted one left there has to go first.
-    func makeRoom(for settings: BucketSettings) throws(StorageError) {
+    ///
+    /// Files of another UUID that nobody remembers are such only where it is known of all buckets
+    /// which there are (`isCurrent`): a node that was away may know less than its own files.
+    func makeRoom(for settings: BucketSettings, isCurrent: Bool) throws(StorageError) {
         let isTaken = remains.withLock { remains in
             remains.claims[settings.name] = settings.uuid
             return remains.names.contains(settings.name)
         }
-        guard isTaken else { return }
+        if !isTaken {
+            guard isCurrent, let other = try otherBucket(than: settings) else { return }
+            environment.trace.warning(
+                "storage",
+                "\(directory(of: settings.name)) is left of bucket \(other), which was deleted: "
+                    + "its files go"
+            )
+        }
         try putAside(settings.name)
         removeDeleted()
+    }
+
+    /// Whose files are in the place of a bucket's; nil where there are none, or its own.
+    private func otherBucket(than settings: BucketSettings) throws(StorageError) -> String? {
+        guard try exists(settings.name) else { return nil }
+        let place = directory(of: settings.name)
+        let found = try BucketStore.uuid(disk: environment.disk, directory: place)
+        return found == settings.uuid ? nil : found
     }
 
     /// Tries again to put aside what deleted buckets left.

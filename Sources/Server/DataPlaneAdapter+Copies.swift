@@ -34,6 +34,7 @@ extension DataPlaneAdapter {
                 opening.assignment,
                 as: opening.own,
                 isNew: opening.isNew,
+                isCurrent: opening.isCurrent,
                 seals: opening.seals.map { ($0.vBucket, $0.fence) }
             )
         } catch {

@@ -40,8 +40,11 @@ final class RecordingPlane: DataPlane {
     /// The last fence that copies here have carried out.
     let carriedThrough = Guarded(UInt64.max)
 
+    let openings = Guarded<[BucketOpening]>([])
+
     func open(_ opening: BucketOpening) throws(DataPlaneError) {
         let settings = opening.settings
+        openings.withLock { $0.append(opening) }
         maps.withLock { $0[settings.name] = opening.assignment }
         note("open \(settings.name)")
         let isRefused = record.withLock { $0.refused.contains(settings.name) }

@@ -55,4 +55,29 @@ import Vocabulary
         let kept = member.plane?.keptSeals.withLock { Set($0) }
         #expect(kept == [FencedVBucket(vBucket, fence: fence)])
     }
+    /// What it opens before it has heard from the others may be long gone.
+    @Test func aNodeThatWasAwayKnowsWhichBucketsThereAreOnceItFollows() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        let rows: [NodeChain] = [[NodeNumber(1), NodeNumber(2)], [NodeNumber(2), NodeNumber(1)]]
+        try await scene.createBucket(rows)
+        let member = scene.members[2]
+        member.stop()
+        for phase in [BucketStep.Phase.begin, .end] {
+            let step = BucketStep(name: "b", uuid: "b-uuid", phase: phase)
+            _ = try await scene[1].propose(.deleteBucket(step))
+        }
+        var settings = BucketSettings(name: "b", uuid: "b-next", quota: 100 << 20)
+        settings.vBuckets = rows.count
+        let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
+        guard case .done = try await scene[1].propose(.createBucket(bucket)) else {
+            throw SceneError("createBucket")
+        }
+        try await member.start()
+        let openings = { member.plane?.openings.withLock { $0 } ?? [] }
+        #expect(await eventually { openings().count == 2 })
+        #expect(openings().map(\.settings.uuid) == ["b-uuid", "b-next"])
+        #expect(openings().map(\.isCurrent) == [false, true])
+    }
 }

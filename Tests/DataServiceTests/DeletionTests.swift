@@ -83,4 +83,40 @@ import Vocabulary
         other.settle()
         #expect(try directories == [])
     }
+    /// The node was away while its bucket was deleted and made anew, more than once, and knows of the
+    /// second one only: nobody ever deletes the files of the first one here.
+    @Test func whatIsLeftOfADeletedBucketGoesOnlyWhereItIsKnownToBeThat() throws {
+        let other = TestWorld(directory: world.directory)
+        let own = NodeNumber(1)
+        let map = BucketAssignment(
+            name: "guests",
+            uuid: anew.uuid,
+            index: 1,
+            vBuckets: (0..<anew.vBuckets).map { _ in
+                VBucketAssignment(fence: 1, stage: 1, chain: [own], copies: 1)
+            }
+        )
+        // As long as the node may know less than its own files, they are left alone.
+        let error = #expect(throws: (any Error).self) {
+            try other.service.open(anew, map, as: own, isNew: false)
+        }
+        #expect(String(describing: error).contains("belongs to bucket"))
+        try other.service.delete("guests")
+        #expect(try directories == ["guests"])
+        try other.service.open(anew, map, as: own, isNew: false, isCurrent: true)
+        other.settle()
+        #expect(other.service.bucket(named: "guests")?.uuid == anew.uuid)
+        #expect(try directories == ["guests"])
+        #expect(other.trace.lines(atLeast: .warning).contains { $0.contains("which was deleted") })
+        let client = other.client(of: "guests")
+        #expect(client.ask(Ask.get("old")).map(\.status) == [1])
+        // Its own files stay, whatever is known.
+        #expect(client.ask(Ask.set("new", "value")).map(\.status) == [0])
+        other.pass(milliseconds: 500)
+        #expect(other.stop())
+        let next = TestWorld(directory: world.directory)
+        try next.service.open(anew, map, as: own, isNew: false, isCurrent: true)
+        next.settle()
+        #expect(next.client(of: "guests").ask(Ask.get("new")).map(\.text) == ["value"])
+    }
 }
