@@ -7,7 +7,7 @@ import pytest
 from cluster import made
 from documents import Documents
 from rig.node import wait_until
-from rig.wire import vbucket_of
+from rig.wire import Status, vbucket_of
 
 BUCKET = "travel"
 COUNT, MEANWHILE = 4_000, 60
@@ -152,3 +152,43 @@ def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(sta
     documents.written = wanted
     assert len(wanted) > COUNT // 20
     wait_until(lambda: not documents.wrong(at=0), 20, "they have what it had")
+
+
+@pytest.mark.parametrize("way", ["after it is back", "while it is away"])
+def test_an_active_copy_that_forgot_waits_for_a_replica_that_was_failed_over(start, way):
+    cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
+    cluster.set_auto_failover(timeout=100)
+    documents = Documents(cluster, BUCKET)
+    documents.write("before", COUNT, at=0)
+    documents.await_copies(at=0)
+    rows = cluster.vbucket_map(BUCKET)
+    keys = [key for key in documents.written if rows[vbucket_of(key, len(rows))] == [2, 1]]
+    assert len(keys) > COUNT // 20
+    address = cluster[2].address
+
+    def is_seen(status):
+        return cluster.nodes()[address]["status"] == status
+
+    if way == "after it is back":
+        # Who could take over says nothing.
+        cluster[1].suspend()
+        cluster[2].kill()
+        cluster[2].start()
+        wait_until(lambda: is_seen("healthy"), 20, "it is heard")
+        assert cluster.fail_over(1).status == 200
+    else:
+        cluster[2].kill()
+        wait_until(lambda: is_seen("unhealthy"), 20, "it is missed")
+        assert cluster.fail_over(1).status == 200
+        cluster[2].start()
+        wait_until(lambda: is_seen("healthy"), 20, "it is heard")
+    # Nothing may be served here, however often the leader asks, which is twice a second.
+    time.sleep(3)
+    with cluster[2].connect(BUCKET) as connection:
+        told = {connection.get(key).status for key in keys[:50]}
+    assert not told & {Status.SUCCESS, Status.NOT_FOUND}, told
+    cluster[1].resume()
+    cluster.take_back(1, "delta")
+    cluster.rebalance()
+    documents.written = {key: documents.written[key] for key in keys}
+    wait_until(lambda: not documents.wrong(at=0), 20, "it has what was served")

@@ -82,6 +82,30 @@ import Vocabulary
         #expect(assignment?.role(of: n(1)) == .kept && assignment?.role(of: n(2)) == .kept)
     }
 
+    /// The active copy forgot everything: alone in its chain it would serve at once.
+    @Test func whatIsLeftUndecidedWaitsForWhoIsGivenUp() {
+        var world = world([[n(1), n(2)], [n(1), n(2)]])
+        let row: NodeChain = [n(1), n(2)]
+        world.apply(.promote(world.step(0, row: row, position: VBucketPlacement.unknown)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        let placement = world.placement(0)
+        #expect(placement.chain == [n(1)] && placement.basis == row && placement.isRestored)
+        #expect(world.placement(1).chain == [n(1)] && world.placement(1).isConfirmed)
+        #expect(world.state.buckets.map { world.state.unserved($0) } == [1])
+        #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
+        let assignment = world.state.assignment(ofBucket: "b", VBucketID(0))
+        #expect(assignment?.role(of: n(1)) == .pending && assignment?.role(of: n(2)) == .kept)
+        // It is taken back, and has what was served.
+        let membership = NodeMembership.inactiveAdded
+        world.apply(.setNodeState(.init(number: n(2), membership: membership, recovery: .delta)))
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        let back: NodeChain = [n(2), n(1)]
+        let position = at(placement.origin, 4)
+        world.apply(.promote(world.step(0, row: back, position: position, deposes: [n(1)])))
+        world.apply(.confirm(world.step(0)))
+        #expect(world.placement(0).chain == back && world.placement(0).isConfirmed)
+    }
+
     @Test func whatWasFlushedMeanwhileDoesNotComeBack() {
         var world = world([[n(2)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))

@@ -67,6 +67,12 @@ extension Orchestrator {
                 await resume(round.stoppedForNothing, ofBucket: round.decided.bucket)
             else { return .refused(disagreement) }
         }
+        for name in state.buckets.map(\.settings.name) {
+            let empty = rounds.first { $0.decided.bucket == name }?.decided.lost ?? []
+            guard await leaveUndecided(Set(empty), ofBucket: name, without: nodes) else {
+                return .refused(disagreement)
+            }
+        }
         switch await propose(.failOver(FailoverStep(nodes: nodes, isAutomatic: isAutomatic))) {
         case .applied, .repeated: break
         case .refused, nil: return .refused(disagreement)

@@ -71,7 +71,8 @@ extension ClusterState {
     package func unserved(_ bucket: BucketRecord) -> Int {
         let failed = Set(nodes.filter { $0.membership == .inactiveFailed }.map(\.number))
         return bucket.placements.count { placement in
-            placement.chain.first.map { failed.contains($0) } ?? true
+            let isWaiting = placement.isRestored && placement.basis.contains(where: failed.contains)
+            return isWaiting || placement.chain.first.map { failed.contains($0) } ?? true
         }
     }
 

@@ -63,9 +63,10 @@ package struct VBucketPlacement: Hashable, Sendable {
     package var isJoint: Bool { !next.isEmpty }
 
     /// More than any copy has: nobody was asked yet.
-    static let unknown = CopyPosition(branchFence: .max, covered: .zero)
+    package static let unknown = CopyPosition(branchFence: .max, covered: .zero)
 
-    /// Its copies came back with nodes that were given up, and none of them was chosen yet.
+    /// Its copies came back with nodes that were given up, or the active one forgot everything, and
+    /// none of them was chosen yet.
     package var isRestored: Bool { !isConfirmed && expected == Self.unknown }
 
     /// The chain whose copies must be asked before somebody is promoted.
