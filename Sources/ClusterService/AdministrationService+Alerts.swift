@@ -74,8 +74,7 @@ extension AdministrationService {
         }
         let down = state.activeNodes.filter { isSilent($0.number) && $0.number != thisNode }
         for node in down {
-            let name = "\(node.host):\(node.ports.admin)"
-            var message = "Node \(name) does not answer."
+            var message = silenceSentence(node.number)
             if !reasons.isEmpty {
                 message += " It is not failed over by itself: " + reasons.joined(separator: " ")
             }

@@ -23,6 +23,7 @@ extension AdministrationService {
                 noteUnfollowed(failure)
                 await member.sleep(milliseconds: 1_000)
             } catch {
+                await onControl { self.tellPlace() }
                 await member.sleep(milliseconds: 50)
             }
         }

@@ -193,7 +193,11 @@ package final class AdministrationService: Sendable {
             try await announceAddress()
         } else {
             // The others may be down: the address is told as soon as it can be.
-            executor.spawn { await self.followWhenCurrent() }
+            executor.spawn {
+                await self.followWhenCurrent()
+                // What it knew when it started may be of before another start.
+                if !self.isKnownByItsAddress { await self.announceUntilKnown() }
+            }
             executor.spawn { await self.announceUntilKnown() }
         }
         publishAll()

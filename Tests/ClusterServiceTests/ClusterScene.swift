@@ -132,7 +132,11 @@ final class SceneMember: Sendable {
 
     func releaseDisk() { life.withLock { $0?.lanes }?.release() }
 
-    func start() async throws {
+    /// It listens for other nodes elsewhere from its next start on.
+    func forgetPeerPort() { portsBox.withLock { $0.peer = 0 } }
+
+    /// Starts it; with `place`, it says that others reach it at that port, where they do not.
+    func start(sayingPeerPort place: UInt16? = nil) async throws {
         let world = LinuxEnvironment.make(reactors: 1, trace: SilentTrace())
         let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
         let plane = RecordingPlane()
@@ -148,11 +152,13 @@ final class SceneMember: Sendable {
             probe: probe
         )
         service.openBuckets()
-        let place = SocketAddress(host: "127.0.0.1", port: ports.peer)
-        let port = try service.listenForPeers(on: place)
+        let address = SocketAddress(host: "127.0.0.1", port: ports.peer)
+        let port = try service.listenForPeers(on: address)
         portsBox.withLock { $0.peer = port }
         life.withLock { $0 = Life(world: world, service: service, plane: plane, lanes: lanes) }
-        try await service.start(host: "127.0.0.1", ports: ports)
+        var said = ports
+        if let place { said.peer = place }
+        try await service.start(host: "127.0.0.1", ports: said)
     }
 
     func stop() {

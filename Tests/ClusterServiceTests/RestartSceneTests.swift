@@ -80,4 +80,60 @@ import Vocabulary
         #expect(openings().map(\.settings.uuid) == ["b-uuid", "b-next"])
         #expect(openings().map(\.isCurrent) == [false, true])
     }
+    /// It reaches the others, and nobody reaches it where it was: so it hears of no leader.
+    ///
+    /// Of two nodes, nothing can be agreed on without it either.
+    @Test(arguments: [2, 3])
+    func aNodeThatWasStartedAtAnotherPortIsFoundThere(_ count: Int) async throws {
+        let scene = try ClusterScene(count)
+        defer { scene.stop() }
+        try await scene.build()
+        let (member, node) = (scene.members[count - 1], NodeNumber(UInt16(count)))
+        let old = member.ports.peer
+        member.stop()
+        member.forgetPeerPort()
+        try await member.start()
+        #expect(member.ports.peer != old)
+        let isFound = await eventually {
+            scene.members.allSatisfy { one in
+                one.service.state.node(number: node)?.ports.peer == member.ports.peer
+            }
+        }
+        #expect(isFound)
+        #expect(await eventually { scene[1].status(of: node) == .healthy })
+        #expect(await eventually { member.service.status(of: NodeNumber(1)) == .healthy })
+    }
+
+    /// Its beats come: it looked healthy, served nothing, and was not failed over.
+    @Test func aNodeThatIsHeardAndCannotBeReachedCountsAsDown() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        let (member, three) = (scene.members[2], NodeNumber(3))
+        let old = member.ports.peer
+        member.stop()
+        member.forgetPeerPort()
+        // As behind a firewall: it is right about where it should be reached, and is not.
+        try await member.start(sayingPeerPort: old)
+        let sentence = ":40003 is heard and cannot be reached at 127.0.0.1:\(old) ("
+        for number in [1, 2] {
+            let isTold = await eventually {
+                scene[number].alerts.contains { $0.message.contains(sentence) }
+            }
+            #expect(isTold)
+            #expect(scene[number].status(of: three) == .unhealthy)
+            #expect(scene[number].events.all().contains { $0.text.contains(sentence) })
+        }
+        #expect(scene[1].state.node(number: three)?.membership == .active)
+        settings.autoFailover.isEnabled = true
+        settings.autoFailover.timeoutSeconds = 1
+        _ = try await scene[1].propose(.setSettings(settings))
+        let isFailedOver = await eventually {
+            scene[1].state.node(number: three)?.membership == .inactiveFailed
+        }
+        #expect(isFailedOver)
+    }
 }

@@ -29,6 +29,8 @@ struct BeatSources {
 /// - Belongs to the control lane.
 /// - A lone node sends nothing, and nothing wakes it.
 /// - The time of a beat is read before it leaves: the lease counts from there.
+/// - Who is heard and cannot be reached is silent: it hears nothing itself, so it has no lease, and
+///   nobody can ask it anything.
 final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the control lane
     /// Beats of large clusters are fewer: every node sends to every other.
     private static let manyNodes = 16
@@ -54,6 +56,8 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     /// When each node was heard last, and what it acted by, for whoever asks from elsewhere.
     private let heardAt = Guarded<[NodeNumber: UInt64]>([:])
     private let actedAsOf = Guarded<[NodeNumber: UInt64]>([:])
+    /// When a beat came last of each node that could not be reached.
+    private let unreachedAt = Guarded<[NodeNumber: UInt64]>([:])
     private let startedAt: UInt64
 
     init(
@@ -112,6 +116,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     func forget(_ other: NodeNumber) {
         table.forget(other)
         served[other] = nil
+        unreachedAt.withLock { $0[other] = nil }
     }
 
     /// By the last word of each of these nodes, how far it is in what it serves of a bucket.
@@ -123,6 +128,12 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     func silence(of other: NodeNumber) -> UInt64 {
         let (heard, now) = (heardAt.withLock { $0[other] }, self.now)
         return now - min(heard ?? startedAt, now)
+    }
+
+    /// It was heard within so many nanoseconds, and could not be reached; from anywhere.
+    func isUnreached(_ other: NodeNumber, within nanoseconds: UInt64) -> Bool {
+        let (heard, now) = (unreachedAt.withLock { $0[other] }, self.now)
+        return heard.map { now - min($0, now) < nanoseconds } ?? false
     }
 
     /// By its own last word, the entry up to which its copies follow; from anywhere.
@@ -174,6 +185,9 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         guard !isStopped, let message = BeatMessage(bytes: bytes), message.beat.node == other else {
             return
         }
+        let isReached = calls.isConnected(to: other)
+        unreachedAt.withLock { $0[other] = isReached ? nil : now }
+        guard isReached else { return }
         heardAt.withLock { $0[other] = now }
         actedAsOf.withLock { $0[other] = message.beat.applied }
         if message.isReady {

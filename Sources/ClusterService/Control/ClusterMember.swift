@@ -23,6 +23,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     let ownership: OwnershipService
     /// Takes part in no decision until then: somebody forms a new epoch of this node's log.
     var deafUntil: UInt64 = 0
+    /// Where nodes say that they are, against what is agreed on.
+    var corrections: [NodeNumber: Correction] = [:]
     private let identityBox: Guarded<NodeIdentity>
     /// What the data plane was opened by, until it follows what is applied.
     private let openedBox = Guarded<UInt64?>(nil)
@@ -255,6 +257,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             guard let self, environment.time.monotonicNanoseconds() >= deafUntil else { return }
             driver.receive(bytes, from: from)
         }
+        handlePlaces()
         ownership.start()
         beats.start()
     }
@@ -286,14 +289,10 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         beats.membersChanged()
     }
 
-    private func updateDirectory() {
+    func updateDirectory() {
         var places: [NodeNumber: PeerAddress] = [:]
         for node in state.members where node.ports.peer != 0 {
-            places[node.number] = PeerAddress(
-                host: node.host,
-                port: node.ports.peer,
-                uuid: node.uuid
-            )
+            places[node.number] = place(of: node)
         }
         let isInformed = state.nodes.contains { $0.number == node }
         // Before the state has come, whoever invited this node has said where the others are.

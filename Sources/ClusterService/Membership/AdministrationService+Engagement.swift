@@ -111,6 +111,9 @@ extension AdministrationService {
 
     /// What connections say of the others: a proof that this node was left out ends its membership.
     func peerEvent(_ event: PeerEvent) {
+        if case .failed(let node, let failure) = event {
+            board.core.withLock { $0.failures[node] = failure.description }
+        }
         switch event {
         case .failed(let node, .refused(let refusal)):
             switch refusal {
@@ -120,7 +123,9 @@ extension AdministrationService {
             }
         case .disconnected(let node), .dropped(let node):
             member.driver.unreachable(node)
-        case .connected(let node): tellStatistics(to: node)
+        case .connected(let node):
+            board.core.withLock { $0.failures[node] = nil }
+            tellStatistics(to: node)
         default: break
         }
     }

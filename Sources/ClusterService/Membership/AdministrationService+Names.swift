@@ -23,15 +23,11 @@ extension AdministrationService {
             _ = try await member.propose(.addNode(node))
             return
         }
-        // A name that others know this node by stays, where the one it listens on says nothing.
-        let isNamed = !known.isLoopback && known.host.contains { $0.isLetter && !$0.isHexDigit }
-        let isHidden = isHidden(host, known)
-        let isKept = Self.isAnywhere(host) || isNamed || isHidden || host == known.host
-        let name = isKept ? known.host : host
-        if known.host != name || known.ports != ports {
-            let address = NodeAddress(number: member.node, host: name, ports: ports)
+        let address = address(host, ports, instead: known)
+        if known.host != address.host || known.ports != address.ports {
             _ = try await member.propose(.setNode(address))
         }
+        let isHidden = isHidden(host, known)
         if isHidden {
             tell(
                 .warning,
@@ -40,6 +36,42 @@ extension AdministrationService {
                     + "know it as \(known.host), do not reach it: start it with --bind and that "
                     + "address, or 0.0.0.0 for all."
             )
+        }
+    }
+
+    /// A name that others know this node by stays, where the one it listens on says nothing.
+    private func address(
+        _ host: String,
+        _ ports: NodePorts,
+        instead known: NodeRecord
+    ) -> NodeAddress {
+        let isNamed = !known.isLoopback && known.host.contains { $0.isLetter && !$0.isHexDigit }
+        let isKept =
+            Self.isAnywhere(host) || isNamed || isHidden(host, known) || host == known.host
+        return NodeAddress(number: known.number, host: isKept ? known.host : host, ports: ports)
+    }
+
+    /// Where this node is now, and whether that is what is agreed on as far as it knows; nil where it
+    /// knows of no others.
+    private var currentAddress: (address: NodeAddress, isKnown: Bool)? {
+        guard let (host, ports) = core.withLock({ $0.address }),
+            let known = state.node(number: thisNode), state.members.count > 1
+        else { return nil }
+        let address = address(host, ports, instead: known)
+        return (address, known.host == address.host && known.ports == address.ports)
+    }
+
+    var isKnownByItsAddress: Bool { currentAddress?.isKnown ?? true }
+
+    /// Says to whomever it reaches where this node is, as they may dial it where it was.
+    ///
+    /// Also where that is what it knows to be agreed on: that may be of before another start. On the
+    /// control lane.
+    func tellPlace() {
+        guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
+        let place = PeerPlace(thisNode, host: address.host, port: address.ports.peer).bytes
+        for other in state.members where other.number != thisNode {
+            calls.send(PeerKind.place, place, to: other.number, isBulk: false)
         }
     }
 

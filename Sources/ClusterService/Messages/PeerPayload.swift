@@ -25,6 +25,7 @@ enum PeerKind {
     static let compact: UInt16 = 17
     static let epoch: UInt16 = 20
     static let served: UInt16 = 21
+    static let place: UInt16 = 22
 }
 
 /// What one frame carries, in bytes and back.

@@ -277,6 +277,7 @@ extension PeerCalls {
         let identity = channel.port.identity
         guard identity.service == .control else { return }
         accepted.updateValue(channel, forKey: identity.node)?.close()
+        links[identity.node]?.hurry()
     }
 
     private func lost(_ channel: PeerChannel) {

@@ -137,6 +137,13 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         )
     }
 
+    /// The node is there: it need not wait until the pause is over.
+    func hurry() {
+        guard case .resting(let timer) = phase else { return }
+        timer?.cancel()
+        connect()
+    }
+
     private func opened(_ channel: PeerChannel, _ number: UInt64) {
         guard case .connecting = phase, number == attempt else { return channel.close() }
         phase = .open(channel, since: now)

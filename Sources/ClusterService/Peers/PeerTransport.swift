@@ -79,6 +79,11 @@ package final class PeerTransport: Sendable {
         for port in ending { port.close() }
     }
 
+    /// Where a node is dialled.
+    func address(of node: NodeNumber) -> PeerAddress? {
+        state.withLock { $0.directory.nodes[node] }
+    }
+
     /// Serves `service` to other nodes; to strangers, where it is `join`.
     package func register(_ service: PeerService, accept: @escaping Accept) {
         state.withLock { $0.services[service] = accept }

@@ -22,6 +22,10 @@ final class StatisticsBoard: Sendable {
         var statuses: [NodeNumber: NodeStatus] = [:]
         /// Changes that copies here gave up, by bucket, while more may come.
         var discarded: [String: UInt64] = [:]
+        /// Why the last attempt to reach a node failed, until one succeeds.
+        var failures: [NodeNumber: String] = [:]
+        /// Nodes that were heard at the last look and could not be reached.
+        var unreached: Set<NodeNumber> = []
     }
 
     let core = Guarded(Core())
@@ -132,6 +136,7 @@ extension AdministrationService {
             return core.statuses != statuses
         }
         if isChanged { tellWatchers() }
+        noticeUnreached(others)
         let isDown = state.activeNodes.contains { statuses[$0.number] == .unhealthy }
         guard isDown, isLed else { return board.core.withLock { $0.failoverReasons = [] } }
         executor.spawn { [weak self] in
@@ -139,6 +144,16 @@ extension AdministrationService {
             let reasons = await failoverReasons()
             board.core.withLock { $0.failoverReasons = reasons }
         }
+    }
+
+    private func noticeUnreached(_ others: [NodeNumber]) {
+        let unreached = others.filter { isSilent($0) && isUnreached($0) }
+        let news = board.core.withLock { core in
+            core.failures = core.failures.filter { others.contains($0.key) }
+            defer { core.unreached = Set(unreached) }
+            return unreached.filter { !core.unreached.contains($0) }
+        }
+        for node in news { tell(.warning, .node, silenceSentence(node)) }
     }
 
     private func ownStatistics() -> NodeStatistics {
@@ -206,6 +221,23 @@ extension AdministrationService {
 
     func isSilent(_ node: NodeNumber) -> Bool {
         member.beats.silence(of: node) >= Self.silenceMax
+    }
+
+    private func isUnreached(_ node: NodeNumber) -> Bool {
+        member.beats.isUnreached(node, within: Self.silenceMax)
+    }
+
+    /// What is wrong with a node that is silent.
+    func silenceSentence(_ node: NodeNumber) -> String {
+        let name = state.node(number: node).map { "\($0.host):\($0.ports.admin)" } ?? "\(node)"
+        guard isUnreached(node), let address = transport.address(of: node) else {
+            return "Node \(name) does not answer."
+        }
+        let reason = board.core.withLock { $0.failures[node] }.map { " (\($0))" } ?? ""
+        let place = SocketAddress(host: address.host, port: address.port)
+        return "Node \(name) is heard and cannot be reached at \(place)\(reason): it counts as "
+            + "down. See to it that it listens there (--bind, --peer-port), and that this node may "
+            + "connect to that port."
     }
 
     /// The node that leads now, as far as this one knows.
