@@ -228,8 +228,8 @@ let tests: [(name: String, uses: [String])] = [
     (
         "DataServiceTests",
         [
-            "TestWorld", "DataService", "Engine", "Credentials", "Bytes", "Vocabulary", "Seams",
-            "LinuxPlatform", "Wire",
+            "TestWorld", "DataService", "Engine", "Credentials", "Persistence", "Bytes",
+            "Vocabulary", "Seams", "LinuxPlatform", "Wire",
         ]
     ),
     (

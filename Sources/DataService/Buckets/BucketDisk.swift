@@ -178,7 +178,7 @@ package final class BucketDisk: Sendable {
             var heat: [(vBucket: VBucketID, bytes: [UInt8])] = []
             for vBucket in engine.all {
                 let (id, found) = vBucket.withCore { core in
-                    lane.owns(core.id) ? (core.id, core.heat()) : (core.id, nil)
+                    lane.owns(core.id) && core.isLoaded ? (core.id, core.heat()) : (core.id, nil)
                 }
                 if let found, !found.isEmpty { heat.append((id, found.bytes)) }
             }

@@ -16,8 +16,13 @@ extension ReplicationConsumer {
         let address = stream.address
         guard let standing else {
             if !isLoaded, let disk = stream.bucket.disk {
+                let lane = service.lanes.nonIO.lane
                 disk.warmup.whenLoaded(address.vBucket) { [letters] completion in
-                    if case .ready = completion { letters.put(.ask(address)) }
+                    if case .ready = completion { return letters.put(.ask(address)) }
+                    // It may be read later.
+                    lane.post(after: ReplicationConsumer.unreadablePause) {
+                        letters.put(.ask(address))
+                    }
                 }
             } else {
                 // Sealed, or not yet what the map made of it.

@@ -66,7 +66,7 @@ extension DocumentService {
         }
     }
 
-    /// Of one file, once all of them are loaded: what is still being loaded would come back.
+    /// Of one file, once none of them is being loaded: what is would come back.
     private func forget(
         _ ids: [VBucketID],
         of bucket: OpenBucket,
@@ -75,7 +75,7 @@ extension DocumentService {
     ) {
         let gathered = Guarded((left: ids.count, loaded: [VBucketID]()))
         for id in ids {
-            disk.warmup.whenLoaded(id) { [self] completion in
+            disk.warmup.whenForgettable(id) { [self] completion in
                 var isLoaded = false
                 if case .ready = completion { isLoaded = true }
                 let loaded: [VBucketID]? = gathered.withLock { gathered in
@@ -83,7 +83,7 @@ extension DocumentService {
                     if isLoaded { gathered.loaded.append(id) }
                     return gathered.left == 0 ? gathered.loaded.sorted() : nil
                 }
-                // The files cannot be read, so there is nothing of it that could come back.
+                // The file is closed, so there is nothing of it that could come back.
                 if !isLoaded { done(id) }
                 guard let loaded, let first = loaded.first else { return }
                 lanes.writer(ofLane: disk.file(of: first).number).lane.post { [self] in

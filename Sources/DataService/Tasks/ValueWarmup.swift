@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// The last pass of warmup: values of one lane, those that were in use first, until memory is full
+/// The last pass of warmup: values of loaded vBuckets of one lane, those that were in use first, until memory is full
 /// to the low watermark.
 ///
 /// Works in slices on a reader lane, between background fetches. It is a courtesy: whatever it
@@ -19,6 +19,7 @@ final class ValueWarmup: Sendable {
 
     private let engine: Bucket
     private let lane: LaneStore
+    private let vBuckets: [VBucketID]
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let isStopped: @Sendable () -> Bool
@@ -30,6 +31,7 @@ final class ValueWarmup: Sendable {
     init(
         engine: Bucket,
         lane: LaneStore,
+        vBuckets: [VBucketID],
         worker: DataLanes.Worker,
         environment: Environment,
         isStopped: @escaping @Sendable () -> Bool,
@@ -37,6 +39,7 @@ final class ValueWarmup: Sendable {
     ) {
         self.engine = engine
         self.lane = lane
+        self.vBuckets = vBuckets
         self.worker = worker
         self.environment = environment
         self.isStopped = isStopped
@@ -44,26 +47,22 @@ final class ValueWarmup: Sendable {
     }
 
     func start() {
-        worker.lane.post { [self] in
-            let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
-                .filter { lane.owns($0) }
-            work(.heat(0), mine[...], after: .zero)
-        }
+        worker.lane.post { [self] in work(.heat(0), vBuckets[...], after: .zero) }
     }
 
     // MARK: On a reader lane
 
-    private func work(_ pass: Pass, _ vBuckets: ArraySlice<VBucketID>, after: Seqno) {
+    private func work(_ pass: Pass, _ left: ArraySlice<VBucketID>, after: Seqno) {
         guard !isStopped(), engine.account.bytes < engine.account.lowWatermark,
-            let id = vBuckets.first
+            let id = left.first
         else { return ended() }
         do throws(StorageError) {
             let next = try load(pass, id, after)
             worker.lane.post { [self] in
                 if let next {
-                    work(pass, vBuckets, after: next)
+                    work(pass, left, after: next)
                 } else {
-                    advance(pass, vBuckets.dropFirst())
+                    advance(pass, left.dropFirst())
                 }
             }
         } catch {
@@ -76,11 +75,9 @@ final class ValueWarmup: Sendable {
 
     private func advance(_ pass: Pass, _ rest: ArraySlice<VBucketID>) {
         if !rest.isEmpty { return work(pass, rest, after: .zero) }
-        let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
-            .filter { lane.owns($0) }
         switch pass {
-        case .heat(let index) where index < 2: work(.heat(index + 1), mine[...], after: .zero)
-        case .heat: work(.rest, mine[...], after: .zero)
+        case .heat(let index) where index < 2: work(.heat(index + 1), vBuckets[...], after: .zero)
+        case .heat: work(.rest, vBuckets[...], after: .zero)
         case .rest: ended()
         }
     }

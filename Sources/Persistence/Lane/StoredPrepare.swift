@@ -24,24 +24,17 @@ package struct StoredPrepare: Hashable, Sendable {
 struct PrepareRows {
     private let insertion: Statement
     private let deletion: Statement
-    private let selection: Statement
+    private let selection: PrepareSelection
     private let seal: BlockSeal
-    private let path: String
 
     init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
         self.seal = seal
-        path = connection.path
         // A batch that failed may be in the file for all that, and comes again.
         insertion = try connection.prepare(
             "INSERT OR REPLACE INTO prepares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         deletion = try connection.prepare("DELETE FROM prepares WHERE vb = ? AND seqno = ?")
-        selection = try connection.prepare(
-            """
-            SELECT seqno, level, cas, revision, flags, expiry, datatype, deleted, checksum, key, \
-            body FROM prepares WHERE vb = ? ORDER BY seqno
-            """
-        )
+        selection = try PrepareSelection(connection, seal: seal)
     }
 
     func insert(_ batch: CommitBatch) throws(StorageError) {
@@ -67,6 +60,29 @@ struct PrepareRows {
         deletion.bind(1, vBucket)
         deletion.bind(2, seqno)
         try deletion.run()
+    }
+
+    /// All of a vBucket's, by seqno.
+    func read(_ vBucket: UInt16) throws(StorageError) -> [StoredPrepare] {
+        try selection.read(vBucket)
+    }
+}
+
+/// Reads rows of the `prepares` table, on any connection.
+struct PrepareSelection {
+    private let selection: Statement
+    private let seal: BlockSeal
+    private let path: String
+
+    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+        self.seal = seal
+        path = connection.path
+        selection = try connection.prepare(
+            """
+            SELECT seqno, level, cas, revision, flags, expiry, datatype, deleted, checksum, key, \
+            body FROM prepares WHERE vb = ? ORDER BY seqno
+            """
+        )
     }
 
     /// All of a vBucket's, by seqno.
@@ -111,13 +127,14 @@ struct PrepareRows {
 extension LaneStore {
     /// The prepares of a vBucket that were outstanding when it was last committed, by seqno.
     ///
-    /// Waits for a commit under way: not to be called under a vBucket's lock.
+    /// Read beside the writer, as documents are: what cannot be read says nothing about commits, and
+    /// does not count towards closing the lane.
     package func prepares(of vBucket: VBucketID) throws(StorageError) -> [StoredPrepare] {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         try checkOpen()
         guard exists else { return [] }
-        return try write { (_, lane) throws(StorageError) in
-            try lane.prepares.read(vBucket.number)
+        return try readers.scan { (reader) throws(StorageError) in
+            try PrepareSelection(reader.connection, seal: identity.seal).read(vBucket.number)
         }
     }
 }

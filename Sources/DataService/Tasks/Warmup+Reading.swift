@@ -1,0 +1,222 @@
+internal import Bytes
+internal import Engine
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// Reading a lane's file, on its reader lane.
+extension Warmup {
+    /// Blocks read before others get their turn on the reader lane.
+    private static let blocksPerStep = 64
+
+    /// vBuckets of one lane that are loaded one after the other.
+    struct Round {
+        let vBuckets: [VBucketID]
+        var loaded = 0
+        /// Keys and metadata alone exceed memory: each leaves it again before the next one comes.
+        var isTight = false
+        /// What fails is tried again after as many nanoseconds.
+        var pause = Warmup.pauseMin
+        /// Values of the lane follow, and not only of those that failed before.
+        var isFirst = true
+    }
+
+    /// Reads on in file order, unless somebody waits for one vBucket.
+    func step(_ lane: LaneStore, _ position: ScanPosition, _ worker: DataLanes.Worker) {
+        guard !isStopped, loadWanted(lane, worker.context) else { return }
+        if isTight { return beginOneByOne(lane, worker, isTight: true) }
+        do throws(StorageError) {
+            guard let next = try scan(lane, position, worker.context) else {
+                return endAll(lane, worker)
+            }
+            worker.lane.post { [self] in step(lane, next, worker) }
+        } catch {
+            guard canGoOn(lane, after: error) else { return }
+            let what = "bucket \(engine.name): \(error.description)"
+            environment.trace.warning("warmup", "\(what); its vBuckets are read one by one")
+            beginOneByOne(lane, worker, isTight: false)
+        }
+    }
+
+    private func scan(
+        _ lane: LaneStore,
+        _ position: ScanPosition,
+        _ context: LaneContext
+    ) throws(StorageError) -> ScanPosition? {
+        try lane.scanMetadata(from: position, blocksMax: Warmup.blocksPerStep) { id, cursor in
+            // One that failed has lost what was met of it, and is read anew from its beginning.
+            let hasFailed = state.withLock { $0.failures[id] != nil }
+            if !hasFailed { load(id, cursor, lane, context) }
+            return true
+        }
+    }
+
+    /// All of the file was met: what is complete is served.
+    private func endAll(_ lane: LaneStore, _ worker: DataLanes.Worker) {
+        let left = state.withLock { state in
+            state.missing.keys.filter { lane.owns($0) && state.failures[$0] == nil }.sorted()
+        }
+        for id in left {
+            do throws(StorageError) {
+                end(id, try lane.prepares(of: id), worker.context)
+            } catch {
+                guard fail(id, lane, error) else { return }
+            }
+        }
+        endRound(Round(vBuckets: left), lane, worker)
+    }
+
+    // MARK: One by one
+
+    /// Forgets what was loaded in part: keys can only leave memory once all of a vBucket's are known.
+    ///
+    /// The quota is kept under `valueOnly`, too, where the bucket had more of it when it was filled,
+    /// or another policy: what does not fit is loaded as if whole documents might leave memory.
+    private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker, isTight: Bool) {
+        let left = state.withLock { $0.missing.keys.filter { lane.owns($0) }.sorted() }
+        for id in left {
+            engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
+        }
+        worker.lane.post { [self] in
+            work(Round(vBuckets: left, isTight: isTight), lane, worker)
+        }
+    }
+
+    private var isTight: Bool { engine.account.isAboveHighWatermark }
+
+    /// Loads the next vBucket of a round.
+    func work(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
+        guard !isStopped, loadWanted(lane, worker.context) else { return }
+        guard round.loaded < round.vBuckets.count else { return endRound(round, lane, worker) }
+        let id = round.vBuckets[round.loaded]
+        guard attempt(id, lane, worker.context) else { return }
+        var next = round
+        next.loaded += 1
+        next.isTight = round.isTight || isTight
+        if next.isTight { evict(id, worker.context) }
+        let rest = next
+        worker.lane.post { [self] in work(rest, lane, worker) }
+    }
+
+    private func endRound(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
+        if round.isFirst {
+            startValues(lane, worker, of: engine.all.map { vBucket in vBucket.withCore { $0.id } })
+        } else {
+            let failed = state.withLock { Set($0.failures.keys) }
+            let back = round.vBuckets.filter { !failed.contains($0) }
+            if !back.isEmpty {
+                state.withLock { $0.cold[lane.number, default: 0] += 1 }
+                startValues(lane, worker, of: back)
+            }
+        }
+        retryLater(lane, worker, after: round.pause)
+    }
+
+    /// Loads those that somebody waits for; false where nothing of the lane can be read any more.
+    private func loadWanted(_ lane: LaneStore, _ context: LaneContext) -> Bool {
+        let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
+        return Set(wanted).sorted().allSatisfy { attempt($0, lane, context) }
+    }
+
+    /// Loads one vBucket, or notes why not; false where nothing of the lane can be read any more.
+    private func attempt(_ id: VBucketID, _ lane: LaneStore, _ context: LaneContext) -> Bool {
+        do throws(StorageError) {
+            try loadAlone(id, lane, context)
+            return true
+        } catch {
+            return fail(id, lane, error)
+        }
+    }
+
+    /// Loads one vBucket at once, from its beginning: what was met of it so far is met again.
+    private func loadAlone(
+        _ id: VBucketID,
+        _ lane: LaneStore,
+        _ context: LaneContext
+    ) throws(StorageError) {
+        guard let vBucket = engine[id.number],
+            vBucket.withCore({ core in
+                guard !core.isLoaded else { return false }
+                core.restartWarmup()
+                return true
+            })
+        else { return }
+        lane.resetLive(id)
+        var place: Seqno? = .zero
+        while let after = place {
+            place = try lane.scanMetadata(id, after: after, blocksMax: Warmup.blocksPerStep) {
+                load(id, $0, lane, context)
+                return true
+            }
+        }
+        end(id, try lane.prepares(of: id), context)
+    }
+
+    /// Takes up one run of a vBucket, unless that is loaded already.
+    private func load(
+        _ id: VBucketID,
+        _ cursor: MetadataCursor,
+        _ lane: LaneStore,
+        _ context: LaneContext
+    ) {
+        guard let vBucket = engine[id.number] else { return }
+        let turn = context.turn(environment.time.wallNanoseconds())
+        var dead: [Seqno] = []
+        vBucket.withCore { core in
+            guard !core.isLoaded else { return }
+            while cursor.next() {
+                let lost = core.load(
+                    cursor.meta,
+                    key: cursor.key,
+                    valueCount: cursor.valueLength,
+                    hash: engine.hash(cursor.key),
+                    turn
+                )
+                if let lost { dead.append(lost) }
+            }
+        }
+        for seqno in dead { lane.markDead(id, seqno) }
+    }
+
+    private func evict(_ id: VBucketID, _ context: LaneContext) {
+        var place: UInt64? = 0
+        while let from = place, engine.account.bytes > engine.account.lowWatermark {
+            let turn = context.turn(environment.time.wallNanoseconds())
+            place =
+                engine[id.number]?.withCore { core in
+                    core.ejectSlice(
+                        from: from,
+                        groupsMax: 64,
+                        threshold: .max,
+                        isWhole: true,
+                        turn
+                    ).next
+                } ?? nil
+        }
+    }
+
+    // MARK: Values
+
+    /// Values come last, once every key is known that can be.
+    private func startValues(
+        _ lane: LaneStore,
+        _ worker: DataLanes.Worker,
+        of vBuckets: [VBucketID]
+    ) {
+        let loaded = vBuckets.filter { id in
+            lane.owns(id) && engine[id.number]?.withCore { $0.isLoaded } == true
+        }
+        let values = ValueWarmup(
+            engine: engine,
+            lane: lane,
+            vBuckets: loaded,
+            worker: worker,
+            environment: environment,
+            isStopped: { [weak self] in self?.isStopped ?? true },
+            ended: { [weak self] in
+                self?.state.withLock { $0.cold[lane.number, default: 1] -= 1 }
+            }
+        )
+        values.start()
+    }
+}

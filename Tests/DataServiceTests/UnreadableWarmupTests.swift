@@ -1,0 +1,165 @@
+import Bytes
+import DataService
+import Engine
+import Foundation
+import Persistence
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Files that cannot be read, in part or for a while, when a bucket is loaded from them.
+@Suite final class UnreadableWarmupTests {
+    let directory = TestWorld.freshDirectory()
+    /// Of lane 1, each with a block of its own.
+    private let vBuckets: [UInt16] = [1, 5, 9]
+
+    init() throws {
+        let world = TestWorld(directory: directory)
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        let requests = (vBuckets + [2]).flatMap { keys(in: $0) }.flatMap { Ask.set($0, "value") }
+        try #require(client.ask(requests).allSatisfy { $0.status == 0 })
+        world.pass(milliseconds: 500)
+        #expect(world.stop())
+    }
+
+    deinit { TestWorld.remove(directory) }
+
+    private var path: String { directory + "/buckets/guests/generation-1/lane-01.sqlite" }
+
+    /// Enough for a block that nobody shares.
+    private func keys(in vBucket: UInt16) -> [String] {
+        let fitting = (0..<100_000).lazy.map { "key\($0)" }
+            .filter { VBucketID(ofKey: Array($0.utf8), count: 64).number == vBucket }
+        return Array(fitting.prefix(10))
+    }
+
+    private func reopened() throws -> TestWorld {
+        let world = TestWorld(directory: directory)
+        world.lanes.hold("reader")
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        return world
+    }
+
+    private func statuses(_ client: Client) -> [UInt16] {
+        (vBuckets + [2]).flatMap { client.ask(Ask.get(keys(in: $0)[7])).map(\.status) }
+    }
+
+    /// A block that is not what was written, until `mend`.
+    private func damage() throws -> Persistence.Connection {
+        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+        try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = 2")
+        #expect(try file.integer("SELECT count(*) FROM kept") == 1)
+        try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = 2")
+        return file
+    }
+
+    private func mend(_ file: Persistence.Connection) throws {
+        try file.execute("UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = 2")
+    }
+
+    private func complaints(_ world: TestWorld) -> Int {
+        world.trace.lines(atLeast: .error).count { $0.contains("cannot be read") }
+    }
+
+    private func expectAllIsWell(_ world: TestWorld) throws {
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        #expect(bucket.warmupProgress == nil)
+        #expect(bucket.failure == nil)
+        #expect(world.service.alerts.current.isEmpty)
+    }
+
+    @Test func aDamagedBlockCostsItsOwnVBucketsOnlyAndTheyAreTriedAgain() throws {
+        let world = try reopened()
+        let file = try damage()
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        #expect(statuses(client) == [0, 0x86, 0, 0])
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        #expect(bucket.warmupProgress == nil)
+        #expect(bucket.failure?.contains("block 2") == true)
+        let alerts = world.service.alerts.current.map(\.message)
+        #expect(alerts.count == 1 && alerts[0].contains("1 vBuckets"), "\(alerts)")
+        // Those beside it are served like any others.
+        #expect(client.ask(Ask.set(keys(in: 1)[0], "newer")).map(\.status) == [0])
+        #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0x86])
+        // At once, and after 1, 2 and 4 seconds more.
+        world.pass(milliseconds: 10_000)
+        #expect(complaints(world) == 4)
+        try mend(file)
+        world.pass(milliseconds: 10_000)
+        #expect(statuses(client) == [0, 0, 0, 0])
+        #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
+        try expectAllIsWell(world)
+        #expect(bucket.totals.items == 40)
+        #expect(bucket.totals.ejected == 0, "values follow as well")
+        #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
+        world.pass(milliseconds: 1_000)
+        #expect(world.stop())
+    }
+
+    @Test func aFileThatIsOutOfReachForAMomentIsReadWhenItIsBack() throws {
+        let world = try reopened()
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        // What is open stays so under whatever name.
+        for _ in 0..<2 { bucket.disk?.file(of: VBucketID(1)).closeIdle() }
+        try FileManager.default.moveItem(atPath: path, toPath: path + ".away")
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        #expect(statuses(client) == [0x86, 0x86, 0x86, 0])
+        #expect(bucket.warmupProgress == nil)
+        try FileManager.default.moveItem(atPath: path + ".away", toPath: path)
+        world.pass(milliseconds: 1_000)
+        #expect(statuses(client) == [0, 0, 0, 0])
+        try expectAllIsWell(world)
+        // No commit failed: the lane is open.
+        #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
+        world.pass(milliseconds: 1_000)
+        #expect(bucket.totals.unpersisted == 0)
+    }
+
+    @Test func whatIsFlushedIsNotTriedAgain() throws {
+        let world = try reopened()
+        let file = try damage()
+        world.lanes.release("reader")
+        world.settle()
+        #expect(complaints(world) == 1)
+        try world.service.flush("guests")
+        world.pass(milliseconds: 120_000)
+        #expect(complaints(world) == 1)
+        #expect(world.lanes.pending("reader") == 0)
+        #expect(statuses(world.client(of: "guests")) == [1, 1, 1, 1])
+        try expectAllIsWell(world)
+        withExtendedLifetime(file) {}
+    }
+
+    /// The map gave the vBuckets to another node: what cannot be read is forgotten unread.
+    @Test func aCopyThatIsGivenUpIsNotTriedAgain() throws {
+        let settings = TestWorld.settings("guests", .persistent)
+        let map = BucketAssignment(
+            name: "guests",
+            uuid: settings.uuid,
+            index: 1,
+            vBuckets: (0..<64).map { _ in
+                VBucketAssignment(fence: 1, stage: 1, chain: [NodeNumber(2)], copies: 1)
+            }
+        )
+        let world = TestWorld(directory: directory)
+        world.lanes.hold("reader")
+        try world.service.open(settings, map, as: NodeNumber(1), isNew: false)
+        let file = try damage()
+        world.lanes.release("reader")
+        world.pass(milliseconds: 120_000)
+        #expect(world.lanes.pending("reader") == 0)
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        for number in vBuckets {
+            let isGone = bucket.engine[number]?.withCore { core in
+                core.isLoaded && !core.ownership.isResetting && core.highSeqno == .zero
+            }
+            #expect(isGone == true, "\(number)")
+        }
+        try expectAllIsWell(world)
+        withExtendedLifetime(file) {}
+    }
+}
