@@ -22,6 +22,9 @@ enum SystemError {
         case EDQUOT:
             kind = .full
             reason = "the disk quota of user \(geteuid()) is used up; raise it or free some space"
+        case EMFILE, ENFILE:
+            kind = .full
+            reason = "there are too few file descriptors; raise `ulimit -n`"
         case EACCES, EPERM:
             kind = .denied
             reason = "user \(geteuid()) has no permission; change the owner or the mode of the path"

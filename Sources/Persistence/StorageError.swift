@@ -5,7 +5,8 @@ package import Vocabulary
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A code of its own only where some caller does something of its own about it.
     package enum Code: Hashable, Sendable {
-        /// No room. Nothing changed: try the same batch again when there is some.
+        /// No room, or no file descriptor. Nothing changed: try the same batch again when there is
+        /// some.
         case full
         /// A read, write or fsync failed. The file is opened afresh by the next attempt.
         case failed

@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -195,6 +196,27 @@ def test_nothing_is_called_persisted_that_a_full_disk_refused(make_node, small_d
     with node.connect("kept") as connection:
         for number, key in promised:
             assert connection.get(key).value == noise(number, size)
+
+
+# Too few file descriptors
+
+
+def test_too_few_file_descriptors_are_named_and_pass(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    process = node.process.pid
+    with node.connect("kept") as connection:
+        before = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        # What is open stays so; no lane has a file yet.
+        resource.prlimit(process, resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            assert connection.set(b"key", b"1").status == Status.SUCCESS
+            # More attempts than a file that fails is given.
+            wait_until(lambda: node.log().count("ulimit -n") >= 5, 20, "five attempts")
+            assert connection.get(b"key").value == b"1"
+        finally:
+            resource.prlimit(process, resource.RLIMIT_NOFILE, before)
+        settle(node, "kept")
+    assert "is closed after" not in node.log()
 
 
 # A flipped byte

@@ -139,28 +139,43 @@ package final class Connection {
         _ path: String,
         _ action: String
     ) -> StorageError {
-        let code: StorageError.Code =
-            switch result & 0xff {
-            case SQLITE_FULL: .full
-            case SQLITE_IOERR where isLackOfRoom(result, handle): .full
-            case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
-            case SQLITE_BUSY, SQLITE_LOCKED: .busy
-            case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .denied
-            case SQLITE_CANTOPEN: .missing
-            default: .failed
-            }
+        let cause = handle.map { sqlite3_system_errno($0) } ?? 0
         let reason = handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)
-        let text = reason.map { String(cString: $0) } ?? "unknown error"
-        return StorageError(code, "cannot \(action) \(path): \(text) (SQLite \(result))")
+        var text = reason.map { String(cString: $0) } ?? "unknown error"
+        if isLackOfDescriptors(result, cause: cause) {
+            text += "; there are too few file descriptors: raise `ulimit -n`"
+        }
+        return StorageError(
+            code(result, cause: cause),
+            "cannot \(action) \(path): \(text) (SQLite \(result))"
+        )
+    }
+
+    /// What a caller can do about SQLite's extended code, and the system's behind it (0 for none).
+    package static func code(_ result: Int32, cause: Int32) -> StorageError.Code {
+        switch result & 0xff {
+        case SQLITE_FULL: .full
+        case SQLITE_IOERR where isLackOfRoom(result, cause: cause): .full
+        case SQLITE_CANTOPEN where isLackOfDescriptors(result, cause: cause): .full
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
+        case SQLITE_BUSY, SQLITE_LOCKED: .busy
+        case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .denied
+        case SQLITE_CANTOPEN: .missing
+        default: .failed
+        }
     }
 
     /// SQLite says SQLITE_FULL of ENOSPC in a write only: the index of a WAL that cannot be made, a
     /// quota and a sync that finds no room are errors of input and output to it.
-    private static func isLackOfRoom(_ result: Int32, _ handle: OpaquePointer?) -> Bool {
+    private static func isLackOfRoom(_ result: Int32, cause: Int32) -> Bool {
         let indexDoesNotFit: Int32 = SQLITE_IOERR | (19 << 8)
-        if result == indexDoesNotFit { return true }
-        let cause = handle.map { sqlite3_system_errno($0) } ?? 0
         let (noRoom, overQuota): (Int32, Int32) = (28, 122)  // ENOSPC, EDQUOT
-        return cause == noRoom || cause == overQuota
+        return result == indexDoesNotFit || cause == noRoom || cause == overQuota
+    }
+
+    /// A file that is there cannot be opened, because too many are.
+    private static func isLackOfDescriptors(_ result: Int32, cause: Int32) -> Bool {
+        let (ofSystem, ofProcess): (Int32, Int32) = (23, 24)  // ENFILE, EMFILE
+        return result & 0xff == SQLITE_CANTOPEN && (cause == ofSystem || cause == ofProcess)
     }
 }
