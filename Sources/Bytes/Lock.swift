@@ -30,6 +30,10 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
         precondition(code == 0, "a mutex could not be locked: error \(code)")
     }
 
+    /// Takes the lock where nobody has it; says whether it did.
+    @usableFromInline
+    package func tryAcquire() -> Bool { pthread_mutex_trylock(mutex) == 0 }
+
     @usableFromInline
     package func release() {
         pthread_mutex_unlock(mutex)
@@ -64,5 +68,13 @@ package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the loc
         lock.acquire()
         defer { lock.release() }
         return try body(&value)
+    }
+
+    /// As `withLock`, but waits for nobody: nil where somebody has the lock.
+    @discardableResult
+    package func withLockIfFree<Result>(_ body: (inout Value) -> Result) -> Result? {
+        guard lock.tryAcquire() else { return nil }
+        defer { lock.release() }
+        return body(&value)
     }
 }

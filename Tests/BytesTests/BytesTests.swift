@@ -12,6 +12,14 @@ import Testing
         }
     }
 
+    @Test func whoDoesNotWaitFindsALockFreeOrNot() {
+        let number = Guarded(1)
+        let next = { number.withLockIfFree { $0 + 1 } }
+        let whileTaken = number.withLock { _ in next() }
+        #expect(whileTaken == nil)
+        #expect(next() == 2)
+    }
+
     @Test func aReaderStopsAtTheEndInsteadOfOverrunning() {
         let bytes: [UInt8] = [0, 1, 2]
         bytes.withUnsafeBytes {

@@ -130,6 +130,28 @@ final class FillingDisk: Disk {
         #expect(world.lanes.pending("writer") <= 8)
     }
 
+    /// Housekeeping waits for no disk: whoever writes a file also closes it.
+    @Test func idleFilesAreClosedOnTheLaneOfTheirCommits() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        _ = world.client(of: "guests").ask(Ask.set("key", "value"))
+        world.pass(milliseconds: 500)
+        let lane = VBucketID(ofKey: Array("key".utf8), count: 64).number % 4
+        let log = world.directory + "/buckets/guests/generation-1/lane-0\(lane).sqlite-wal"
+        let isOpen = { try LinuxDisk().size(log) > 0 }
+        #expect(try isOpen())
+        world.lanes.hold("writer")
+        world.service.startHousekeeping()
+        world.pass(milliseconds: 25_000)
+        #expect(try isOpen())
+        world.lanes.release("writer")
+        world.settle()
+        #expect(try !isOpen())
+        _ = world.client(of: "guests").ask(Ask.set("key", "newer"))
+        world.pass(milliseconds: 500)
+        #expect(unpersisted(world) == 0)
+    }
+
     @Test func aFullDiskIsReportedAndTriedAgainUntilThereIsRoom() throws {
         let disk = FillingDisk()
         let world = TestWorld(disk: disk)

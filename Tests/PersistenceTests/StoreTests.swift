@@ -95,7 +95,7 @@ import Vocabulary
         #expect(try restart { _ in }.isEmpty, "nothing was done since the clean stop")
         #expect(try restart { try $0.markRunning() }.isEmpty)
         #expect(try restart { try $0.closeCleanly() } == [1])
-        #expect(try restart { $0.closeIdle() }.isEmpty)
+        #expect(try restart { $0.lanes[1].closeIdle() }.isEmpty)
         let later = CommitBatch()
         later.begin(record(1, high: 3, state: .dead))
         #expect(try restart { try $0.lanes[1].commit(later) }.isEmpty)
@@ -103,12 +103,31 @@ import Vocabulary
         // Closing idle connections and opening them again is no start.
         let store = try bucket.open()
         try store.markRunning()
-        store.closeIdle()
-        store.closeIdle()
+        for _ in 0..<2 { store.lanes[1].closeIdle() }
         batch.reset()
         batch.begin(record(1, high: 4))
         try store.lanes[1].commit(batch)
         #expect(store.lanes[1].wasClean)
+    }
+
+    /// A scan holds its connection as long as a slow disk takes; commits are not to wait for that.
+    @Test(.timeLimit(.minutes(1))) func whoClosesIdleConnectionsWaitsForNoReader() throws {
+        let bucket = TemporaryBucket()
+        let lane = try bucket.open().lanes[0]
+        let batch = CommitBatch()
+        batch.begin(record(2, high: 1))
+        batch.append(
+            TestDocument(meta: DocumentMeta(seqno: Seqno(1), cas: CAS(1)), key: [1], value: [2])
+        )
+        try lane.commit(batch)
+        var visits = 0
+        _ = try lane.scanMetadata(from: .start, blocksMax: 8) { _, _ in
+            lane.closeIdle()
+            visits += 1
+            return true
+        }
+        #expect(visits == 1)
+        #expect(try lane.value(2, 1) == [2])
     }
 
     @Test func emptyLanesHaveNoFiles() throws {

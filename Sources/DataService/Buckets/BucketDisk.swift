@@ -130,10 +130,9 @@ package final class BucketDisk: Sendable {
     /// All that vBuckets have and are is on disk.
     var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
-    /// Gives back files and memory that nobody used lately.
+    /// Gives back files and memory that nobody used lately, in the background.
     func closeIdle() {
-        store.closeIdle()
-        for flusher in flushers { flusher.trimIdle() }
+        for flusher in flushers { flusher.closeIdle() }
     }
 
     func stop() {

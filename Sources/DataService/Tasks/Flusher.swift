@@ -138,9 +138,10 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Gives memory back where nothing was committed since the last call.
-    func trimIdle() {
+    /// Gives back memory and connections that were not used since the last call.
+    func closeIdle() {
         worker.lane.post { [self] in
+            store.closeIdle()
             let isIdle = state.withLock { state in
                 defer { state.wasUsed = false }
                 return !state.wasUsed

@@ -124,11 +124,6 @@ package final class BucketStore: Sendable {
         for lane in lanes where lane.closedBy == nil { try lane.closeCleanly() }
     }
 
-    /// Closes connections that were not used since the last call; to be called now and then.
-    package func closeIdle() {
-        for lane in lanes { lane.closeIdle() }
-    }
-
     private func makeLanes(_ file: BucketFile) -> [LaneStore] {
         (0..<file.lanes).map { number in
             let generation = file.generation

@@ -70,13 +70,19 @@ final class LaneReaders: Sendable {
         return try LaneReader(connection, identity)
     }
 
-    /// Closes connections that were not used since the last call, or all.
-    func close(all: Bool) {
+    /// Closes connections that were not used since the last call; waits for none that is in use.
+    func closeIdle() {
         for slot in fetching + [scanning] {
-            slot.withLock { slot in
-                if all || !slot.wasUsed { slot.reader = nil }
+            slot.withLockIfFree { slot in
+                if !slot.wasUsed { slot.reader = nil }
                 slot.wasUsed = false
             }
+        }
+    }
+
+    func closeAll() {
+        for slot in fetching + [scanning] {
+            slot.withLock { $0 = Slot() }
         }
     }
 }

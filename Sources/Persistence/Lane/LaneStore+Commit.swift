@@ -227,7 +227,7 @@ extension LaneStore {
     ///
     /// Everything the engine acknowledged must have been committed before.
     package func closeCleanly() throws(StorageError) {
-        readers.close(all: true)
+        readers.closeAll()
         guard exists else { return }
         try setClean(true)
         writer.withLock { writer in
@@ -247,8 +247,10 @@ extension LaneStore {
     }
 
     /// Closes what was not used since the last call; a writer's last act is to empty the WAL.
+    ///
+    /// Waits for whoever writes, and for the disk: to be called where commits are.
     package func closeIdle() {
-        readers.close(all: false)
+        readers.closeIdle()
         writer.withLock { writer in
             guard !writer.wasUsed, let connection = writer.lane?.connection else {
                 writer.wasUsed = false
@@ -263,7 +265,7 @@ extension LaneStore {
 extension LaneStore {
     /// Closes every connection at once, without a last word to the file.
     func abandon() {
-        readers.close(all: true)
+        readers.closeAll()
         writer.withLock { $0.lane = nil }
     }
 }
