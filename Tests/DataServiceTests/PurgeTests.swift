@@ -1,6 +1,7 @@
 import Bytes
 import DataService
 import Engine
+import Persistence
 import Seams
 import TestWorld
 import Testing
@@ -117,6 +118,56 @@ import Vocabulary
         world.ejectAll(from: "guests")
         let replies = client.ask((0..<40).flatMap { Ask.get("key\($0)") })
         #expect(replies.map(\.status) == (0..<40).map { $0 < 20 ? 0 : 1 })
+    }
+
+    /// The disk forgets first, and memory a moment later: somebody may come back in between.
+    @Test(arguments: [true, false])
+    func whoMeetsATombstoneThatIsBeingForgottenLooksAgain(isPurge: Bool) throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value"))
+        _ = client.ask(Ask.on(0x04, "key"))
+        world.pass(milliseconds: 1_000)
+        for _ in 0..<2 { world.ejectAll(from: "guests") }
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        let key = Array("key".utf8)
+        let id = VBucketID(ofKey: key, count: 64)
+        let vBucket = try #require(bucket.engine[id.number])
+        let stubs = vBucket.withCore { $0.table.stubCount }
+        try #require(stubs == 1)
+        world.lanes.hold("writer")
+        let file = try #require(bucket.disk).file(of: id)
+        let summary = try file.purge(
+            id,
+            deletedBefore: .max,
+            through: Seqno(.max),
+            currentSeqno: { _, _, seqno in seqno },
+            didPurge: { _, _ in }
+        )
+        #expect(summary.purged == 1)
+        client.send(Ask.set("key", "again"))
+        client.settle()
+        #expect(client.replies().isEmpty)
+        if isPurge {
+            key.withUnsafeBytes { buffer in
+                let view = ByteView(buffer)
+                vBucket.withCore { core in
+                    core.notePurge(
+                        through: summary.purgeSeqno,
+                        maxRevision: summary.maxRevision
+                    )
+                    core.forgetPurged(view, hash: bucket.engine.hash(view), seqno: Seqno(2))
+                }
+            }
+        }
+        world.lanes.release("writer")
+        client.settle()
+        // What nobody purged and is not there was lost, and no second look brings it back.
+        #expect(client.replies().map(\.status) == [isPurge ? 0 : 0x84])
+        guard isPurge else { return }
+        #expect(try #require(revision(of: "key", client)) >= 3)
+        #expect(world.trace.lines(atLeast: .error) == [])
     }
 
     /// Lives that end at any point of a purge: what was deleted never comes back.

@@ -50,16 +50,30 @@ final class BackgroundFetcher: Sendable {
         guard isFirst else { return }
         let worker = lanes.reader(ofLane: Int(request.vBucket.number))
         worker.lane.post { [self] in
-            let completion = read(request, worker.context)
-            let callbacks = waiting.withLock { $0.removeValue(forKey: version) } ?? []
-            for callback in callbacks { callback(completion) }
+            if let completion = read(request, worker.context) {
+                return end(version, completion)
+            }
+            let number = file(of: request.vBucket).number
+            lanes.writer(ofLane: number).lane.post { [self] in
+                end(version, verdict(request))
+            }
         }
     }
 
-    private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion {
+    private func end(_ version: Version, _ completion: Completion) {
+        let callbacks = waiting.withLock { $0.removeValue(forKey: version) } ?? []
+        for callback in callbacks { callback(completion) }
+    }
+
+    private func file(of vBucket: VBucketID) -> LaneStore {
+        files[Int(vBucket.number) % files.count]
+    }
+
+    /// Nil where the disk has no such document.
+    private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion? {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
-        let lane = files[Int(request.vBucket.number) % files.count]
+        let lane = file(of: request.vBucket)
         do throws(StorageError) {
             if request.isWhole { return try readWhole(request, lane, context) }
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
@@ -77,7 +91,7 @@ final class BackgroundFetcher: Sendable {
         _ request: FetchRequest,
         _ lane: LaneStore,
         _ context: LaneContext
-    ) throws(StorageError) -> Completion {
+    ) throws(StorageError) -> Completion? {
         guard let vBucket = engine[request.vBucket.number] else { return .ready }
         let turn = context.turn(environment.time.wallNanoseconds())
         let outcome = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
@@ -85,16 +99,23 @@ final class BackgroundFetcher: Sendable {
                 _ = core.restore(meta, key: key, valueCount: value.count, value: value, turn)
             }
         }
-        guard case .missing = outcome else { return .ready }
-        // Superseded and compacted meanwhile: ask again. Else the disk lost it.
+        return outcome == .found ? .ready : nil
+    }
+
+    /// On the lane's writer lane: what to make of a document that is not on disk.
+    ///
+    /// A purge forgets a tombstone on disk first, and then in memory, in one turn of that lane: what
+    /// memory still knows behind such a turn is not purged, but lost.
+    private func verdict(_ request: FetchRequest) -> Completion {
+        // Superseded and compacted meanwhile, or purged: ask again.
         let isLost = request.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
-            return vBucket.withCore { core in
+            return engine[request.vBucket.number]?.withCore { core in
                 core.currentSeqno(of: key, hash: request.hash, asked: request.seqno)
                     == request.seqno
             }
         }
-        guard isLost else { return .ready }
+        guard isLost == true else { return .ready }
         let what = "\(request.vBucket) seqno \(request.seqno.value)"
         environment.trace.fault("fetcher", "the document of \(what) is not on disk")
         return .failed(.internalError, "The document is not on disk any more.")
