@@ -1,0 +1,118 @@
+import Bytes
+import Foundation
+import Persistence
+import Seams
+import Testing
+import Vocabulary
+
+/// A disk that says of some small files that they could not be replaced, and has replaced them: what
+/// fails last is the sync of their directory.
+private final class HalfDisk: Disk {
+    private let disk = FileDisk()
+    private let left = Guarded(0)
+
+    /// The next `count` files that are replaced.
+    func failAfterReplacing(_ count: Int) { left.withLock { $0 = count } }
+
+    var vfsName: String? { disk.vfsName }
+
+    func createDirectory(_ path: String) throws(DiskError) { try disk.createDirectory(path) }
+
+    func list(_ path: String) throws(DiskError) -> [String] { try disk.list(path) }
+
+    func read(_ path: String) throws(DiskError) -> [UInt8]? { try disk.read(path) }
+
+    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
+        try disk.replace(path, with: bytes)
+        let fails = left.withLock { left in
+            defer { left = max(left - 1, 0) }
+            return left > 0
+        }
+        guard fails else { return }
+        throw DiskError(code: .failed, path: path, description: "cannot sync \(path)")
+    }
+
+    func rename(_ path: String, to newPath: String) throws(DiskError) {
+        try disk.rename(path, to: newPath)
+    }
+
+    func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
+
+    func secure(_ path: String) throws(DiskError) { try disk.secure(path) }
+
+    func claim(_ path: String) throws(DiskError) -> Bool { try disk.claim(path) }
+
+    func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
+
+    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
+        try disk.space(path)
+    }
+}
+
+/// A flush that fails at its last step, when the disk may have taken it.
+@Suite struct FlushTests {
+    private let bucket = TemporaryBucket()
+    private let disk = HalfDisk()
+
+    private func batch(_ seqno: UInt64) -> CommitBatch {
+        let batch = CommitBatch()
+        batch.begin(record(2, high: seqno))
+        let meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
+        batch.append(TestDocument(meta: meta, key: [UInt8(seqno)], value: [2]))
+        return batch
+    }
+
+    private func opened() throws -> BucketStore {
+        let store = try BucketStore.open(
+            disk: disk,
+            directory: bucket.directory,
+            name: "bucket",
+            uuid: bucket.uuid,
+            settings: bucket.settings,
+            now: 1_700_000_000
+        )
+        try store.lanes[0].commit(batch(1))
+        return store
+    }
+
+    @Test func itIsTakenBackAndTheBucketGoesOn() throws {
+        let store = try opened()
+        let lane = store.lanes[0]
+        disk.failAfterReplacing(1)
+        let error = #expect(throws: StorageError.self) { try store.flush() }
+        #expect(error?.description.contains("cannot sync") == true)
+        #expect(lane.closedBy == nil)
+        try lane.commit(batch(2))
+        // What is acknowledged after the failure is there after the next start, too.
+        let again = try bucket.open()
+        #expect(try again.lanes[0].value(2, 1) == [2])
+        #expect(try again.lanes[0].value(2, 2) == [2])
+        try again.flush()
+        #expect(try again.records().records.isEmpty)
+        #expect(try bucket.open().records().records.isEmpty)
+    }
+
+    /// Nobody knows which generation the next start finds: nothing is acknowledged in either.
+    @Test func whatCannotBeTakenBackIsClosed() throws {
+        let store = try opened()
+        disk.failAfterReplacing(2)
+        #expect(throws: StorageError.self) { try store.flush() }
+        for lane in store.lanes { #expect(lane.closedBy?.code == .quarantined) }
+        let error = #expect(throws: StorageError.self) { try store.lanes[0].commit(batch(2)) }
+        #expect(error?.code == .quarantined)
+        #expect(error?.description.contains("half flushed") == true)
+    }
+
+    @Test func itGoesThroughWhenItIsAskedForAgain() throws {
+        let store = try opened()
+        disk.failAfterReplacing(1)
+        #expect(throws: StorageError.self) { try store.flush() }
+        try store.flush()
+        #expect(try store.lanes[0].value(2, 1) == nil)
+        try store.lanes[0].commit(batch(1))
+        try store.removeLeftovers()
+        let again = try bucket.open()
+        #expect(try again.lanes[0].value(2, 1) == [2])
+        #expect(try again.records().records.map(\.highSeqno) == [Seqno(1)])
+    }
+}
