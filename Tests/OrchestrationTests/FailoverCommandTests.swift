@@ -267,6 +267,21 @@ import Vocabulary
             lost: Set(lost)
         )
         #expect(question.asked == [n(2), n(3)])
+        // Somebody of the old chain may not have heard of it, and serve until a promotion deposes him.
+        #expect(placement.isRestored && placement.basis == placement.chain)
+        #expect(Set(placement.mayServe) == [n(2), n(4), n(5)])
+        #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
+        let step = world.step(
+            0,
+            row: [n(3), n(2)],
+            position: at(born, 4),
+            deposes: placement.mayServe
+        )
+        world.apply(.promote(step))
+        #expect(world.state.node(number: n(4))?.fencedAt == world.index)
+        world.apply(.confirm(world.step(0)))
+        #expect(world.placement(0).chain == [n(3), n(2)] && world.placement(0).isConfirmed)
+        #expect(world.placement(0).mayServe == [n(3)])
     }
 
     @Test func oldCopiesAreKeptForADeltaRecoveryAndForNoOther() {

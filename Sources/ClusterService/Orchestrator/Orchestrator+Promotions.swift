@@ -245,15 +245,10 @@ extension Orchestrator {
     }
 
     /// Who is not to serve any more once others do.
-    ///
-    /// Of what came back with its nodes that is everybody who ever served it: some may not have heard
-    /// that they were given up.
     func deposed(by choices: [Promotion], in bucket: BucketRecord) -> Set<NodeNumber> {
         Set(
             choices.flatMap { choice in
-                let placement = bucket[choice.vBucket]
-                let served = placement.isRestored ? placement.rowBefore.nodes : []
-                return (served + placement.chain.prefix(1)).filter { $0 != choice.node }
+                bucket[choice.vBucket].mayServe.filter { $0 != choice.node }
             }
         )
     }

@@ -23,7 +23,10 @@ extension Watch {
             var begun = promotions[bucket.settings.uuid] ?? [:]
             let place = losses.place(of: bucket.settings.uuid)
             for (number, placement) in bucket.placements.enumerated() {
-                if !placement.isConfirmed, let expected = placement.expected {
+                // What was restored is promoted later: nobody was asked what he covers yet.
+                if !placement.isConfirmed, !placement.isRestored,
+                    let expected = placement.expected
+                {
                     begun[number] = Begun(fence: placement.fence, covered: expected.covered)
                     losses.promoted(
                         place,

@@ -81,21 +81,31 @@ extension VBucketPlacement {
 
     /// The first chain alone; where all of it is `gone`, the second one, which has what there is.
     ///
-    /// Of that nobody counts as intact: all of it are asked before anybody serves.
+    /// Of that nobody counts as intact, and somebody of the first one may serve who has not heard of
+    /// it: nobody else does before all were asked and a promotion deposed whoever did.
     mutating func resume(at index: UInt64, without gone: [NodeNumber]) -> Bool {
         guard isConfirmed, !chain.isEmpty else { return false }
         let other = next.without(gone)
-        let isAnother = !other.isEmpty && chain.without(gone).isEmpty
-        if isAnother {
-            remember(chain, where: other)
-            chain = other
+        if !other.isEmpty, chain.without(gone).isEmpty {
+            rowBefore = whoHadIt
             copies = nextCopies
+            begin(again: other, at: index)
+        } else {
+            renew(index, .resumed)
         }
-        renew(index, .resumed)
-        if isAnother { branch = index }
         next = NodeChain()
         nextCopies = 0
         return true
+    }
+
+    /// Nobody serves it before all of `row` were asked, and one of them was promoted.
+    private mutating func begin(again row: NodeChain, at index: UInt64) {
+        chain = row
+        basis = row
+        isConfirmed = false
+        renew(index, .promoted)
+        branch = index
+        expected = Self.unknown
     }
 
     mutating func release() -> Bool {
@@ -110,12 +120,7 @@ extension VBucketPlacement {
     mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
         let back = rowBefore.filter { returning.contains($0) }.prefix(Int(copies))
         guard chain.isEmpty, let row = NodeChain(Array(back)), !row.isEmpty else { return false }
-        chain = row
-        basis = row
-        isConfirmed = false
-        renew(index, .promoted)
-        branch = index
-        expected = Self.unknown
+        begin(again: row, at: index)
         return true
     }
 

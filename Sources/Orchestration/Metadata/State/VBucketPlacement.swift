@@ -65,9 +65,17 @@ package struct VBucketPlacement: Hashable, Sendable {
     /// More than any copy has: nobody was asked yet.
     package static let unknown = CopyPosition(branchFence: .max, covered: .zero)
 
-    /// Its copies came back with nodes that were given up, or the active one forgot everything, and
-    /// none of them was chosen yet.
+    /// None of its copies was chosen yet: they came back with nodes that were given up, are those of a
+    /// move whose old chain was given up, or the active one forgot everything.
     package var isRestored: Bool { !isConfirmed && expected == Self.unknown }
+
+    /// Who may serve until he has heard that somebody else was chosen: a promotion deposes him.
+    ///
+    /// Of what was restored that is everybody who had it: some may not have heard that they were given
+    /// up.
+    package var mayServe: [NodeNumber] {
+        (isRestored ? rowBefore.nodes : []) + chain.prefix(1)
+    }
 
     /// The chain whose copies must be asked before somebody is promoted.
     package var confirmedChain: NodeChain { isConfirmed ? chain : basis }
