@@ -106,6 +106,30 @@ import Vocabulary
         #expect(world.placement(0).chain == back && world.placement(0).isConfirmed)
     }
 
+    /// The rebalance had passed what only it has, and went on without it.
+    @Test func whoIsFailedOverDuringARebalanceMayComeBackToItsLastCopies() {
+        var world = world([[n(2)], [n(1), n(2)], [n(1), n(4)]], nodes: 4)
+        let born = world.placement(0).origin
+        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false)))
+        world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4)])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.end()
+        #expect(world.placement(0).rowBefore == [n(2)])
+        #expect(world.placement(1).rowBefore == [n(1), n(2)])
+        // Who was taken out comes back to nothing.
+        #expect(world.state.node(number: n(4)) == nil && world.placement(2).rowBefore.isEmpty)
+        let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .delta)
+        world.apply(.setNodeState(recovery))
+        world.rebalance("again", kept: [n(1), n(2), n(3)])
+        #expect(world.placement(0).chain == [n(2)] && world.placement(0).origin == born)
+        world.end("again", .stopped)
+        world.apply(.promote(world.step(0, row: [n(2)], position: at(born, 1))))
+        world.apply(.confirm(world.step(0)))
+        world.rebalance("last", kept: [n(1), n(2), n(3)])
+        world.end("last")
+        #expect(world.placement(1).rowBefore.isEmpty)
+    }
+
     @Test func whatWasFlushedMeanwhileDoesNotComeBack() {
         var world = world([[n(2)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))

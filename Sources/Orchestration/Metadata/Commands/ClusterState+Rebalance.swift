@@ -104,15 +104,13 @@ extension ClusterState {
         lastRebalance?.kind = record.kind
         counters.count(.ended(record.kind, outcome.verdict))
         guard outcome.verdict == .completed else { return .applied(effects) }
-        if record.kind == .rebalance {
-            autoFailoverCount = 0
-            forgetRowsBefore()
-        }
+        if record.kind == .rebalance { autoFailoverCount = 0 }
         // The last active one stays, whatever became of those that should have been kept.
         for number in record.ejected
         where !holdsData(number) && activeNodes.contains(where: { $0.number != number }) {
             effects += leave(number, record.kind)
         }
+        if record.kind == .rebalance { forgetRowsBefore() }
         return .applied(effects)
     }
 
@@ -135,11 +133,16 @@ extension ClusterState {
         return .applied([.rebalanceChanged])
     }
 
-    /// Nobody is left who might come back to them.
+    /// Where nobody is left who might come back to them.
+    ///
+    /// Who was failed over while the rebalance ran was neither kept by it nor taken out, and may have
+    /// the last copies.
     private mutating func forgetRowsBefore() {
+        let returning = returning
         for place in buckets.indices {
-            for vBucket in buckets[place].placements.indices
-            where !buckets[place].placements[vBucket].rowBefore.isEmpty {
+            for vBucket in buckets[place].placements.indices {
+                let row = buckets[place].placements[vBucket].rowBefore
+                guard !row.isEmpty, !row.contains(where: returning.contains) else { continue }
                 buckets[place].placements[vBucket].rowBefore = NodeChain()
             }
         }

@@ -25,7 +25,7 @@ extension ClusterState {
     }
 
     /// Nodes that were failed over and may come back with their old copies.
-    private var returning: [NodeNumber] {
+    var returning: [NodeNumber] {
         nodes.filter { node in
             switch node.membership {
             case .inactiveFailed: true
