@@ -232,8 +232,7 @@ extension Orchestrator {
         var pause: UInt64 = 100_000_000
         var isFirst = true
         var passes = 5
-        var waitingSince: UInt64?
-        var waitingPatience: UInt64?
+        var waits = RowWaits()
         while true {
             guard isLeading else { return .left }
             guard let bucket = state.bucket(named: name), let record = state.rebalance,
@@ -247,8 +246,7 @@ extension Orchestrator {
                 return .failed("None of the nodes that were to stay is left.")
             }
             let moves = moves(of: bucket, record, items)
-            let obstacle = obstacle(in: bucket)
-            let isWaiting = obstacle != nil
+            let isWaiting = !obstacles(in: bucket).isEmpty
             if moves.isEmpty, !isWaiting { return .done }
             if isFirst {
                 noteStep()
@@ -270,17 +268,12 @@ extension Orchestrator {
             case .left: return .left
             }
             // Of what stands in the way now: the moves before may have taken an hour.
-            let left = state.bucket(named: name).flatMap { self.obstacle(in: $0) }
-            // Another kind of obstacle has its own time.
-            if left?.patienceMilliseconds != waitingPatience { waitingSince = nil }
-            waitingPatience = left?.patienceMilliseconds
-            waitingSince = left != nil && isWaiting ? waitingSince ?? now : nil
-            if let waitingSince, let obstacle = left {
-                guard now - waitingSince < obstacle.patienceMilliseconds * 1_000_000 else {
-                    return .failed(obstacle.sentence)
-                }
-                show(obstacle: obstacle.sentence)
+            let standing = state.bucket(named: name).map { obstacles(in: $0) } ?? []
+            let left = isWaiting ? standing : []
+            if let overdue = waits.take(left, now: now) {
+                return .failed(sentence(overdue, name))
             }
+            if let first = left.first { show(obstacle: sentence(first, name)) }
             await executor.sleep(nanoseconds: pause)
             pause = min(pause * 2, 5_000_000_000)
         }

@@ -135,8 +135,6 @@ extension Orchestrator {
         let nodes = Set(questions.flatMap { $0.asked + $0.basis }).subtracting(absent).sorted()
         let reports = await copies(of: bucket).reports(from: nodes)
         let givenUp = leavingForGood
-        var abandoned = abandoned[bucket.settings.name] ?? []
-        defer { self.abandoned[bucket.settings.name] = abandoned.isEmpty ? nil : abandoned }
         return questions.compactMap { question in
             var question = question
             let answers = reports.mapValues { $0[question.vBucket] ?? .missing(question) }
@@ -147,11 +145,7 @@ extension Orchestrator {
             )
             let choice = Promotion.choose(question, sealed: answers, givenUp: givenUp)
             let isAnswered = question.asked.allSatisfy { answers[$0] != nil }
-            if choice == nil, isAnswered {
-                abandoned.insert(question.vBucket)
-            } else {
-                abandoned.remove(question.vBucket)
-            }
+            noteAbandoned(question, bucket.settings.name, choice, isAnswered: isAnswered)
             return choice?.safety == .safe ? question : nil
         }
     }

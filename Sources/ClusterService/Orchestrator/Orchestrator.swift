@@ -42,7 +42,7 @@ actor Orchestrator {
     /// By bucket: when others were last asked instead of those.
     var choseAnewAt: [String: UInt64] = [:]
     /// By bucket: what all who may be asked have nothing of, and somebody may who was failed over.
-    var abandoned: [String: Set<VBucketID>] = [:]
+    var abandoned: [String: [VBucketID: Abandonment]] = [:]
     /// By bucket: since when copies are known to be sealed though their active one is confirmed.
     var sealedSince: [String: [VBucketID: UInt64]] = [:]
     /// Up to where the disks of those who took over have to be, until the former owners may go.
@@ -96,6 +96,7 @@ actor Orchestrator {
                 leadsSince = nil
                 joins = [:]
                 deletions = [:]
+                abandoned = [:]
             }
         } while mustLookAgain && !isStopped
         isLooking = false
