@@ -127,7 +127,8 @@ extension AdministrationService: StateFollower {
                 try dataPlane.flush(bucket: name)
             } catch {
                 failure = error
-                tell(.error, .bucket, "Bucket \"\(name)\" could not be emptied at once: \(error)")
+                let text = "Bucket \"\(name)\" could not be emptied at once: \(error)"
+                tell(.error, .bucket, text + ". Its copies follow one by one.")
             }
             // Also then: what is of before the flush counts for nothing, and nobody serves it.
             follow(name, from: before, now)

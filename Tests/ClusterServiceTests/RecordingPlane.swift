@@ -3,7 +3,7 @@ import ClusterService
 import Credentials
 import Vocabulary
 
-/// Writes down what it is told, in order; opens what it is not told to refuse.
+/// Writes down what it is told, in order; opens and empties what it is not told to refuse.
 final class RecordingPlane: DataPlane {
     struct Record: Sendable {
         var calls: [String] = []
@@ -64,7 +64,11 @@ final class RecordingPlane: DataPlane {
         record.withLock { $0.status[name] = nil }
     }
 
-    func flush(bucket name: String) throws(DataPlaneError) { note("flush \(name)") }
+    func flush(bucket name: String) throws(DataPlaneError) {
+        note("flush \(name)")
+        let isRefused = record.withLock { $0.refused.contains(name) }
+        if isRefused { throw DataPlaneError("no room for \(name)") }
+    }
 
     func compact(bucket name: String) { note("compact \(name)") }
 
