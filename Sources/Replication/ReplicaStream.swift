@@ -156,6 +156,17 @@ package struct ReplicaStream: Hashable, Sendable {
         return open()
     }
 
+    /// Asks again where the stream ended and nobody knows what became of the copy meanwhile.
+    ///
+    /// Where it stands as it did, the half-received snapshot is of the history that it was of: in that
+    /// name it goes on. The copy's own name is an older one there if the producer was promoted since, and
+    /// would have it begin with nothing.
+    package mutating func reopen(_ standing: CopyStanding) -> Step {
+        guard standing == self.standing else { return restart(standing) }
+        changesAlone = 0
+        return open()
+    }
+
     /// The producer does not have the vBucket, or not as an active one.
     package mutating func refused() -> Step {
         state = .idle

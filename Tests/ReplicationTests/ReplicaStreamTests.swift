@@ -77,6 +77,37 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.open() == request(2, 33, 20...40))
     }
 
+    /// Else a copy that is built from a promoted one would begin with nothing at each pause.
+    @Test func aHalfBuiltCopyGoesOnInTheNameOfWhatItWasBuiltFrom() {
+        var stream = ReplicaStream(CopyStanding(log: log((9, 0)), high: .zero))
+        _ = stream.open()
+        _ = stream.accepted(log((3, 70), (2, 0)))
+        #expect(stream.received(marker(0, 90)) == .beginSnapshot(range(0, 90)))
+        #expect(stream.applied(through: Seqno(50)) == nil)
+        let half = CopyStanding(log: log((2, 0)), high: Seqno(50), openSnapshot: range(0, 90))
+        var same = stream
+        let step = same.reopen(half)
+        #expect(step == request(3, 50, 0...90))
+        guard case .ask(let asked) = step else { return }
+        let producer = StreamOpening(
+            log: log((3, 70), (2, 0)),
+            high: Seqno(95),
+            purged: .zero
+        )
+        #expect(
+            producer.answer(to: asked)
+                == .accepted(start: Seqno(50), promised: Seqno(90), end: asked.end)
+        )
+        // Whoever emptied it, or fed it otherwise, begins anew.
+        var emptied = stream
+        #expect(
+            emptied.reopen(CopyStanding(log: log((8, 0)), high: .zero)) == request(0, 0)
+        )
+        var other = half
+        other.high = Seqno(60)
+        #expect(stream.reopen(other) == request(2, 60, 0...90))
+    }
+
     @Test func aSnapshotThatWasOnlyAnnouncedBindsNobody() {
         var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
         _ = stream.open()

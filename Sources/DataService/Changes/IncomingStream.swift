@@ -51,7 +51,7 @@ final class IncomingStream {
     /// Asks for what comes behind this.
     func asks(from standing: CopyStanding) -> ReplicaStream.Step {
         self.standing = standing.high
-        return machine.restart(standing)
+        return machine.reopen(standing)
     }
 
     private func goesOn(_ core: borrowing VBucketCore) -> Bool {
