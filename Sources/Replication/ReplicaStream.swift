@@ -46,6 +46,8 @@ package struct ReplicaStream: Hashable, Sendable {
         case snapshot(DCPSnapshotMarker)
         /// A list of prepares is a snapshot's, and there is none.
         case outstanding
+        /// So is a purge.
+        case purge
         /// The change is not in the snapshot that was announced, or not behind the one before.
         case seqno(Seqno)
     }
@@ -56,6 +58,8 @@ package struct ReplicaStream: Hashable, Sendable {
         case apply
         /// Keep it until the snapshot is whole (`VBucketCore.announceOutstanding`).
         case announce
+        /// Before anything of the snapshot is taken up (`VBucketCore.notePurge`).
+        case notePurge
         /// Tell the vBucket that its snapshot is whole (`VBucketCore.advance`).
         case advance(Seqno)
         case refuse(Violation)
@@ -214,6 +218,15 @@ package struct ReplicaStream: Hashable, Sendable {
     package func receivedOutstanding() -> Verdict {
         guard case .streaming = state else { return .refuse(.notStreaming) }
         return standing.openSnapshot == nil ? .refuse(.outstanding) : .announce
+    }
+
+    /// The producer told which deletions it has forgotten: they are not in the snapshot that was begun.
+    ///
+    /// Noted at once, not with the snapshot's end: the copy may go on in it from another one that
+    /// has forgotten less, after a crash too.
+    package func receivedPurge() -> Verdict {
+        guard case .streaming = state else { return .refuse(.notStreaming) }
+        return standing.openSnapshot == nil ? .refuse(.purge) : .notePurge
     }
 
     /// A change, a prepare or an abort came; the copy's own turn follows, then `applied`.

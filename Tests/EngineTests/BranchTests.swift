@@ -5,9 +5,7 @@ import Vocabulary
 
 /// Where the history of a copy that was promoted begins.
 @Suite struct BranchTests {
-    /// In the middle of a snapshot a copy lacks what was written over in it, which others may have:
-    /// a branch at its high seqno would claim that, so it begins where the copy is whole.
-    @Test func aPromotionInsideASnapshotBranchesAtItsStart() throws {
+    private func replica() throws -> (Bucket, VBucket) {
         var settings = BucketSettings(name: "bucket", uuid: "0", quota: 1 << 30)
         settings.type = .ephemeral
         settings.evictionPolicy = .noEviction
@@ -16,7 +14,14 @@ import Vocabulary
         let bucket = Bucket(settings, hash: KeyHash(seed: 1), reclaimer: reclaimer) {
             VBucketUUID(7)
         }
-        let vBucket = try #require(bucket[0])
+        return (bucket, try #require(bucket[0]))
+    }
+
+    /// In the middle of a snapshot a copy lacks what was written over in it, which others may have:
+    /// a branch at its high seqno would claim that, so it begins where the copy is whole.
+    @Test func aPromotionInsideASnapshotBranchesAtItsStart() throws {
+        let (bucket, vBucket) = try replica()
+        defer { withExtendedLifetime(bucket) {} }
         let (steps, high, branch) = vBucket.withCore { core in
             core.become(.replica)
             let steps = [
@@ -32,5 +37,27 @@ import Vocabulary
         #expect(steps == [true, true, true, true])
         #expect(high == Seqno(15))
         #expect(branch == FailoverLog.Entry(uuid: VBucketUUID(9), seqno: Seqno(10), fence: 3))
+    }
+
+    /// A copy knows what was purged of a whole snapshot when it has none of it.
+    ///
+    /// Promoted with half of it, it lacks nothing of the other one: who reads what it writes there
+    /// need not begin anew.
+    @Test func whatWasPurgedReachesNoFurtherThanTheCopy() throws {
+        let (bucket, vBucket) = try replica()
+        defer { withExtendedLifetime(bucket) {} }
+        let (told, written, served) = vBucket.withCore { core in
+            core.become(.replica)
+            _ = core.beginSnapshot(SnapshotRange(start: .zero, end: Seqno(20)))
+            core.notePurge(through: Seqno(15), maxRevision: 3)
+            _ = core.advance(to: Seqno(10))
+            let told = core.purgeSeqno
+            let written = core.record(through: Seqno(5), casHorizon: 0).purgeSeqno
+            core.beginServing(VBucketUUID(9), fence: 3, isConfirmed: false)
+            return (told, written, core.purgeSeqno)
+        }
+        #expect(told == Seqno(15))
+        #expect(written == Seqno(5))
+        #expect(served == Seqno(10))
     }
 }

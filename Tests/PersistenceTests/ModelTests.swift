@@ -106,16 +106,20 @@ struct Model {
             $0.meta.isDeleted && $0.meta.expiry < before && $0.meta.seqno <= through
         }
         var purged: Set<[UInt8]> = []
+        var announced: PurgeSummary?
         let summary = try lane.purge(
             VBucketID(vBucket),
             deletedBefore: before,
             through: through,
-            currentSeqno: currentSeqno
-        ) { key, seqno in
-            #expect(table.current[key.bytes]?.meta.seqno == seqno)
-            purged.insert(key.bytes)
-            table.current[key.bytes] = nil
-        }
+            currentSeqno: currentSeqno,
+            willPurge: { announced = $0 },
+            didPurge: { key, seqno in
+                #expect(table.current[key.bytes]?.meta.seqno == seqno)
+                purged.insert(key.bytes)
+                table.current[key.bytes] = nil
+            }
+        )
+        #expect(announced == (due.isEmpty ? nil : summary))
         #expect(purged == Set(due.map(\.key)))
         #expect(summary.purged == due.count)
         let revision = max(table.record?.maxRevision ?? 0, summary.maxRevision)

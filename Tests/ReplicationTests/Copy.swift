@@ -6,6 +6,7 @@ import Persistence
 import Replication
 import Testing
 import Vocabulary
+import Wire
 
 /// A version as tests think of it.
 struct Change: Equatable {
@@ -225,6 +226,47 @@ final class Copy {
         guard type == .persistent else { return }
         _ = try lane.compactStep(bytesMax: 4_000) { [self] _, key, seqno in
             vBucket.withCore { $0.currentSeqno(of: key, hash: hash(key), asked: seqno) }
+        }
+    }
+
+    /// What was purged, as it is told to others.
+    var purge: NodePurge {
+        vBucket.withCore { NodePurge(seqno: $0.purgeSeqno, maxRevision: $0.maxRevision) }
+    }
+
+    /// Forgets all tombstones, on disk first.
+    func forgetTombstones() throws {
+        guard type == .persistent else {
+            vBucket.withCore { core in
+                _ = core.forgetTombstones(
+                    from: 0,
+                    groupsMax: .max / 2,
+                    deletedBefore: .max
+                )
+            }
+            return
+        }
+        try flush()
+        var gone: [(key: [UInt8], seqno: Seqno)] = []
+        _ = try lane.purge(
+            id,
+            deletedBefore: .max,
+            through: vBucket.withCore { $0.purgeableSeqno },
+            currentSeqno: { [self] _, key, seqno in
+                vBucket.withCore { $0.currentSeqno(of: key, hash: hash(key), asked: seqno) }
+            },
+            willPurge: { [self] summary in
+                vBucket.withCore {
+                    $0.notePurge(through: summary.purgeSeqno, maxRevision: summary.maxRevision)
+                }
+            },
+            didPurge: { key, seqno in gone.append((key.bytes, seqno)) }
+        )
+        for (key, seqno) in gone {
+            let hash = hashed(key)
+            viewing(key) { key in
+                vBucket.withCore { $0.forgetPurged(key, hash: hash, seqno: seqno) }
+            }
         }
     }
 

@@ -53,8 +53,12 @@ final class Sender {
         case .send(let marker):
             encoder.append(marker, to: wire)
             markers += 1
-            guard let outstanding = scan?.outstanding ?? listed else { return true }
             let address = NodeStreamAddress(opaque: 7)
+            let purge = copy.purge
+            if marker.start == .zero, purge.seqno > .zero {
+                NodeStreamEncoder.append(purge, at: address, to: wire)
+            }
+            guard let outstanding = scan?.outstanding ?? listed else { return true }
             NodeStreamEncoder.append(outstanding: outstanding, at: address, to: wire)
             stream.listed(through: marker.end)
         case .read(let bytes, let last):
@@ -204,6 +208,11 @@ final class Receiver {
                 #expect(stream.receivedOutstanding() == .announce)
                 let isTaken = copy.vBucket.withCore { $0.announceOutstanding(seqnos) }
                 #expect(isTaken)
+            case .purge(let purge):
+                #expect(stream.receivedPurge() == .notePurge)
+                copy.vBucket.withCore {
+                    $0.notePurge(through: purge.seqno, maxRevision: purge.maxRevision)
+                }
             default:
                 Issue.record("a message of our own is understood")
                 return (bytes.count, [])

@@ -124,6 +124,22 @@ import Wire
         }
     }
 
+    @Test func aPurgeComesBackAsItWas() {
+        for seqno in [1, 1 << 48 - 1, 1 << 48] as [UInt64] {
+            let purge = NodePurge(seqno: Seqno(seqno), maxRevision: .max - 1)
+            let bytes = written { NodeStreamEncoder.append(purge, at: address, to: $0) }
+            guard seqno < 1 << 48 else {
+                #expect(message(bytes) == nil, "no vBucket comes that far")
+                continue
+            }
+            guard case .purge(let found) = message(bytes) else {
+                Issue.record("a purge is understood")
+                return
+            }
+            #expect(found == purge)
+        }
+    }
+
     @Test func whatHasAnotherShapeIsRefused() {
         let request = written {
             NodeStreamEncoder.append(
@@ -132,7 +148,7 @@ import Wire
                 to: $0
             )
         }
-        for opcode in [UInt8(0xf0), 0xf1, 0xf2] {
+        for opcode in [UInt8(0xf0), 0xf1, 0xf2, 0xf5] {
             var bytes = request
             bytes[1] = opcode
             #expect(message(bytes) == nil)

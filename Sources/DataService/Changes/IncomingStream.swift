@@ -141,6 +141,16 @@ final class IncomingStream {
         }
     }
 
+    /// Deletions that the active copy has forgotten, and that never come here.
+    func take(_ purge: NodePurge) -> Taken {
+        guard case .notePurge = machine.receivedPurge() else { return .violation }
+        return vBucket.withCore { core in
+            guard goesOn(core) else { return .overtaken }
+            core.notePurge(through: purge.seqno, maxRevision: purge.maxRevision)
+            return .applied
+        }
+    }
+
     func take(advancedTo seqno: Seqno) -> Taken {
         guard case .advance = machine.received(advancedTo: seqno) else { return .violation }
         var isNews = false

@@ -135,12 +135,27 @@ final class OutgoingStream {
         }
     }
 
-    /// Announces a snapshot, and with it what is outstanding at its end.
+    /// Announces a snapshot, and with it what is outstanding at its end; where it begins with
+    /// nothing, also what was purged of it.
     func send(_ marker: DCPSnapshotMarker, into output: ByteWriter) {
+        let beginsWithNothing = marker.start == .zero
+        let purge = beginsWithNothing ? purged : nil
+        guard purge != nil || !beginsWithNothing else { return machine.finish(.stateChanged) }
         encoder.append(marker, to: output)
+        if let purge, purge.seqno > .zero {
+            NodeStreamEncoder.append(purge, at: address, to: output)
+        }
         guard let outstanding = scan?.outstanding ?? listed else { return }
         NodeStreamEncoder.append(outstanding: outstanding, at: address, to: output)
         machine.listed(through: marker.end)
+    }
+
+    /// Asked for once the source is open: what is purged later the source still has.
+    private var purged: NodePurge? {
+        vBucket.withCore { core in
+            guard core.feeds(fence) else { return nil }
+            return NodePurge(seqno: core.purgeSeqno, maxRevision: core.maxRevision)
+        }
     }
 
     func read(_ bytes: Int, _ last: Seqno, into output: ByteWriter) {

@@ -162,7 +162,9 @@ final class ReplicationConsumer: ConnectionHandler {
         switch NodeStreamMessage(frame) {
         case .changes(.noop): return .done
         case .changes(let message): outcome = take(message, address, turn, output)
-        case .outstanding(let seqnos): outcome = take(outstanding: seqnos, address, output)
+        case .outstanding(let seqnos):
+            outcome = take(address, output) { $0.take(outstanding: seqnos) }
+        case .purge(let purge): outcome = take(address, output) { $0.take(purge) }
         default: return .close
         }
         if outcome == .done, let bytes = channels[address.channel]?.debt.applied(frame.byteCount) {
@@ -214,13 +216,14 @@ final class ReplicationConsumer: ConnectionHandler {
         return conclude(taken, stream, output)
     }
 
+    /// What is told of a snapshot beside its changes.
     private func take(
-        outstanding seqnos: [Seqno],
         _ address: NodeStreamAddress,
-        _ output: ByteWriter
+        _ output: ByteWriter,
+        _ told: (IncomingStream) -> IncomingStream.Taken
     ) -> Outcome {
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
-        return conclude(stream.take(outstanding: seqnos), stream, output)
+        return conclude(told(stream), stream, output)
     }
 
     private func conclude(

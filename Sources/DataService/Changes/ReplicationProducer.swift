@@ -159,7 +159,7 @@ final class ReplicationProducer: ConnectionHandler {
                 enqueue(stream)
             }
         case .changes(.noop): break
-        case .changes, .outstanding: return false
+        case .changes, .outstanding, .purge: return false
         }
         return true
     }

@@ -129,9 +129,17 @@ final class Purger: Sendable {
                         core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                     }
                 },
+                willPurge: { summary in
+                    vBucket.withCore { core in
+                        core.notePurge(
+                            through: summary.purgeSeqno,
+                            maxRevision: summary.maxRevision
+                        )
+                    }
+                },
                 didPurge: { key, seqno in purged.append((key.bytes, seqno)) }
             )
-            forget(purged[...], in: vBucket, summary)
+            forget(purged[...], in: vBucket)
             return !summary.isPartial
         } catch {
             // It is tried again after an interval; whatever is wrong has other witnesses before.
@@ -143,20 +151,16 @@ final class Purger: Sendable {
         }
     }
 
-    /// The disk has forgotten; so does memory, and it learns first above which revision a document
-    /// comes back.
+    /// The disk has forgotten; so does memory.
     private func forget(
         _ purged: ArraySlice<(key: [UInt8], seqno: Seqno)>,
-        in vBucket: VBucket,
-        _ summary: PurgeSummary
+        in vBucket: VBucket
     ) {
-        guard !purged.isEmpty else { return }
         var rest = purged
         while !rest.isEmpty {
             let part = rest.prefix(Purger.keysPerHold)
             rest = rest.dropFirst(Purger.keysPerHold)
             vBucket.withCore { core in
-                core.notePurge(through: summary.purgeSeqno, maxRevision: summary.maxRevision)
                 for (key, seqno) in part {
                     key.withUnsafeBytes { buffer in
                         let key = ByteView(buffer)

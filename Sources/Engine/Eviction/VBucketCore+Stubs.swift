@@ -123,8 +123,10 @@ extension VBucketCore {
         return item.seqno == seqno && item.isEjected
     }
 
-    /// What a purge of the disk came to: changes from before `seqno` are incomplete, and documents
-    /// that come back start above `revision`.
+    /// What a purge of the disk comes to, here or where this copy is built from: changes from before
+    /// `seqno` are incomplete, and documents that come back start above `revision`.
+    ///
+    /// Noted before anything is gone: whoever reads without those tombstones can tell.
     package mutating func notePurge(through seqno: Seqno, maxRevision revision: UInt64) {
         purgeSeqno = max(purgeSeqno, seqno)
         maxRevision = max(maxRevision, revision)

@@ -70,10 +70,12 @@ extension VBucketCore {
         for prepare in prepares.list where !announced.contains(prepare.seqno) { complete(prepare) }
     }
 
-    /// Nothing more comes of the snapshot that was being received; its list says nothing either.
+    /// Nothing more comes of the snapshot that was being received; its list says nothing either, and
+    /// what was purged of the rest is not missing here.
     mutating func endSnapshotEarly() {
         openSnapshot = nil
         announcedPrepares = nil
+        purgeSeqno = min(purgeSeqno, highSeqno)
     }
 
     /// A change of the key was made.

@@ -43,6 +43,7 @@ package struct VBucketCore: ~Copyable {
     var (drainedCovered, persistedCovered) = (Seqno.zero, Seqno.zero)
     /// Changes up to here survive a crash; equal to the high seqno where there is no disk.
     package internal(set) var persistedSeqno: Seqno
+    /// Tombstones up to here may be gone, or were gone where this copy was built from.
     package internal(set) var purgeSeqno = Seqno.zero
     /// The highest revision of what was purged: a document that comes back starts above it.
     package internal(set) var maxRevision: UInt64 = 0
@@ -318,7 +319,8 @@ package struct VBucketCore: ~Copyable {
         let isInside = openSnapshot.map { seqno < $0.end } ?? false
         record.snapshotStart = isInside ? openSnapshot?.start ?? seqno : seqno
         record.snapshotEnd = isInside ? openSnapshot?.end ?? seqno : seqno
-        record.purgeSeqno = purgeSeqno
+        // Inside a snapshot it is known of what has yet to come.
+        record.purgeSeqno = min(purgeSeqno, seqno)
         record.maxCAS = CAS(max(clock.last.value, casHorizon))
         record.maxRevision = maxRevision
         record.fence = ownership.fence

@@ -30,6 +30,7 @@ extension LaneStore {
     ///   - bytesMax: Bytes of values in the blocks to be rewritten, unless one key needs more.
     ///   - currentSeqno: As for `compactStep`: a tombstone with a successor is not purged but left
     ///     to compaction.
+    ///   - willPurge: Told what this comes to before anything is gone; called under the writer's lock.
     ///   - didPurge: Told each forgotten key after the commit, so that the table forgets it as
     ///     well where its seqno still is this one.
     /// - Throws: What could not be read or written; nothing has changed then.
@@ -41,6 +42,7 @@ extension LaneStore {
         keysMax: Int = 20_000,
         bytesMax: Int = 16 << 20,
         currentSeqno: (VBucketID, _ key: ByteView, _ seqno: Seqno) -> Seqno?,
+        willPurge: (PurgeSummary) -> Void = { _ in },
         didPurge: (_ key: ByteView, Seqno) -> Void
     ) throws(StorageError) -> PurgeSummary {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
@@ -55,13 +57,7 @@ extension LaneStore {
             }
             guard !isScanned else { return }
             let reader = try lane.reader(identity)
-            try collect(
-                vBucket,
-                reader,
-                &doomed,
-                &summary,
-                keysMax
-            ) { meta, key in
+            try collect(vBucket, reader, &doomed, &summary, keysMax) { meta, key in
                 meta.isDeleted && meta.expiry < deletedBefore && meta.seqno <= seqno
                     && (currentSeqno(vBucket, key, meta.seqno) ?? meta.seqno) == meta.seqno
             }
@@ -73,6 +69,7 @@ extension LaneStore {
                 victims = try blocks(of: vBucket, with: doomed, reader)
             }
             summary.note(doomed)
+            willPurge(summary)
             let update = try lane.connection.prepare(
                 """
                 UPDATE vbucket SET purge_seqno = max(purge_seqno, ?1),

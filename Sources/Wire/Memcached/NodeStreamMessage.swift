@@ -31,9 +31,11 @@ package struct NodeStreamAddress: Hashable, Sendable {
 /// | 0xf2 close stream | | | none |
 /// | 0xf3 acknowledgement | fence, covered in memory, covered on disk (8 each) | | none |
 /// | 0xf4 outstanding prepares | | seqnos (8 each), ascending | none |
+/// | 0xf5 purge | purge seqno, highest revision (8 each) | | none |
 ///
 /// The list follows a snapshot marker and tells all prepares that are outstanding at the snapshot's
-/// end: of one that was aborted a table or a disk has nothing to send.
+/// end: of one that was aborted a table or a disk has nothing to send. A purge follows the marker of a
+/// snapshot that begins with nothing: of deletions that were forgotten nothing is sent either.
 ///
 /// A log here has the fences: UUID, seqno, fence, 8 bytes each.
 ///
@@ -45,6 +47,7 @@ package enum NodeStreamMessage {
     case closeStream
     case acknowledgement(NodeAcknowledgement)
     case outstanding([Seqno])
+    case purge(NodePurge)
     /// DCP's, as it is.
     case changes(DCPMessage)
 
@@ -78,6 +81,12 @@ package enum NodeStreamMessage {
                 let seqnos = NodeStreamMessage.seqnos(frame.value)
             else { return nil }
             self = .outstanding(seqnos)
+        case .nodePurge:
+            guard extras.count == 16, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            let seqno = Seqno(extras.bigEndian(at: 0, as: UInt64.self))
+            guard seqno.value < 1 << 48 else { return nil }
+            let revision = extras.bigEndian(at: 8, as: UInt64.self)
+            self = .purge(NodePurge(seqno: seqno, maxRevision: revision))
         default:
             guard let message = DCPDecoder.message(in: frame) else { return nil }
             self = .changes(message)
@@ -107,6 +116,19 @@ package struct NodeAcknowledgement: Hashable, Sendable {
         self.fence = fence
         self.covered = covered
         self.onDisk = onDisk
+    }
+}
+
+/// Which deletions a copy has forgotten, as it tells one that is built from it.
+package struct NodePurge: Hashable, Sendable {
+    /// Tombstones up to here may be gone.
+    package var seqno: Seqno
+    /// The highest revision of one that is.
+    package var maxRevision: UInt64
+
+    package init(seqno: Seqno, maxRevision: UInt64) {
+        self.seqno = seqno
+        self.maxRevision = maxRevision
     }
 }
 
@@ -216,6 +238,14 @@ package enum NodeStreamEncoder {
                 value: ByteView(value)
             )
         }
+    }
+
+    package static func append(
+        _ purge: NodePurge,
+        at address: NodeStreamAddress,
+        to writer: ByteWriter
+    ) {
+        append(.nodePurge, at: address, [purge.seqno.value, purge.maxRevision], to: writer)
     }
 
     package static func append(

@@ -116,6 +116,7 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
     case nodeCloseStream = 0xf2
     case nodeAcknowledgement = 0xf3
     case nodeOutstanding = 0xf4
+    case nodePurge = 0xf5
     case getErrorMap = 0xfe
 }
 
