@@ -37,7 +37,10 @@ final class Housekeeper: Sendable {
 
     func start() { post() }
 
-    func stop() { state.withLock { $0.isStopped = true } }
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        expiry.stop()
+    }
 
     private func post() {
         service.lanes.nonIO.lane.post(after: Housekeeper.roundNanoseconds) { [weak self] in

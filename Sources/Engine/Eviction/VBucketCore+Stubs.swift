@@ -57,6 +57,8 @@ extension VBucketCore {
             return eject(place, turn)
         }
         if isValueHere { ejectedCount += 1 }
+        // A tombstone's is when it was deleted.
+        if !item.isDeleted, item.expiry != 0 { stubExpiry.note(item.expiry) }
         free(item, bytes)
         return SizeClass.footprint(of: bytes)
     }

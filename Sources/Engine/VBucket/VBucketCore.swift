@@ -53,6 +53,7 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var tombstoneCount = 0
     /// Live documents whose value, or all of which, is on disk only.
     package internal(set) var ejectedCount = 0
+    var stubExpiry = StubExpiry()
     /// Until when (absolute seconds) locked documents stay locked, by key.
     var lockExpiries: [[UInt8]: UInt32] = [:]
     let account: MemoryAccount
@@ -270,6 +271,7 @@ package struct VBucketCore: ~Copyable {
         ejectedCount = 0
         lockExpiries = [:]
         superseded = []
+        stubExpiry.noteEmptied()
     }
 
     /// Serves nobody any more and frees everything, for a bucket that goes.
