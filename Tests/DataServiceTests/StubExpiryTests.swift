@@ -1,6 +1,7 @@
 import Bytes
 import DataService
 import Engine
+import Seams
 import TestWorld
 import Testing
 import Vocabulary
