@@ -3,6 +3,7 @@ import Engine
 import Replication
 import Testing
 import Vocabulary
+import Wire
 
 /// Deletions that one copy has forgotten stay deletions for all.
 @Suite struct PurgeTests {
