@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Orchestration
 internal import Persistence
+internal import Seams
 internal import Vocabulary
 
 /// From what a node knew when it started to what the cluster has agreed on since.

@@ -140,6 +140,49 @@ import Vocabulary
         #expect(placement.origin == world.index)
     }
 
+    /// The rebalance had not come to what only it has: it would be made anew, with nobody asked.
+    @Test func whatSomebodyMayComeBackWithIsNotMadeAnew() {
+        var world = world([[n(2)], [n(1)]], nodes: 4)
+        world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4)])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        #expect(world.placement(0).isLeft(to: world.state.awaited))
+        #expect(!world.placement(1).isLeft(to: world.state.awaited))
+        let anew = world.step(0, row: [n(1)], deposes: [n(2)])
+        #expect(world.apply(.recreate(anew)) == leftOut(0))
+        world.end()
+        // Nobody asks for its copies: it comes back with nothing.
+        let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .full)
+        world.apply(.setNodeState(recovery))
+        world.rebalance("again", kept: [n(1), n(2), n(3)])
+        #expect(!world.placement(0).isLeft(to: world.state.awaited))
+        world.apply(.recreate(world.step(0, row: [n(1)], deposes: [n(2)])))
+        #expect(world.placement(0).chain == [n(1)])
+        world.end("again")
+    }
+
+    @Test func whoIsTakenOutIsNotAwaited() {
+        var world = world([[n(2)], [n(1)]])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        #expect(world.placement(0).isLeft(to: world.state.awaited))
+        world.rebalance(kept: [n(1), n(3)], ejected: [n(2)])
+        #expect(!world.placement(0).isLeft(to: world.state.awaited))
+    }
+
+    /// Somebody may serve it still who has not heard that he was given up.
+    @Test func whatCameBackAndWasFlushedBeforeAnybodyWasChosenIsServedByNobodyYet() {
+        var world = world([[n(2)]])
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .delta)
+        world.apply(.setNodeState(recovery))
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.end("r", .stopped)
+        #expect(world.placement(0).isRestored)
+        world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
+        let placement = world.placement(0)
+        #expect(placement.isRestored && placement.mayServe.contains(n(2)))
+        #expect(placement.chain == [n(2)] && placement.origin == world.index)
+    }
+
     /// Whoever asked for it may have asked long ago, of a map in which others served.
     @Test func nothingIsLostByAFailoverThatMayLoseNothing() {
         func refused(_ rows: [NodeChain]) -> Bool {

@@ -7,7 +7,8 @@ import Testing
         Connection.code(result, cause: cause)
     }
 
-    private let (ioError, cannotOpen): (Int32, Int32) = (10, 14)
+    private let ioError: Int32 = 10
+    private let cannotOpen: Int32 = 14
     /// ENOENT, EIO, EACCES.
     private let others: [Int32] = [0, 2, 5, 13]
 

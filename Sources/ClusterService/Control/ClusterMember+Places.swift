@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Orchestration
+internal import Seams
 internal import Vocabulary
 
 /// Where the other nodes are dialled.

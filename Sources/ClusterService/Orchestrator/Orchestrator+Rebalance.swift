@@ -285,13 +285,14 @@ extension Orchestrator {
         _ items: [VBucketID: UInt64]
     ) -> [PlannedMove] {
         let targets = plan(bucket, record)
+        let awaited = state.awaited
         var moves: [PlannedMove] = []
         for (number, planned) in targets.enumerated() {
             let vBucket = VBucketID(UInt16(number))
             let placement = bucket[vBucket]
-            guard placement.isConfirmed, placement.former == nil || placement.isJoint else {
-                continue
-            }
+            guard placement.isConfirmed, placement.former == nil || placement.isJoint,
+                !placement.isLeft(to: awaited)
+            else { continue }
             // What a leader before began is brought to its end, wherever it leads.
             let target = placement.isJoint ? placement.next : planned
             guard !target.isEmpty, placement.chain != target else { continue }

@@ -108,14 +108,16 @@ extension ClusterState {
 
     /// What those have who are deposed is gone for good: also what they serve without having heard of
     /// it.
+    ///
+    /// Not where somebody was failed over since who may come back with it.
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
         defer { fence(Set(steps.deposes)) }
         let replicas = bucket(named: steps.bucket)?.settings.replicas ?? 0
-        return move(steps) { [index] placement, step, targets in
+        return move(steps) { [index, awaited] placement, step, targets in
             let copies = targets?.copies ?? UInt8(1 + replicas)
-            guard placement.chain.isEmpty, !step.row.isEmpty, step.row.count <= Int(copies) else {
-                return false
-            }
+            guard placement.chain.isEmpty, !placement.isLeft(to: awaited), !step.row.isEmpty,
+                step.row.count <= Int(copies)
+            else { return false }
             placement = VBucketPlacement(chain: step.row, copies: copies, index: index)
             return true
         }

@@ -129,13 +129,15 @@ extension VBucketPlacement {
     /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
     /// he has heard that he does not, and a promotion sees to that.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
-        let before = whoHadIt
+        let (before, wasRestored) = (whoHadIt, isRestored)
         let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
         self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
-        cause = .flushed
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
-        // without having heard of that.
-        if chain.isEmpty { rowBefore = before }
+        // without having heard of that. Nor may those have who served before it was restored: the
+        // promotion that it still waits for deposes them.
+        if chain.isEmpty || wasRestored { rowBefore = before }
+        if wasRestored, !chain.isEmpty { begin(again: chain, at: index) }
+        cause = .flushed
     }
 
     /// What becomes of it when nodes are given up.

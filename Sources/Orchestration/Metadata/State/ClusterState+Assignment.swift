@@ -42,6 +42,9 @@ extension ClusterState {
         }.map(\.number)
     }
 
+    /// Those whose last copies are not made anew by the rebalance that runs: it does not take them out.
+    package var awaited: Set<NodeNumber> { Set(returning).subtracting(rebalance?.ejected ?? []) }
+
     private static func assignment(
         of bucket: BucketRecord,
         _ number: Int,

@@ -77,6 +77,11 @@ package struct VBucketPlacement: Hashable, Sendable {
         (isRestored ? rowBefore.nodes : []) + chain.prefix(1)
     }
 
+    /// Nobody has it but who was failed over with it, and may come back.
+    package func isLeft(to awaited: Set<NodeNumber>) -> Bool {
+        chain.isEmpty && rowBefore.contains(where: awaited.contains)
+    }
+
     /// The chain whose copies must be asked before somebody is promoted.
     package var confirmedChain: NodeChain { isConfirmed ? chain : basis }
 
