@@ -138,6 +138,8 @@ extension AdministrationService {
         }
         if case .not(let outcome) = begun { return outcome }
         guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
+        // It was deleted meanwhile: some node may not have heard of either, and have all of it still.
+        guard state.bucket(named: name)?.settings.uuid == uuid else { return .unknown }
         tell(.info, .bucket, "Bucket \"\(name)\" was flushed.")
         return .done
     }

@@ -125,7 +125,10 @@ import Vocabulary
             }
             #expect(isTold)
             #expect(scene[number].status(of: three) == .unhealthy)
-            #expect(scene[number].events.all().contains { $0.text.contains(sentence) })
+            let isLogged = await eventually {
+                scene[number].events.all().contains { $0.text.contains(sentence) }
+            }
+            #expect(isLogged)
         }
         #expect(scene[1].state.node(number: three)?.membership == .active)
         settings.autoFailover.isEnabled = true

@@ -246,6 +246,9 @@ import Vocabulary
         #expect(world.apply(.recreate(world.step(0, row: [n(3)]))) == leftOut(0))
         #expect(world.apply(.recreate(world.step(1))) == leftOut(1))
         #expect(world.apply(.recreate(world.step(1, row: [n(2)]))) == leftOut(1))
+        // Only when nobody is left who might come back with it.
+        #expect(world.apply(.recreate(world.step(1, row: [n(3), n(1)]))) == leftOut(1))
+        world.rebalance(kept: [n(1), n(3)], ejected: [n(2)])
         #expect(
             world.apply(.recreate(world.step(1, row: [n(3), n(1)]))) == .applied([changed(1)])
         )

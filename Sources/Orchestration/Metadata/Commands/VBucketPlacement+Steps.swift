@@ -135,9 +135,10 @@ extension VBucketPlacement {
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
         // without having heard of that. Nor may those have who served before it was restored: the
         // promotion that it still waits for deposes them.
-        if chain.isEmpty || wasRestored { rowBefore = before }
-        if wasRestored, !chain.isEmpty { begin(again: chain, at: index) }
         cause = .flushed
+        if chain.isEmpty || wasRestored { rowBefore = before }
+        let rest = chain.without(gone)
+        if wasRestored, !rest.isEmpty { begin(again: rest, at: index) }
     }
 
     /// What becomes of it when nodes are given up.
