@@ -181,6 +181,8 @@ import Vocabulary
         let placement = world.placement(0)
         #expect(placement.isRestored && placement.mayServe.contains(n(2)))
         #expect(placement.chain == [n(2)] && placement.origin == world.index)
+        // Whoever does not come back from this has nothing: the flush does not wait for him.
+        #expect(world.state.bucket(named: "b")?.isBeingEmptied(VBucketID(0)) == true)
     }
 
     /// Whoever asked for it may have asked long ago, of a map in which others served.

@@ -44,6 +44,7 @@ extension ClusterMember {
             )
         }
         updateDirectory()
+        calls.redial(place.node)
     }
 
     func place(of node: NodeRecord) -> PeerAddress {

@@ -106,11 +106,14 @@ extension Orchestrator {
         return question
     }
 
-    /// Nodes that were failed over, and leave with the rebalance that runs: whoever began it wants
-    /// nothing of them any more.
+    /// Nodes that were failed over, and leave with the rebalance that runs, or with those that a new
+    /// epoch left behind: whoever ordered that wants nothing of them any more.
     var leavingForGood: [NodeNumber] {
-        guard let rebalance = state.rebalance, rebalance.kind == .rebalance else { return [] }
-        return rebalance.ejected.filter { failedOver.contains($0) }
+        let leftBehind = state.leftBehind
+        guard let rebalance = state.rebalance, rebalance.kind == .rebalance else {
+            return leftBehind
+        }
+        return leftBehind + rebalance.ejected.filter { failedOver.contains($0) }
     }
 
     /// How long a node that was heard just now may take to stop.

@@ -30,8 +30,10 @@ extension Orchestrator {
             let vBucket = VBucketID(UInt16(number))
             guard let active = placement.chain.first, !nodes.contains(active),
                 !failedOver.contains(active), placement.chain.contains(where: nodes.contains),
-                // Whoever is not heard may just be started anew, which memory does not outlive.
-                empty.contains(vBucket) || isInMemory && dead.contains(active)
+                // Whoever is not heard may just be started anew, which memory does not outlive; who
+                // was just now says that something is not ready.
+                empty.contains(vBucket)
+                    || isInMemory && (dead.contains(active) || member.isUnready(active))
             else { continue }
             steps.append(
                 .init(
@@ -43,6 +45,11 @@ extension Orchestrator {
             )
         }
         if steps.isEmpty { return true }
-        return await propose(.promote(VBucketSteps(bucket: name, steps: steps))) != nil
+        let outcome = await propose(.promote(VBucketSteps(bucket: name, steps: steps)))
+        guard case .applied(let effects) = outcome else { return outcome == .repeated }
+        // Of one that changed meanwhile nobody knows whether it would serve with nothing.
+        return !effects.contains { effect in
+            if case .leftOut = effect { true } else { false }
+        }
     }
 }

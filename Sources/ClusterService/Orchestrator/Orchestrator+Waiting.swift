@@ -19,8 +19,10 @@ extension Orchestrator {
         askedAboutHeld = now
         for bucket in state.buckets {
             let reports = await copies(of: bucket).reports(from: unready)
+            guard let found = state.bucket(named: bucket.settings.name) else { continue }
+            await resume(sealedForNothing(in: found, reports), ofBucket: found.settings.name)
+            // That may have ended a move with its second chain, of which nobody was chosen.
             guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
-            await resume(sealedForNothing(in: bucket, reports), ofBucket: bucket.settings.name)
             let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
             guard !held.isEmpty else { continue }
             let dead = deadNodes()
@@ -31,8 +33,7 @@ extension Orchestrator {
             // Where an answer is missing that may hold a committed write, it waits for it: who is
             // not taken for dead may still be too busy to say anything in time.
             let choices = round.decided.promotions.filter { $0.safety == .safe }
-            let deposed = Set(choices.compactMap { bucket[$0.vBucket].chain.first }).sorted()
-            await promote(choices, of: bucket, deposing: deposed)
+            await promote(choices, of: bucket, deposing: deposed(by: choices, in: bucket).sorted())
         }
     }
 
@@ -141,19 +142,13 @@ extension Orchestrator {
             question.noteEmptied(
                 reports,
                 isInMemory: bucket.settings.type == .ephemeral,
-                isBeingEmptied: isBeingEmptied(bucket, question.vBucket)
+                isBeingEmptied: bucket.isBeingEmptied(question.vBucket)
             )
             let choice = Promotion.choose(question, sealed: answers, givenUp: givenUp)
             let isAnswered = question.asked.allSatisfy { answers[$0] != nil }
             noteAbandoned(question, bucket.settings.name, choice, isAnswered: isAnswered)
             return choice?.safety == .safe ? question : nil
         }
-    }
-
-    private func isBeingEmptied(_ bucket: BucketRecord, _ vBucket: VBucketID) -> Bool {
-        let placement = bucket[vBucket]
-        return bucket.flush != nil && placement.cause == .flushed
-            && placement.fence == placement.origin
     }
 }
 

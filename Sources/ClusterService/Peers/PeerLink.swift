@@ -144,6 +144,12 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         connect()
     }
 
+    /// The node is somewhere else: what is being dialled, or rested from, is not it.
+    func redial() {
+        if case .connecting = phase { phase = .resting(nil) }
+        hurry()
+    }
+
     private func opened(_ channel: PeerChannel, _ number: UInt64) {
         guard case .connecting = phase, number == attempt else { return channel.close() }
         phase = .open(channel, since: now)

@@ -51,6 +51,13 @@ package struct BucketRecord: Hashable, Sendable {
 
     package subscript(vBucket: VBucketID) -> VBucketPlacement { placements[Int(vBucket.number)] }
 
+    /// A flush runs, and nobody was chosen since it began: whoever does not answer did not live to
+    /// tell that he has anything again.
+    package func isBeingEmptied(_ vBucket: VBucketID) -> Bool {
+        let placement = self[vBucket]
+        return flush == placement.origin && placement.fence == placement.origin
+    }
+
     /// By vBucket: the chains, as planners take them.
     package var chains: [[NodeNumber]] { placements.map(\.chain.nodes) }
 
