@@ -185,8 +185,7 @@ extension AdministrationService: StateFollower {
                     own: thisNode,
                     isNew: isNew,
                     seals: seals.map { FencedVBucket($0.vBucket, fence: $0.fence) },
-                    // A lone node may have been given an older state by hand: nobody knows better.
-                    isCurrent: state.nodes.count > 1 && core.withLock { $0.isFollowing }
+                    isCurrent: core.withLock { $0.hasHeardOthers }
                 )
             )
             sampler.begin(bucket: name, dataPlane.statistics(ofBucket: name))

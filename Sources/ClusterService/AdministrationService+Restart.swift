@@ -44,6 +44,7 @@ extension AdministrationService {
         }
         let opened: ClusterState? = core.withLock { core in
             core.isFollowing = true
+            core.hasHeardOthers = isMember
             core.unfollowed = nil
             core.seals = seals
             defer { core.opened = nil }

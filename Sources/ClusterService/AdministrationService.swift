@@ -42,6 +42,10 @@ package final class AdministrationService: Sendable {
         var watch = ChangeWatch()
         /// Buckets are open: what is applied from here on is carried out.
         var isFollowing = false
+        /// A majority of several said in this life which buckets there are.
+        ///
+        /// A lone node may have been given an older state by hand: nobody knows better.
+        var hasHeardOthers = false
         /// What buckets were opened by, until this node follows.
         var opened: ClusterState?
         /// Why it does not follow yet, where that is more than that it waits for the others.

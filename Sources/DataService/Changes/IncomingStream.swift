@@ -28,6 +28,8 @@ final class IncomingStream {
     /// What the active copy had when it took the request.
     var target: Seqno?
     var refusals = 0
+    /// It is told when its copy is read from disk: once is enough, however often it is asked.
+    var awaitsLoading = false
     /// Where the copy stands by what was asked and taken: whoever emptied it meanwhile has it asked
     /// for anew, as going on would leave a hole.
     private var standing = Seqno.zero

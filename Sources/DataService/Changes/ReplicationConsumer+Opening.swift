@@ -16,12 +16,14 @@ extension ReplicationConsumer {
         let address = stream.address
         guard let standing else {
             if !isLoaded, let disk = stream.bucket.disk {
+                guard !stream.awaitsLoading else { return }
+                stream.awaitsLoading = true
                 let lane = service.lanes.nonIO.lane
                 disk.warmup.whenLoaded(address.vBucket) { [letters] completion in
-                    if case .ready = completion { return letters.put(.ask(address)) }
+                    if case .ready = completion { return letters.put(.loaded(address)) }
                     // It may be read later.
                     lane.post(after: ReplicationConsumer.unreadablePause) {
-                        letters.put(.ask(address))
+                        letters.put(.loaded(address))
                     }
                 }
             } else {

@@ -21,6 +21,8 @@ final class ReplicationConsumer: ConnectionHandler {
         case wanted
         /// Ask for this stream again.
         case ask(NodeStreamAddress)
+        /// The copy was read from disk, or cannot be for now.
+        case loaded(NodeStreamAddress)
         /// The copy was emptied.
         case reset(NodeStreamAddress)
         case persisted(NodeStreamAddress)
@@ -295,6 +297,9 @@ final class ReplicationConsumer: ConnectionHandler {
         switch letter {
         case .wanted: compare(output)
         case .ask(let address): if let stream = streams[address] { ask(stream, output) }
+        case .loaded(let address):
+            streams[address]?.awaitsLoading = false
+            if let stream = streams[address] { ask(stream, output) }
         case .reset(let address): wasReset(address, output)
         case .persisted(let address): touched.insert(address)
         case .resume: isPaused = false

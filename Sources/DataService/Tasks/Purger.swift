@@ -126,7 +126,9 @@ final class Purger: Sendable {
                 keysMax: Purger.keysPerStep,
                 currentSeqno: { id, key, seqno in
                     engine[id.number]?.withCore { core in
-                        core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
+                        // What was not read back may be on disk alone, and all of it counts.
+                        guard core.isLoaded else { return seqno }
+                        return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                     }
                 },
                 willPurge: { summary in

@@ -107,9 +107,15 @@ final class StubPager: Sendable {
             let rest = place
             worker.lane.post { [self] in step(rest, walk) }
         } catch {
+            // What cannot be read is asked for again by the next walk.
             place.vBucket.withCore { $0.abandon(place.scan) }
             tell(error, place, walk)
-            goOn(walk)
+            let run = error.damage?.runs.first { $0.vBucket == place.id && $0.last > place.after }
+            guard let run else { return goOn(walk) }
+            var place = place
+            place.after = run.last
+            let rest = place
+            worker.lane.post { [self] in step(rest, walk) }
         }
     }
 

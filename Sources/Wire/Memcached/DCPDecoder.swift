@@ -128,15 +128,20 @@ package enum DCPDecoder {
         return marker
     }
 
+    /// Revisions are counted from one on: nobody comes here, and the next one has to be counted too.
+    static let revisionLimit: UInt64 = 1 << 63
+
     /// What every change has: a key that is not empty, and a seqno from one on.
     private static func meta(_ frame: Frame) -> DocumentMeta? {
         guard let seqno = seqno(frame.extras, 0), seqno > .zero, !frame.key.isEmpty,
             frame.key.count <= 255, frame.datatype.rawValue < 8
         else { return nil }
+        let revision = frame.extras.bigEndian(at: 8, as: UInt64.self)
+        guard revision < revisionLimit else { return nil }
         return DocumentMeta(
             seqno: seqno,
             cas: frame.cas,
-            revision: frame.extras.bigEndian(at: 8, as: UInt64.self),
+            revision: revision,
             datatype: frame.datatype
         )
     }

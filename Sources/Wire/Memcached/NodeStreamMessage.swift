@@ -84,8 +84,8 @@ package enum NodeStreamMessage {
         case .nodePurge:
             guard extras.count == 16, frame.key.isEmpty, frame.value.isEmpty else { return nil }
             let seqno = Seqno(extras.bigEndian(at: 0, as: UInt64.self))
-            guard seqno.value < 1 << 48 else { return nil }
             let revision = extras.bigEndian(at: 8, as: UInt64.self)
+            guard seqno.value < 1 << 48, revision < DCPDecoder.revisionLimit else { return nil }
             self = .purge(NodePurge(seqno: seqno, maxRevision: revision))
         default:
             guard let message = DCPDecoder.message(in: frame) else { return nil }
