@@ -82,7 +82,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         var mutation = DocumentMeta(
             seqno: seqno(),
             cas: CAS(random.next()),
-            revision: random.next(),
+            revision: random.next() >> 1,
             flags: UInt32.random(in: 0...UInt32.max, using: &random),
             expiry: UInt32.random(in: 0...UInt32.max, using: &random),
             datatype: Datatype(rawValue: UInt8.random(in: 0..<8, using: &random))
@@ -173,6 +173,17 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         expected.expiry = 0
         expected.isExpired = false
         #expect(decoded(bytes) == .change(expected, Array("key".utf8), []))
+    }
+
+    /// The next revision could not be counted.
+    @Test func aRevisionBeyondAllCountingIsRefused() {
+        for revision in [1 << 63 - 1, 1 << 63, .max] as [UInt64] {
+            let meta = DocumentMeta(seqno: Seqno(9), cas: CAS(4), revision: revision)
+            let bytes = Array("key".utf8).withView { key in
+                written { encoder.append(DCPChange(meta: meta, key: key, value: .empty), to: $0) }
+            }
+            #expect((decoded(bytes) == nil) == (revision >= 1 << 63))
+        }
     }
 
     /// As another implementation would write it, field by field.

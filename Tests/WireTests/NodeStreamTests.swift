@@ -125,11 +125,15 @@ import Wire
     }
 
     @Test func aPurgeComesBackAsItWas() {
-        for seqno in [1, 1 << 48 - 1, 1 << 48] as [UInt64] {
-            let purge = NodePurge(seqno: Seqno(seqno), maxRevision: .max - 1)
+        let last: UInt64 = 1 << 63 - 1
+        let numbers: [(UInt64, UInt64)] = [
+            (1, 0), (1 << 48 - 1, last), (1 << 48, 1), (1, last + 1),
+        ]
+        for (seqno, revision) in numbers {
+            let purge = NodePurge(seqno: Seqno(seqno), maxRevision: revision)
             let bytes = written { NodeStreamEncoder.append(purge, at: address, to: $0) }
-            guard seqno < 1 << 48 else {
-                #expect(message(bytes) == nil, "no vBucket comes that far")
+            guard seqno < 1 << 48, revision <= last else {
+                #expect(message(bytes) == nil, "nobody comes that far")
                 continue
             }
             guard case .purge(let found) = message(bytes) else {
