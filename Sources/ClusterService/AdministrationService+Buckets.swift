@@ -118,7 +118,7 @@ extension AdministrationService {
 
     private static var deletionPatience: UInt64 { 30_000_000_000 }
 
-    /// Empties a bucket on all nodes; returns when every active copy is empty.
+    /// Empties a bucket on all nodes; returns when every active copy is empty, or the bucket gone.
     ///
     /// A flush that runs already is not this one: copies that it has emptied have taken writes since.
     /// So this one begins when that is over; whatever runs then began after it was asked for.

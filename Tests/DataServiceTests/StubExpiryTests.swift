@@ -1,6 +1,7 @@
 import Bytes
 import DataService
 import Engine
+import Persistence
 import Seams
 import TestWorld
 import Testing
@@ -84,6 +85,37 @@ import Vocabulary
         world.pass(milliseconds: 600_000)
         #expect(bucket.counters.total(.expirations) == 200)
         #expect(replica.withCore { [$0.liveCount, $0.tombstoneCount] } == [0, mine])
+    }
+
+    @Test func aDamagedBlockKeepsOnlyItsOwnFromExpiring() throws {
+        let directory = TestWorld.freshDirectory()
+        defer { TestWorld.remove(directory) }
+        let world = TestWorld(directory: directory)
+        try world.service.open(settings)
+        world.service.startHousekeeping()
+        let client = world.client(of: "guests")
+        let fitting = (0..<100_000).lazy.map { "key\($0)" }
+            .filter { VBucketID(ofKey: Array($0.utf8), count: 64).number == 1 }
+        let keys = Array(fitting.prefix(20))
+        // A block for each half.
+        for half in [keys.prefix(10), keys.suffix(10)] {
+            let sets = Array(half).flatMap { Ask.set($0, "value", expiry: 60) }
+            #expect(client.ask(sets).allSatisfy { $0.status == 0 })
+            world.pass(milliseconds: 1_000)
+        }
+        world.ejectAll(from: "guests")
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        let path = directory + "/buckets/guests/generation-1/lane-01.sqlite"
+        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+        try file.execute("CREATE TEMP TABLE kept AS SELECT bytes FROM meta WHERE id = 1")
+        try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = 1")
+        world.pass(milliseconds: 610_000)
+        #expect(bucket.totals.tombstones == 10)
+        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("tries again") })
+        try file.execute("UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = 1")
+        world.pass(milliseconds: 600_000)
+        #expect(bucket.totals.tombstones == 20)
+        #expect(world.stop())
     }
 
     /// A tombstone takes more room than a stub.

@@ -28,11 +28,11 @@ import Vocabulary
 
     private var path: String { directory + "/buckets/guests/generation-1/lane-01.sqlite" }
 
-    /// Enough for a block that nobody shares.
-    private func keys(in vBucket: UInt16) -> [String] {
-        let fitting = (0..<100_000).lazy.map { "key\($0)" }
+    /// Ten are enough for a block that nobody shares.
+    private func keys(in vBucket: UInt16, count: Int = 10) -> [String] {
+        let fitting = (0..<500_000).lazy.map { "key\($0)" }
             .filter { VBucketID(ofKey: Array($0.utf8), count: 64).number == vBucket }
-        return Array(fitting.prefix(10))
+        return Array(fitting.prefix(count))
     }
 
     private func reopened() throws -> TestWorld {
@@ -96,6 +96,46 @@ import Vocabulary
         #expect(bucket.totals.ejected == 0, "values follow as well")
         #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
         world.pass(milliseconds: 1_000)
+        #expect(world.stop())
+    }
+
+    /// The table that tells the living from the dead has nothing of it, and what was noted while it
+    /// was read may be of blocks that were since rewritten.
+    @Test func compactionDropsNothingOfWhatWasNotReadBack() throws {
+        let keys = keys(in: 5, count: 6_000)
+        #expect(keys.count == 6_000)
+        let before = TestWorld(directory: directory)
+        try before.service.open(TestWorld.settings("guests", .persistent))
+        let writer = before.client(of: "guests")
+        for part in [keys[...], keys.prefix(1_500)] {
+            #expect(writer.ask(part.flatMap { Ask.set($0, "newer") }).allSatisfy { $0.status == 0 })
+            before.pass(milliseconds: 300)
+        }
+        #expect(before.stop())
+
+        let world = try reopened()
+        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+        let last = "(SELECT max(id) FROM meta)"
+        try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = \(last)")
+        try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = \(last)")
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        #expect(client.ask(Ask.get(keys[0])).map(\.status) == [0x86])
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        let lane = try #require(bucket.disk?.file(of: VBucketID(5)))
+        let documents = lane.compactionNeeded().documents
+        #expect(documents > 7_500)
+        // Those beside it are written, and compacted.
+        #expect(client.ask(Ask.set("key of another", "value")).map(\.status) == [0])
+        world.pass(milliseconds: 30_000)
+        #expect(lane.compactionNeeded().documents >= documents)
+
+        try file.execute(
+            "UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = (SELECT id FROM kept)"
+        )
+        world.pass(milliseconds: 61_000)
+        #expect(keys.suffix(3).flatMap { client.ask(Ask.get($0)).map(\.status) } == [0, 0, 0])
+        #expect(bucket.totals.items >= 6_000)
         #expect(world.stop())
     }
 

@@ -63,12 +63,13 @@ import Testing
         #expect(changes?.contains("failover ") == true, "\(lines)")
     }
 
-    /// Flushes meet, buckets are deleted while nodes are cut off, and fewer copies are asked for in
-    /// the middle of a rebalance.
+    /// Flushes meet, buckets are deleted while nodes are cut off or while they are flushed, and fewer
+    /// copies are asked for in the middle of a rebalance.
     @Test(arguments: [
-        ("12-14", "bucket-storm"), ("33-33", "bucket-storm"), ("1097-1097", "standard"),
-        ("5700-5700", "standard"), ("464-464", "standard"), ("5591-5591", "standard"),
-        ("1988-1988", "standard"), ("305-305", "failover-storm"), ("330-330", "failover-storm"),
+        ("9-9", "bucket-storm"), ("12-14", "bucket-storm"), ("33-33", "bucket-storm"),
+        ("1097-1097", "standard"), ("5700-5700", "standard"), ("464-464", "standard"),
+        ("5591-5591", "standard"), ("1988-1988", "standard"), ("305-305", "failover-storm"),
+        ("330-330", "failover-storm"),
     ])
     func whatWasAskedForIsDoneWhenThatIsSaid(_ seeds: String, _ workload: String) throws {
         let (_, lines) = try simulate("--seeds", seeds, "--workload", workload)

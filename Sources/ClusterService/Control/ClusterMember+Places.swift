@@ -5,9 +5,9 @@ internal import Vocabulary
 
 /// Where the other nodes are dialled.
 ///
-/// A node that was started at another port reaches the others and is reached by nobody: it hears of
-/// no leader, so it cannot have its new address agreed on. So it says where it is to all whom it
-/// reaches, and is dialled there at once; then it announces itself as any node does.
+/// A node that was started at another port or address reaches the others and is reached by nobody: it
+/// hears of no leader, so it cannot have its new address agreed on. So it says where it is to all whom
+/// it reaches, and is dialled there at once; then it announces itself as any node does.
 ///
 /// - What a node says of itself counts until the record says something new.
 /// - It has proved who it is on the connection that it says so on, and does so again where it is

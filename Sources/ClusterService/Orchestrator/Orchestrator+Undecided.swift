@@ -16,40 +16,76 @@ extension Orchestrator {
     ///   - empty: Nobody was found for these but the nodes.
     ///   - name: The bucket's.
     ///   - nodes: Who is failed over next.
-    /// - Returns: Whether it was agreed on, as far as is known here.
+    /// - Returns: Whether it was agreed on for all of them, as far as is known here.
     func leaveUndecided(
         _ empty: Set<VBucketID>,
         ofBucket name: String,
         without nodes: [NodeNumber]
     ) async -> Bool {
-        guard let bucket = state.bucket(named: name) else { return true }
-        let (failedOver, dead) = (failedOver, deadNodes())
-        let isInMemory = bucket.settings.type == .ephemeral
-        var steps: [VBucketSteps.Step] = []
-        for (number, placement) in bucket.placements.enumerated() where placement.isConfirmed {
+        // What changed while it was asked for is looked at once more.
+        for _ in 0..<2 {
+            let steps = await undecided(empty, ofBucket: name, without: nodes)
+            if steps.isEmpty { return true }
+            let outcome = await propose(.promote(VBucketSteps(bucket: name, steps: steps)))
+            guard case .applied(let effects) = outcome else { return outcome == .repeated }
+            let isLeftOut = effects.contains { effect in
+                if case .leftOut = effect { true } else { false }
+            }
+            if !isLeftOut { return true }
+        }
+        return false
+    }
+
+    private func undecided(
+        _ empty: Set<VBucketID>,
+        ofBucket name: String,
+        without nodes: [NodeNumber]
+    ) async -> [VBucketSteps.Step] {
+        guard let before = state.bucket(named: name) else { return [] }
+        let isInMemory = before.settings.type == .ephemeral
+        let alone = isInMemory ? Set(leftAlone(in: before, without: nodes).values) : []
+        // A beat tells of a node, not of a copy: others of it may be on their way just now.
+        let asked = alone.subtracting(deadNodes()).sorted()
+        let reports = await copies(of: before).reports(from: asked)
+        guard let bucket = state.bucket(named: name) else { return [] }
+        let left = leftAlone(in: bucket, without: nodes)
+        return bucket.placements.enumerated().compactMap { number, placement in
             let vBucket = VBucketID(UInt16(number))
-            guard let active = placement.chain.first, !nodes.contains(active),
-                !failedOver.contains(active), placement.chain.contains(where: nodes.contains),
-                // Whoever is not heard may just be started anew, which memory does not outlive; who
-                // was just now says that something is not ready.
-                empty.contains(vBucket)
-                    || isInMemory && (dead.contains(active) || member.isUnready(active))
-            else { continue }
-            steps.append(
-                .init(
-                    vBucket,
-                    from: placement,
-                    row: placement.chain,
-                    position: VBucketPlacement.unknown
-                )
+            guard isExposed(placement, to: nodes) else { return nil }
+            // Whoever does not answer may just be started anew, which memory does not outlive.
+            let mayForget = left[vBucket].map { active in
+                let report = reports[active]?[vBucket]
+                return isInMemory
+                    && (report?.state != .active || report?.fence != placement.fence)
+            }
+            guard empty.contains(vBucket) || mayForget == true else { return nil }
+            return .init(
+                vBucket,
+                from: placement,
+                row: placement.chain,
+                position: VBucketPlacement.unknown
             )
         }
-        if steps.isEmpty { return true }
-        let outcome = await propose(.promote(VBucketSteps(bucket: name, steps: steps)))
-        guard case .applied(let effects) = outcome else { return outcome == .repeated }
-        // Of one that changed meanwhile nobody knows whether it would serve with nothing.
-        return !effects.contains { effect in
-            if case .leftOut = effect { true } else { false }
+    }
+
+    /// Active copies that nobody else could be asked instead of, once `nodes` are gone.
+    private func leftAlone(
+        in bucket: BucketRecord,
+        without nodes: [NodeNumber]
+    ) -> [VBucketID: NodeNumber] {
+        let gone = nodes + failedOver
+        var found: [VBucketID: NodeNumber] = [:]
+        for (number, placement) in bucket.placements.enumerated()
+        where isExposed(placement, to: nodes) && placement.chain.without(gone).count == 1 {
+            found[VBucketID(UInt16(number))] = placement.chain.first
         }
+        return found
+    }
+
+    /// Somebody serves it who stays, and one of `nodes` has a copy.
+    private func isExposed(_ placement: VBucketPlacement, to nodes: [NodeNumber]) -> Bool {
+        guard placement.isConfirmed, let active = placement.chain.first else { return false }
+        return !nodes.contains(active) && !failedOver.contains(active)
+            && placement.chain.contains(where: nodes.contains)
     }
 }

@@ -142,7 +142,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     package func isConnected(to node: NodeNumber) -> Bool { links[node]?.isOpen ?? false }
 
     /// Dials a node anew, as the directory has another place for it; an open connection stays.
-    func redial(_ node: NodeNumber) { links[node]?.redial() }
+    package func redial(_ node: NodeNumber) { links[node]?.redial() }
 
     // MARK: Sending
 

@@ -4,8 +4,8 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// The last pass of warmup: values of loaded vBuckets of one lane, those that were in use first, until memory is full
-/// to the low watermark.
+/// The last pass of warmup: values of loaded vBuckets of one lane, those that were in use first, until
+/// memory is full to the low watermark.
 ///
 /// Works in slices on a reader lane, between background fetches. It is a courtesy: whatever it
 /// leaves on disk is fetched when it is asked for.

@@ -7,7 +7,7 @@ package struct BucketImbalance: Hashable, Sendable {
         case replicas = "num_replicas_changed"
         /// Nodes serve uneven numbers of vBuckets.
         case uneven = "servers_not_balanced"
-        /// Nobody serves some vBuckets: whoever did was failed over, and nobody else had a copy.
+        /// Nobody serves some vBuckets: whoever has them was failed over, and nobody else has anything.
         case unserved = "vbuckets_not_served"
 
         package var sentence: String {

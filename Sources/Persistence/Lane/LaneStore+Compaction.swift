@@ -47,13 +47,15 @@ extension LaneStore {
     ///
     /// A version s is dropped where the directory was told of its successor, or where
     /// `currentSeqno` says that its key is now at c, s < c, and c is committed. A successor that is
-    /// not on disk kills nothing. Not to be called before warmup is through.
+    /// not on disk kills nothing. Not to be called before warmup is through; vBuckets that it could not
+    /// read lose nothing.
     ///
     /// - Parameters:
     ///   - bytesMax: Bytes of values to write again at most, about.
     ///   - isUnhurried: Nobody waits: spend time to make the blocks smaller than commits can.
     ///   - currentSeqno: The seqno the table has for a key, asked under the vBucket's lock; nil
-    ///     where it has none. With the seqno at hand, for tables that kept only that of a key.
+    ///     where it has none. With the seqno at hand, for tables that kept only that of a key, and to
+    ///     be returned where the table was not read back.
     /// - Throws: What could not be read or written; nothing has changed then.
     /// - Returns: What was done.
     package func compactStep(

@@ -20,7 +20,8 @@ extension LaneStore {
     /// keys, in one transaction.
     ///
     /// An older version left behind would raise the dead at the next warmup, so this reads all
-    /// metadata of the vBucket. Not to be called before warmup is through.
+    /// metadata of the vBucket. Not to be called before warmup is through, nor of one that it could
+    /// not read.
     ///
     /// - Parameters:
     ///   - vBucket: Which one.

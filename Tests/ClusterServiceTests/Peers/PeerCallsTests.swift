@@ -67,6 +67,24 @@ import Wire
         #expect(stranger == .failure(.unreachable))
     }
 
+    /// Where it was somebody takes connections and says nothing.
+    @Test func aNodeThatMovedIsDialledAtItsNewPlaceAtOnce() async throws {
+        var limits = PeerLimits()
+        limits.openNanoseconds = 60_000_000_000
+        let nodes = try (1...2).map { try PeerNode($0, limits: limits) }
+        defer { for node in nodes { node.stop() } }
+        let silent = try SilentListener()
+        defer { silent.close() }
+        for node in nodes { node.identify() }
+        nodes[1].know(nodes)
+        nodes[0].know([nodes[0]], at: [nodes[1].number: silent.port])
+        try await Task.sleep(for: .milliseconds(200))
+        nodes[0].know(nodes)
+        let (calls, number) = (nodes[0].calls, nodes[1].number)
+        nodes[0].lane.post { calls.redial(number) }
+        #expect(await nodes[0].connected(to: nodes[1]))
+    }
+
     @Test func aNodeThatDiedIsFoundAgainWhenItComesBack() async throws {
         let nodes = try await PeerNode.cluster(3)
         defer { for node in nodes.prefix(2) { node.stop() } }

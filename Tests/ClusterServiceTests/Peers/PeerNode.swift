@@ -96,13 +96,28 @@ final class PeerNode: Sendable {
         lane.post { [calls] in calls.setIdentity(me) }
     }
 
-    func know(_ nodes: [PeerNode], highestGiven: UInt16 = 0) {
+    /// - Parameters:
+    ///   - nodes: Those it knows, where they are.
+    ///   - elsewhere: Ports of others, where they are not.
+    ///   - highestGiven: The highest number that was given to a node.
+    func know(
+        _ nodes: [PeerNode],
+        at elsewhere: [NodeNumber: UInt16] = [:],
+        highestGiven: UInt16 = 0
+    ) {
         var directory = PeerDirectory(highestGiven: NodeNumber(highestGiven))
         for node in nodes {
             directory.nodes[node.number] = PeerAddress(
                 host: node.address.host,
                 port: node.address.port,
                 uuid: "uuid-of-\(node.number)"
+            )
+        }
+        for (node, port) in elsewhere {
+            directory.nodes[node] = PeerAddress(
+                host: "127.0.0.1",
+                port: port,
+                uuid: "uuid-of-\(node)"
             )
         }
         lane.post { [calls, directory] in calls.setDirectory(directory) }
@@ -164,6 +179,32 @@ final class PeerNode: Sendable {
             if case .connected(number) = event { true } else { false }
         }.count > 0
     }
+}
+
+/// A port of 127.0.0.1 where connections are taken and nothing is said.
+struct SilentListener {
+    let port: UInt16
+    private let descriptor: Int32
+
+    init() throws {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        try #require(descriptor >= 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(descriptor, pointer, size) == 0 && listen(descriptor, 8) == 0
+                    && getsockname(descriptor, pointer, &size) == 0
+            }
+        }
+        try #require(isBound)
+        self.descriptor = descriptor
+        port = UInt16(bigEndian: address.sin_port)
+    }
+
+    func close() { _ = Glibc.close(descriptor) }
 }
 
 /// A handler made of closures.

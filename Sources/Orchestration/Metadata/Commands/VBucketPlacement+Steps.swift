@@ -127,7 +127,8 @@ extension VBucketPlacement {
     /// Nothing of it is left anywhere: whoever of its nodes is there may begin.
     ///
     /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
-    /// he has heard that he does not, and a promotion sees to that.
+    /// he has heard that he does not, and a promotion sees to that. What was restored gives nobody one:
+    /// it is chosen for as before, among those that are not gone.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
         let (before, wasRestored) = (whoHadIt, isRestored)
         let left = [chain, basis, next].first { !$0.without(gone).isEmpty }

@@ -6,7 +6,7 @@ package enum OwnershipCause: UInt8, Sendable {
     case created = 0
     /// Emptied: copies of older fences hold nothing any more.
     case flushed = 1
-    /// Chosen among sealed copies: must be at `expected` at least.
+    /// Chosen among sealed copies: must be at `expected` at least. Or to be chosen yet (`isRestored`).
     case promoted = 2
     /// The former active one handed over: must be at `expected` exactly, and intact in this life.
     case takenOver = 3
@@ -18,7 +18,7 @@ package enum OwnershipCause: UInt8, Sendable {
 ///
 /// - `origin` <= `branch` <= `fence` <= `stage`, and none of them ever falls.
 /// - While unconfirmed there is a basis and no target chain that counts.
-/// - `chain` is empty where the last copy is gone; then there is nothing else either.
+/// - `chain` is empty where the last copy is gone; then there is nothing else either, but `rowBefore`.
 package struct VBucketPlacement: Hashable, Sendable {
     /// Index of the entry that last changed who may write.
     package var fence: UInt64
@@ -47,7 +47,8 @@ package struct VBucketPlacement: Hashable, Sendable {
     package var former: NodeNumber?
     /// Where the first of `chain` must be, after a promotion or a takeover.
     package var expected: CopyPosition?
-    /// The chain before nodes were failed over, whose old copies a recovery may use.
+    /// The chain before nodes were failed over, whose old copies a recovery may use; where nobody was
+    /// chosen of what was restored, everybody who had it.
     package var rowBefore = NodeChain()
 
     /// A vBucket that begins empty.
