@@ -292,6 +292,20 @@ import Vocabulary
         #expect(world.state.rebalance?.kept == [n(1), n(2)])
     }
 
+    /// What its leader proposed comes behind the failover (standard, seed 5012).
+    @Test func aMoveDoesNotGoOnWhoseActiveCopyWasFailedOver() {
+        var world = world([[n(2)], [n(2), n(1)]])
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.targets([[n(1), n(2)], [n(2), n(3)]])
+        world.apply(.joint(world.step(0, row: [n(1), n(2)])))
+        world.apply(.joint(world.step(1, row: [n(2), n(3)])))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        let position = at(world.placement(0).origin, 4)
+        #expect(world.apply(.takeOver(world.step(0, position: position))) == leftOut(0))
+        #expect(world.apply(.final(world.step(1))) == leftOut(1))
+        #expect(world.placement(0).isJoint && world.placement(1).isJoint)
+    }
+
     private enum Ending: CaseIterable {
         case resumed
         case ended

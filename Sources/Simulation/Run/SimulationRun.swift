@@ -255,6 +255,14 @@ package final class SimulationRun {
         note(
             "the rebalance of \(record.kept) waits: \(report?.obstacle ?? "for nothing it knows of")"
         )
+        guard let bucket = record.bucket.flatMap({ cluster.newestState?.bucket(named: $0) }) else {
+            return
+        }
+        for (number, placement) in bucket.placements.enumerated() {
+            let target = bucket.targets?.rows[number].nodes ?? []
+            guard placement.chain.nodes != target || !placement.isConfirmed else { continue }
+            note("\(bucket.settings.name) \(number), to be on \(target): \(placement)")
+        }
     }
 
     /// What is not where it should be: a node failed over, or fewer copies than wanted.

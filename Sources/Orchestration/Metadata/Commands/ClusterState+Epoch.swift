@@ -41,18 +41,25 @@ extension ClusterState {
         // What those have who were failed over before is given up as well.
         let gone = gone
         for place in buckets.indices {
-            release(leftBehind, ofBucketAt: place)
+            effects += release(leftBehind, ofBucketAt: place)
             effects += lose(gone, ofBucketAt: place)
         }
         return .applied(effects)
     }
 
     /// A former active node that is gone has nothing to keep for anybody.
-    private mutating func release(_ gone: [NodeNumber], ofBucketAt place: Int) {
+    private mutating func release(
+        _ gone: [NodeNumber],
+        ofBucketAt place: Int
+    ) -> [ClusterEffect] {
+        var changed: [VBucketID] = []
         for number in buckets[place].placements.indices {
-            guard let former = buckets[place].placements[number].former, gone.contains(former)
+            guard let former = buckets[place].placements[number].former, gone.contains(former),
+                buckets[place].placements[number].release()
             else { continue }
-            _ = buckets[place].placements[number].release()
+            changed.append(VBucketID(UInt16(number)))
         }
+        guard !changed.isEmpty else { return [] }
+        return [.assignmentsChanged(bucket: buckets[place].settings.name, changed)]
     }
 }

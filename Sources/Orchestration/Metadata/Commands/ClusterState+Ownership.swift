@@ -45,22 +45,26 @@ extension ClusterState {
         move(steps) { $0.joint(to: $1.row, target: $2, $1.vBucket) }
     }
 
+    /// Not where the active one was failed over since: then all of both chains are asked.
     mutating func finish(_ steps: VBucketSteps) -> ClusterOutcome {
-        move(steps) { [index, isRemembering] placement, _, _ in
-            placement.finish(at: index, remembering: isRemembering)
+        move(steps) { [index, isRemembering, gone] placement, _, _ in
+            guard let active = placement.chain.first, !gone.contains(active) else { return false }
+            return placement.finish(at: index, remembering: isRemembering)
         }
     }
 
+    /// Nor here: the second chain may name it, too, and nobody would take it out of there.
     mutating func takeOver(_ steps: VBucketSteps) -> ClusterOutcome {
         var givers: Set<NodeNumber> = []
-        let outcome = move(steps) { [index, isRemembering] placement, step, _ in
+        let outcome = move(steps) { [index, isRemembering, gone] placement, step, _ in
             let giver = placement.chain.first
+            guard let giver, !gone.contains(giver) else { return false }
             let isTaken = placement.takeOver(
                 at: index,
                 final: step.position,
                 remembering: isRemembering
             )
-            if isTaken, let giver { givers.insert(giver) }
+            if isTaken { givers.insert(giver) }
             return isTaken
         }
         fence(givers)
@@ -90,7 +94,7 @@ extension ClusterState {
     mutating func confirm(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { [index, gone] placement, _, _ in
             guard let chosen = placement.chain.first, !gone.contains(chosen) else { return false }
-            return placement.confirm(at: index)
+            return placement.confirm(at: index, without: gone)
         }
     }
 

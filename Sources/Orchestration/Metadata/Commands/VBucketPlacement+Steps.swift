@@ -69,8 +69,13 @@ extension VBucketPlacement {
 
     /// Whoever handed over before keeps its copy until the one chosen since has all on disk, too:
     /// what was durable by the disk of the active one may be on no other disk.
-    mutating func confirm(at index: UInt64) -> Bool {
+    ///
+    /// Nobody of `gone` stays in its row: nothing was served in it yet.
+    mutating func confirm(at index: UInt64, without gone: [NodeNumber]) -> Bool {
         guard !isConfirmed, !isRestored else { return false }
+        let left = chain.without(gone)
+        remember(chain, where: left)
+        chain = left
         isConfirmed = true
         basis = NodeChain()
         if former.map(chain.contains) == true { former = nil }
@@ -131,8 +136,10 @@ extension VBucketPlacement {
     /// it is chosen for as before, among those that are not gone.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
         let (before, wasRestored) = (whoHadIt, isRestored)
-        let left = [chain, basis, next].first { !$0.without(gone).isEmpty }
-        self = VBucketPlacement(chain: left ?? NodeChain(), copies: copies, index: index)
+        var left = [chain, basis, next].first { !$0.without(gone).isEmpty } ?? NodeChain()
+        // Whoever lives and serves is alone with those who do, as after a failover.
+        if left.first.map(gone.contains) == false { left = left.without(gone) }
+        self = VBucketPlacement(chain: left, copies: copies, index: index)
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
         // without having heard of that. Nor may those have who served before it was restored: the
         // promotion that it still waits for deposes them.

@@ -82,7 +82,7 @@ extension ClusterState {
         // Nobody would ever be asked for it, and nobody make it anew.
         let isLeft =
             placement.chain.isEmpty || placement.former != nil
-            || placement.chain.contains { node(number: $0)?.membership == .active }
+            || placement.chain.contains { isMember($0) }
         check(!placement.isConfirmed || placement.isJoint || isLeft, "with nodes that are gone")
         let needsPosition = placement.cause == .promoted && !placement.isConfirmed
         check(!needsPosition || placement.expected != nil, "a promotion without a position")
@@ -92,6 +92,16 @@ extension ClusterState {
             check(membership != nil && membership != .joining, "names \(node), who is none of us")
         }
         return found
+    }
+
+    private func isMember(_ number: NodeNumber?) -> Bool {
+        number.flatMap { node(number: $0) }?.membership == .active
+    }
+
+    /// No move begins where somebody of the row is gone, and nobody would take him out of it.
+    private func isBesideGone(_ placement: VBucketPlacement) -> Bool {
+        let all = placement.chain.nodes + placement.next.nodes
+        return placement.isConfirmed && isMember(placement.chain.first) && !all.allSatisfy(isMember)
     }
 
     private func regressions(since before: ClusterState) -> [String] {
@@ -117,6 +127,11 @@ extension ClusterState {
                 }
                 if old.confirmedChain != new.confirmedChain, new.stage == old.stage {
                     found.append("\(name) \(number): another basis at the same stage")
+                }
+                // Whoever comes back to its row serves nothing before somebody was chosen.
+                let isBack = old.chain == new.chain && !before.isMember(new.chain.first)
+                if !isBack, !before.isBesideGone(old), isBesideGone(new) {
+                    found.append("\(name) \(number): served beside a node that is gone")
                 }
             }
         }
