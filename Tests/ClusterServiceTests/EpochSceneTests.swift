@@ -146,4 +146,28 @@ import Vocabulary
         // The other vBucket waits for its promotion.
         for lease in endless() { #expect(lease.maps["b"]?.vBuckets[1].chain == [n(1)]) }
     }
+
+    /// Its node was failed over before and nobody could be chosen: who is left behind now stands in its
+    /// row, and would never be taken out of the cluster.
+    @Test func whatWasLeftWithAFailedOverNodeGoesOnWithoutIt() async throws {
+        let scene = try await scene(5, [[n(4), n(3), n(1)], [n(2), n(1)]], replicas: 2)
+        defer { scene.stop() }
+        let plane = try #require(scene.members[0].plane)
+        plane.isEmpty.withLock { $0 = true }
+        scene.members[2].stop()
+        guard case .done = await scene[1].failOver([scene.name(4)]) else {
+            Issue.record("not failed over")
+            return
+        }
+        // Who is silent may have it, and who answers has nothing.
+        #expect(scene.chains(at: 1).first == [n(4), n(3), n(1)])
+        scene.members[4].stop()
+        let names = [scene.name(3), scene.name(5)]
+        guard case .done(let text) = await scene[1].failOver(names, isUnsafe: true) else {
+            Issue.record("not done")
+            return
+        }
+        #expect(scene.chains(at: 1).first == [n(1)], "\(text)")
+        #expect(scene[1].state.nodes.map(\.number) == [n(1), n(2), n(4)])
+    }
 }

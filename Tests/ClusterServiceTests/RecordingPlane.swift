@@ -40,6 +40,9 @@ final class RecordingPlane: DataPlane {
     /// The last fence that copies here have carried out.
     let carriedThrough = Guarded(UInt64.max)
 
+    /// Copies here were never built.
+    let isEmpty = Guarded(false)
+
     let openings = Guarded<[BucketOpening]>([])
 
     func open(_ opening: BucketOpening) throws(DataPlaneError) {
@@ -133,13 +136,14 @@ final class RecordingPlane: DataPlane {
         guard let map = maps.withLock({ $0[name] }) else { return [] }
         let heard = heardThrough.withLock { $0 }
         let carried = carriedThrough.withLock { $0 }
+        let isEmpty = isEmpty.withLock { $0 }
         return map.vBuckets.enumerated().compactMap { number, one in
             if vBuckets?.contains(VBucketID(UInt16(number))) == false { return nil }
             return CopyReport(
                 vBucket: VBucketID(UInt16(number)),
                 state: .active,
                 fence: min(one.fence, carried),
-                position: CopyPosition(branchFence: one.fence, covered: .zero),
+                position: CopyPosition(branchFence: isEmpty ? 0 : one.fence, covered: .zero),
                 high: .zero,
                 persisted: .zero,
                 isIntact: one.branch <= heard,

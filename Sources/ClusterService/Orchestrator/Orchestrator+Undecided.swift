@@ -48,6 +48,8 @@ extension Orchestrator {
         let asked = alone.subtracting(deadNodes()).sorted()
         let reports = await copies(of: before).reports(from: asked)
         guard let bucket = state.bucket(named: name) else { return [] }
+        // Who died while slower ones answered, too: its answer is of before.
+        let dead = deadNodes()
         let left = leftAlone(in: bucket, without: nodes)
         return bucket.placements.enumerated().compactMap { number, placement in
             let vBucket = VBucketID(UInt16(number))
@@ -55,8 +57,8 @@ extension Orchestrator {
             // Whoever does not answer may just be started anew, which memory does not outlive.
             let mayForget = left[vBucket].map { active in
                 let report = reports[active]?[vBucket]
-                return isInMemory
-                    && (report?.state != .active || report?.fence != placement.fence)
+                let isServing = report?.state == .active && report?.fence == placement.fence
+                return isInMemory && (!isServing || dead.contains(active))
             }
             guard empty.contains(vBucket) || mayForget == true else { return nil }
             return .init(

@@ -104,8 +104,10 @@ extension VBucketPlacement {
     }
 
     /// Nobody serves it before all of `row` were asked, and one of them was promoted.
+    ///
+    /// Of those it has no more for a chain than there should be copies: any of them may have the most.
     private mutating func begin(again row: NodeChain, at index: UInt64) {
-        chain = row
+        chain = row.first(Int(copies))
         basis = row
         isConfirmed = false
         renew(index, .promoted)
@@ -123,8 +125,8 @@ extension VBucketPlacement {
     /// Copies that were given up are what there is: those that come back are all asked, and one of
     /// them is promoted, before anybody serves.
     mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
-        let back = rowBefore.filter { returning.contains($0) }.prefix(Int(copies))
-        guard chain.isEmpty, let row = NodeChain(Array(back)), !row.isEmpty else { return false }
+        let back = rowBefore.filter { returning.contains($0) }
+        guard chain.isEmpty, let row = NodeChain(back), !row.isEmpty else { return false }
         begin(again: row, at: index)
         return true
     }
@@ -139,6 +141,8 @@ extension VBucketPlacement {
         var left = [chain, basis, next].first { !$0.without(gone).isEmpty } ?? NodeChain()
         // Whoever lives and serves is alone with those who do, as after a failover.
         if left.first.map(gone.contains) == false { left = left.without(gone) }
+        // Of those who came back more were asked than there should be: nobody of them serves yet.
+        if left.count > Int(copies) { left = left.without(gone).first(Int(copies)) }
         self = VBucketPlacement(chain: left, copies: copies, index: index)
         // Those who may come back are remembered where nobody is left: with nothing, but perhaps
         // without having heard of that. Nor may those have who served before it was restored: the

@@ -84,6 +84,7 @@ extension ClusterState {
             placement.chain.isEmpty || placement.former != nil
             || placement.chain.contains { isMember($0) }
         check(!placement.isConfirmed || placement.isJoint || isLeft, "with nodes that are gone")
+        check(!isBesideGone(placement), "served beside a node that is gone")
         let needsPosition = placement.cause == .promoted && !placement.isConfirmed
         check(!needsPosition || placement.expected != nil, "a promotion without a position")
         for node in [placement.chain, placement.next, placement.basis, placement.rowBefore].joined()
@@ -127,11 +128,6 @@ extension ClusterState {
                 }
                 if old.confirmedChain != new.confirmedChain, new.stage == old.stage {
                     found.append("\(name) \(number): another basis at the same stage")
-                }
-                // Whoever comes back to its row serves nothing before somebody was chosen.
-                let isBack = old.chain == new.chain && !before.isMember(new.chain.first)
-                if !isBack, !before.isBesideGone(old), isBesideGone(new) {
-                    found.append("\(name) \(number): served beside a node that is gone")
                 }
             }
         }

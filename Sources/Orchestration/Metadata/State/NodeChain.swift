@@ -45,5 +45,8 @@ package struct NodeChain: Hashable, Sendable, RandomAccessCollection, Expressibl
         NodeChain(filter { !nodes.contains($0) }) ?? NodeChain()
     }
 
+    /// No more than so many of them, in the same order.
+    package func first(_ most: Int) -> NodeChain { NodeChain(prefix(most)) ?? NodeChain() }
+
     package var nodes: [NodeNumber] { Array(self) }
 }
