@@ -23,6 +23,19 @@ import Vocabulary
         }
     }
 
+    /// Both copies of a vBucket come back, and there is to be one by now.
+    private func backWithFewerCopies() throws -> ClusterWorld {
+        var world = world([[n(1), n(2)]], nodes: 3)
+        failOver([n(1), n(2)], &world)
+        let bucket = try #require(world.state.bucket(named: "b"))
+        var settings = bucket.settings
+        settings.replicas = 0
+        world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
+        recover([n(1), n(2)], &world)
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        return world
+    }
+
     /// No move begins beside who stays away; nobody could be chosen, as the third copy was silent.
     @Test func whoComesBackToItsRowLeavesItWithoutWhoWasFailedOverBesideIt() {
         var world = world([[n(1), n(2), n(3)], [n(3), n(1)]], replicas: 2, nodes: 4)
@@ -42,14 +55,7 @@ import Vocabulary
 
     /// It was lowered while nobody served it: each of those that come back may have the most.
     @Test func everybodyWhoComesBackIsAskedHoweverFewCopiesThereShouldBe() throws {
-        var world = world([[n(1), n(2)]], nodes: 3)
-        failOver([n(1), n(2)], &world)
-        let bucket = try #require(world.state.bucket(named: "b"))
-        var settings = bucket.settings
-        settings.replicas = 0
-        world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
-        recover([n(1), n(2)], &world)
-        world.rebalance(kept: [n(1), n(2), n(3)])
+        var world = try backWithFewerCopies()
         let placement = world.placement(0)
         #expect(placement.chain == [n(1)] && placement.isRestored)
         let assignment = try #require(world.state.assignment(ofBucket: "b", VBucketID(0)))
@@ -68,14 +74,7 @@ import Vocabulary
     }
 
     @Test func whatComesBackWithMoreThanThereShouldBeCanBeFlushedWithoutTheFirst() throws {
-        var world = world([[n(1), n(2)]], nodes: 3)
-        failOver([n(1), n(2)], &world)
-        let bucket = try #require(world.state.bucket(named: "b"))
-        var settings = bucket.settings
-        settings.replicas = 0
-        world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
-        recover([n(1), n(2)], &world)
-        world.rebalance(kept: [n(1), n(2), n(3)])
+        var world = try backWithFewerCopies()
         failOver([n(1)], &world)
         world.end("r", .stopped)
         world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
