@@ -43,6 +43,8 @@ package struct CopyReport: Hashable, Sendable {
     package var boot: UInt64
     /// It takes nothing more from the active copy of this fence.
     package var isSealed: Bool
+    /// Its node tried to read it from disk, and could not: another copy that is as far serves sooner.
+    package var isUnreadable: Bool
 
     package init(
         vBucket: VBucketID,
@@ -56,7 +58,8 @@ package struct CopyReport: Hashable, Sendable {
         hasCaughtUp: Bool? = nil,
         wasCleanStop: Bool,
         boot: UInt64,
-        isSealed: Bool = false
+        isSealed: Bool = false,
+        isUnreadable: Bool = false
     ) {
         self.vBucket = vBucket
         self.state = state
@@ -70,5 +73,6 @@ package struct CopyReport: Hashable, Sendable {
         self.wasCleanStop = wasCleanStop
         self.boot = boot
         self.isSealed = isSealed
+        self.isUnreadable = isUnreadable
     }
 }

@@ -125,4 +125,27 @@ import Vocabulary
         #expect(now.map(\.chain) == [[n(2), n(3)], [n(1)], [n(1)]])
         #expect(now[0].fence > before[0].fence && now[0].isConfirmed)
     }
+
+    /// What the second chain of a move has was thrown away, and the vBucket left to nobody.
+    @Test func whatAMoveHasBroughtAlmostThereGoesOnWhereItsLivingNodeIsFailedOver() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        var settings = scene[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.createBucket([[n(2)], [n(1)]], replicas: 0)
+        let known = scene[1].state.nodes.map(\.otpNode)
+        let leaving = try #require(scene[1].state.node(number: n(2))).otpNode
+        _ = await scene[1].rebalance(known: known, ejected: [leaving])
+        func row() -> VBucketPlacement? { scene[1].state.bucket(named: "b")?.placements[0] }
+        // Nobody hands anything over here, so it stays between two chains.
+        #expect(await eventually { row()?.isJoint == true })
+        let successor = try #require(row()?.next.first)
+        guard case .done = await scene[1].failOver([scene.name(2)]) else {
+            Issue.record("not failed over")
+            return
+        }
+        #expect(await eventually { row()?.chain == [successor] && row()?.isConfirmed == true })
+    }
 }

@@ -99,6 +99,33 @@ import Vocabulary
         #expect(world.stop())
     }
 
+    /// It may have held the newest version of anything: what is older than that is not served as if it
+    /// were the newest.
+    @Test func aBlockOfWhichNobodyKnowsWhatItHeldCostsAllThatItMayHaveHeld() throws {
+        let file = try damage()
+        try file.execute("CREATE TEMP TABLE outline AS SELECT id, runs FROM block WHERE id = 2")
+        try file.execute("UPDATE block SET runs = zeroblob(length(runs)) WHERE id = 2")
+        let world = try reopened()
+        world.lanes.release("reader")
+        let client = world.client(of: "guests")
+        #expect(statuses(client) == [0x86, 0x86, 0x86, 0])
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        #expect(bucket.failure?.contains("block 2") == true)
+        world.pass(milliseconds: 61_000)
+        #expect(statuses(client) == [0x86, 0x86, 0x86, 0])
+        #expect(world.service.alerts.current.count == 1)
+        // Others are told, so that a copy that is as far serves instead.
+        let unread = world.service.reports("guests").filter(\.isUnreadable).map(\.vBucket.number)
+        #expect(unread.sorted() == vBuckets)
+        #expect(world.stop())
+        try mend(file)
+        try file.execute("UPDATE block SET runs = (SELECT runs FROM outline) WHERE id = 2")
+        let healed = try reopened()
+        healed.lanes.release("reader")
+        #expect(statuses(healed.client(of: "guests")) == [0, 0, 0, 0])
+        #expect(healed.stop())
+    }
+
     /// The table that tells the living from the dead has nothing of it, and what was noted while it
     /// was read may be of blocks that were since rewritten.
     @Test func compactionDropsNothingOfWhatWasNotReadBack() throws {

@@ -12,7 +12,8 @@ import Vocabulary
         branch: UInt64 = 5,
         high: UInt64? = nil,
         isIntact: Bool = true,
-        fence: UInt64 = 10
+        fence: UInt64 = 10,
+        isUnreadable: Bool = false
     ) -> CopyReport {
         CopyReport(
             vBucket: VBucketID(7),
@@ -23,8 +24,20 @@ import Vocabulary
             persisted: Seqno(covered),
             isIntact: isIntact,
             wasCleanStop: false,
-            boot: 1
+            boot: 1,
+            isUnreadable: isUnreadable
         )
+    }
+
+    /// It would never become ready, and be chosen again and again.
+    @Test func ofCopiesThatAreAsFarOneThatCanBeReadServes() {
+        let asked = question([1, 2])
+        #expect(choose(asked, [1: copy(4), 2: copy(4)])?.node == NodeNumber(1))
+        let choice = choose(asked, [1: copy(4, isUnreadable: true), 2: copy(4)])
+        #expect(choice?.node == NodeNumber(2) && choice?.safety == .safe)
+        // What only the other one has is worth waiting for.
+        let ahead = choose(asked, [1: copy(5, isUnreadable: true), 2: copy(4)])
+        #expect(ahead?.node == NodeNumber(1))
     }
 
     private func question(

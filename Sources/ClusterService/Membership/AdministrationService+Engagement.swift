@@ -126,6 +126,7 @@ extension AdministrationService {
         case .connected(let node):
             board.core.withLock { $0.failures[node] = nil }
             tellStatistics(to: node)
+            tellPlace(to: node)
         default: break
         }
     }

@@ -68,11 +68,14 @@ extension AdministrationService {
     /// Also where that is what it knows to be agreed on: that may be of before another start. On the
     /// control lane.
     func tellPlace() {
+        for other in state.members where other.number != thisNode { tellPlace(to: other.number) }
+    }
+
+    /// The same to one of them, who may have missed it, or know only of a start before the last.
+    func tellPlace(to other: NodeNumber) {
         guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
         let place = PeerPlace(thisNode, host: address.host, port: address.ports.peer).bytes
-        for other in state.members where other.number != thisNode {
-            calls.send(PeerKind.place, place, to: other.number, isBulk: false)
-        }
+        calls.send(PeerKind.place, place, to: other, isBulk: false)
     }
 
     /// Whether it is not found where it listens by others, which know it by an address of its own.

@@ -10,7 +10,8 @@ extension CopyReport: PeerPayload {
             let high = reader.leb128(),
             let persisted = reader.leb128(), let isIntact = reader.flag(),
             let wasCleanStop = reader.flag(), let boot = reader.bigEndian(UInt64.self),
-            let isSealed = reader.flag(), let hasCaughtUp = reader.flag()
+            let isSealed = reader.flag(), let hasCaughtUp = reader.flag(),
+            let isUnreadable = reader.flag()
         else { return nil }
         self.init(
             vBucket: VBucketID(vBucket),
@@ -24,7 +25,8 @@ extension CopyReport: PeerPayload {
             hasCaughtUp: hasCaughtUp,
             wasCleanStop: wasCleanStop,
             boot: boot,
-            isSealed: isSealed
+            isSealed: isSealed,
+            isUnreadable: isUnreadable
         )
     }
 
@@ -42,6 +44,7 @@ extension CopyReport: PeerPayload {
         writer.append(bigEndian: boot)
         writer.append(isSealed)
         writer.append(hasCaughtUp)
+        writer.append(isUnreadable)
     }
 }
 

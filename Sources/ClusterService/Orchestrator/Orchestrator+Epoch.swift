@@ -46,23 +46,20 @@ extension Orchestrator {
     }
 
     /// Has the best copies that are left become active where the active one was left behind.
-    ///
-    /// Who was failed over before has nothing that anybody waits for, either: somebody left behind may
-    /// stand in a row that he served last.
     private func takeOver(from gone: [NodeNumber], _ bucket: BucketRecord) async {
-        let givenUp = failedOver.sorted()
         let orphans = bucket.placements.indices.map { VBucketID(UInt16($0)) }.filter { vBucket in
-            bucket[vBucket].chain.first.map(givenUp.contains) ?? false
+            bucket[vBucket].chain.first.map(gone.contains) ?? false
         }
         guard !orphans.isEmpty else { return }
+        // Who was failed over before has nothing that anybody waits for, either.
+        let givenUp = failedOver.sorted()
         let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: givenUp)
         // A copy that is only late may be the better one.
         let isPatient = now - (epoch.begunAt ?? now) < Self.patience
         guard round.silent.isEmpty || !isPatient else { return }
         epoch.obstacles += round.decided.obstacles
         epoch.changesLost += round.decided.changesLost
-        let others = deposed(by: round.decided.promotions, in: round.bucket)
-        await promote(round, deposing: others.union(gone).sorted())
+        await promote(round, deposing: gone)
     }
 
     private func sentence(_ names: String) -> String {

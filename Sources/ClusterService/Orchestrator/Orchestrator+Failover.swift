@@ -64,7 +64,7 @@ extension Orchestrator {
             let others = deposed(by: round.decided.promotions, in: round.bucket)
             let deposed = others.union(nodes).sorted()
             guard await promote(round, deposing: deposed),
-                await resume(round.stoppedForNothing, ofBucket: round.decided.bucket)
+                await resume(stays(round, with: nodes), ofBucket: round.decided.bucket)
             else { return .refused(disagreement) }
         }
         for name in state.buckets.map(\.settings.name) {
@@ -88,6 +88,13 @@ extension Orchestrator {
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
         member.tell(.warning, .node, sentence)
         return .done(possiblyLost: lost, sentence: sentence)
+    }
+
+    /// Of what was stopped for nothing, what stays with its node: where a move has a second chain,
+    /// those are asked once the node is failed over.
+    private func stays(_ round: Round, with nodes: [NodeNumber]) -> [VBucketID] {
+        let gone = nodes + failedOver
+        return round.stoppedForNothing.filter { round.bucket[$0].next.without(gone).isEmpty }
     }
 
     func sentences(_ reasons: [WhyNot]) -> [String] {

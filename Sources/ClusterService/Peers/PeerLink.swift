@@ -28,6 +28,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     private let calls: PeerCalls
     private var phase = Phase.resting(nil)
     private var attempt: UInt64 = 0
+    private var attemptedAt: UInt64 = 0
     private var backoff: UInt64
     private var waiting: [(frame: PeerArrival, isBulk: Bool?)] = []
     private var waitingBytes = 0
@@ -108,6 +109,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         guard case .resting = phase else { return }
         phase = .connecting
         attempt += 1
+        attemptedAt = now
         let (number, calls) = (attempt, calls)
         calls.transport.open(
             .control,
@@ -137,12 +139,20 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         )
     }
 
-    /// The node is there: it need not wait until the pause is over.
+    /// The node is there: it need not wait until the pause is over, nor an attempt of when it was not,
+    /// which the network repeats only after seconds.
     func hurry() {
+        let isStale = now - attemptedAt >= Self.promptNanoseconds
+        if case .connecting = phase, isStale { phase = .resting(nil) }
         guard case .resting(let timer) = phase else { return }
         timer?.cancel()
         connect()
     }
+
+    /// An attempt that comes to something has come to it by then.
+    ///
+    /// Two nodes that begin at the same time are not to give up each other's first ones.
+    private static let promptNanoseconds: UInt64 = 300_000_000
 
     /// The node is somewhere else: what is being dialled, or rested from, is not it.
     func redial() {

@@ -54,8 +54,13 @@ extension DocumentService {
     package func reports(_ name: String, of vBuckets: [VBucketID]? = nil) -> [CopyReport] {
         guard let bucket = bucket(named: name) else { return [] }
         let asked = vBuckets?.compactMap { bucket.engine[$0.number] } ?? bucket.engine.all
-        let reports = asked.compactMap { vBucket in
+        var reports = asked.compactMap { vBucket in
             vBucket.withCore { $0.ownership.exists ? $0.report(boot: boot) : nil }
+        }
+        if let unread = bucket.disk?.warmup.unread, !unread.isEmpty {
+            for place in reports.indices {
+                reports[place].isUnreadable = unread.contains(reports[place].vBucket)
+            }
         }
         // Whoever asks for some of them waits until they are on disk.
         if vBuckets != nil, let disk = bucket.disk {

@@ -26,8 +26,9 @@ extension Warmup {
     /// Notes that a vBucket cannot be read now; false where nothing of the lane can be any more.
     func fail(_ id: VBucketID, _ lane: LaneStore, _ error: StorageError) -> Bool {
         guard canGoOn(lane, after: error) else { return false }
-        // A part of it is of no use to anybody.
+        // A part of it is of no use to anybody, nor is what it said of versions that it replaced.
         engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
+        lane.resetLive(id)
         let waiters: [Waiter] = state.withLock { state in
             guard let waiters = state.missing[id] else { return [] }
             state.missing[id] = []

@@ -58,6 +58,7 @@ extension Warmup {
         }
         for id in left {
             do throws(StorageError) {
+                try lane.checkWhole(id)
                 end(id, try lane.prepares(of: id), worker.context)
             } catch {
                 guard fail(id, lane, error) else { return }
@@ -142,6 +143,7 @@ extension Warmup {
             })
         else { return }
         lane.resetLive(id)
+        try lane.checkWhole(id)
         var place: Seqno? = .zero
         while let after = place {
             place = try lane.scanMetadata(id, after: after, blocksMax: Warmup.blocksPerStep) {

@@ -84,6 +84,18 @@ final class Warmup: Sendable {
         }
     }
 
+    /// vBuckets that could not be read so far.
+    var unread: Set<VBucketID> {
+        state.withLock { state in
+            guard !state.failures.isEmpty || !state.closed.isEmpty else { return [] }
+            return Set(
+                state.missing.keys.filter {
+                    state.failures[$0] != nil || state.closed[laneNumber($0)] != nil
+                }
+            )
+        }
+    }
+
     /// Calls `done` once the vBucket is loaded, or could not be; at once where it was tried before.
     func whenLoaded(_ vBucket: VBucketID, _ done: @escaping Waiter) {
         let verdict: Completion? = state.withLock { state in

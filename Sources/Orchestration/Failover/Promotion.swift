@@ -135,14 +135,15 @@ package struct Promotion: Hashable, Sendable {
                     || answers.contains { $0.node == node }
             }
         let candidates = able.isEmpty && isWhole ? answers : able
-        let rank = { (node: NodeNumber) in
-            (node == question.active ? 0 : 1, activeCounts[node] ?? 0, node)
+        let rank = { (node: NodeNumber, report: CopyReport) in
+            let isUnreadable = report.isUnreadable ? 1 : 0
+            return (isUnreadable, node == question.active ? 0 : 1, activeCounts[node] ?? 0, node)
         }
         let chosen = candidates.max { one, other in
             if one.report.position != other.report.position {
                 return one.report.position < other.report.position
             }
-            return rank(one.node) > rank(other.node)
+            return rank(one.node, one.report) > rank(other.node, other.report)
         }
         guard let chosen else { return nil }
         let position = chosen.report.position

@@ -179,6 +179,7 @@ struct LaneDirectory {
         holds = old.holds
         nextHold = old.nextHold
         for place in entries.indices {
+            entries[place].purged = max(entries[place].purged, old.entries[place].purged)
             for index in entries[place].runs.indices {
                 let run = entries[place].runs[index]
                 let others = old.entries[place].runs

@@ -54,6 +54,20 @@ extension LaneStore {
                 if let ordinal { directory.remove([UInt32(ordinal)]) }
             }
             unreadable.withLock { _ = $0.remove(block) }
+            lost.withLock { _ = $0.remove(block) }
         }
+    }
+
+    /// Throws where a block of the file may have held something of the vBucket and nobody knows what:
+    /// whatever else is read of it may be older than that.
+    package func checkWhole(_ vBucket: VBucketID) throws(StorageError) {
+        let born = directory.withLock { $0[vBucket.number].bornBlock }
+        let first = lost.withLock { lost in lost.filter { $0 >= born }.min() }
+        guard let block = first else { return }
+        throw StorageError(
+            .damaged,
+            "\(path) has block \(block), of which neither outline nor metadata can be read; it may "
+                + "hold documents of \(vBucket)"
+        )
     }
 }

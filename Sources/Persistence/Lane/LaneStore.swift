@@ -54,6 +54,8 @@ package final class LaneStore: Sendable {
     let readers: LaneReaders
     /// Blocks that were found damaged; compaction leaves them alone.
     let unreadable = Guarded<Set<UInt64>>([])
+    /// Of those, the ones of which nobody knows what they held: the directory has nothing of them.
+    let lost = Guarded<Set<UInt64>>([])
     /// Told when the file is made, before anything in it is acknowledged.
     let onCreate: @Sendable () throws(StorageError) -> Void
 
@@ -172,6 +174,7 @@ package final class LaneStore: Sendable {
         writer.nextBlock = max(writer.nextBlock, contents.nextBlock)
         if !writer.mayRepeat { state.withLock { $0.wasClean = isClean } }
         unreadable.withLock { $0.formUnion(contents.lost) }
+        lost.withLock { $0 = Set(contents.lost) }
     }
 
     /// Runs work on the writing connection; what it throws decides about the connection's fate.

@@ -43,8 +43,25 @@ extension ClusterState {
         for place in buckets.indices {
             effects += release(leftBehind, ofBucketAt: place)
             effects += lose(gone, ofBucketAt: place)
+            effects += part(from: leftBehind, ofBucketAt: place)
         }
         return .applied(effects)
+    }
+
+    /// What is with a node that was failed over before stays with it, without those that are gone for
+    /// good: nobody would ever take them out of its row, and out of the cluster.
+    private mutating func part(
+        from gone: [NodeNumber],
+        ofBucketAt place: Int
+    ) -> [ClusterEffect] {
+        var changed: [VBucketID] = []
+        for number in buckets[place].placements.indices
+        where buckets[place].placements[number].part(from: gone, at: index) {
+            changed.append(VBucketID(UInt16(number)))
+        }
+        guard !changed.isEmpty else { return [] }
+        buckets[place].rev = index
+        return [.assignmentsChanged(bucket: buckets[place].settings.name, changed)]
     }
 
     /// A former active node that is gone has nothing to keep for anybody.

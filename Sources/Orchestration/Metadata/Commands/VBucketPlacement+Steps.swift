@@ -185,6 +185,15 @@ extension VBucketPlacement {
         return .changed
     }
 
+    /// Nobody of `gone` stays in the row of somebody else who serves nobody.
+    mutating func part(from gone: [NodeNumber], at index: UInt64) -> Bool {
+        let left = chain.without(gone)
+        guard isConfirmed, !isJoint, left != chain, left.first == chain.first else { return false }
+        chain = left
+        stage = index
+        return true
+    }
+
     /// Who was given up before the last ones may have the most of those that come back.
     private var whoHadIt: NodeChain {
         let older = rowBefore.without(confirmedChain.nodes).nodes
