@@ -48,8 +48,9 @@ sanitize: ## Run the tests about memory and threads under their sanitizers
 fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
 	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),60)
 
-lint: ## Check the format of all Swift sources
+lint: ## Check the format of all Swift sources, and that planted mistakes apply
 	swift format lint --strict -r $(FORMATTED)
+	@for patch in Tests/Sabotage/*.patch; do git apply --check "$$patch" || exit 1; done
 
 format: ## Format all Swift sources
 	swift format -i -r $(FORMATTED)

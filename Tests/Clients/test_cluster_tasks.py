@@ -167,6 +167,10 @@ def test_a_graceful_failover_is_told_of_by_its_name_and_by_every_node(start):
     names = [cluster.name(number) for number in range(3)]
     reply = cluster.fail_over(2, path="startGracefulFailover")
     assert reply.status == 200
+    # Who asks for a rebalance is not told of this one as if it were that.
+    form = {"knownNodes": ",".join(names), "ejectedNodes": ""}
+    reply = cluster[1].admin.post("/controller/rebalance", form)
+    assert reply.status == 503 and "graceful failover" in reply.json["error"], reply
     said, over = watch(cluster, at=1)
     assert said
     for task in said:
@@ -184,6 +188,28 @@ def test_a_graceful_failover_is_told_of_by_its_name_and_by_every_node(start):
     said, last = watch(cluster)
     assert said and said[0]["nodesInfo"]["delta_nodes"] == [names[2]]
     assert last["subtype"] == "rebalance" and last["statusId"] != over["statusId"]
+
+
+def test_a_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(start):
+    cluster = start(made, 3, ["travel"])
+    cluster.set_auto_failover(timeout=100)
+    down = cluster.followers()[0]
+    at = 0 if down else 1
+
+    def shares():
+        status = cluster[at].admin.get("/nodeStatuses").json
+        return {number: status[cluster[number].address]["replication"] for number in range(3)}
+
+    assert set(shares().values()) == {1}
+    cluster[down].kill()
+    address = cluster[down].address
+    wait_until(lambda: cluster.nodes(at)[address]["status"] == "unhealthy", 10, "it is missed")
+    assert all(0 < share < 1 for number, share in shares().items() if number != down)
+    reply = cluster.fail_over(down, at, path="startGracefulFailover")
+    assert reply.status == 400 and "does not answer" in reply.text, reply
+    assert cluster[at].admin.get("/pools/default").json["rebalanceStatus"] == "none"
+    cluster[down].start()
+    wait_until(lambda: set(shares().values()) == {1}, 20, "it is back")
 
 
 def test_a_rebalance_that_was_stopped_did_not_fail(start):

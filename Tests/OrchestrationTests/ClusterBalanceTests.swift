@@ -39,6 +39,19 @@ import Vocabulary
         )
     }
 
+    /// As after a node that crashed and was back at once.
+    @Test func aFewVBucketsThatChangedHandsAreNoReasonForARebalance() {
+        func isBalanced(_ moved: Int) -> Bool {
+            var world = ClusterWorld(nodes: 2)
+            let (one, other): (NodeChain, NodeChain) = ([n(1), n(2)], [n(2), n(1)])
+            let rows = (0..<400).map { $0 < 200 + moved ? one : other }
+            world.createBucket(rows: rows)
+            return world.state.isBalanced
+        }
+        #expect(isBalanced(0) && isBalanced(2))
+        #expect(!isBalanced(3))
+    }
+
     @Test func whatNobodyServesIsNamedAndCounted() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket("alone", replicas: 0, rows: [[n(1)], [n(2)], [n(3)], [n(3)]])

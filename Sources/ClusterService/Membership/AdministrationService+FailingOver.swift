@@ -51,7 +51,18 @@ extension AdministrationService {
         guard !leaving.isEmpty else { return .refused("Unknown server given.") }
         guard !kept.isEmpty else { return .refused("Last active node cannot be failed over.") }
         if state.rebalance != nil { return .busy("Cannot failover during rebalance.") }
-        guard state.canFailOverGracefully(leaving.map(\.number)) else {
+        let silent = state.nodes.map(\.number).filter(isSilent)
+        // It would wait for what the node has for as long as that is away. Whoever hears of too few
+        // says below what is wrong.
+        let hasQuorum = await hasQuorum
+        if hasQuorum, let dead = leaving.first(where: { silent.contains($0.number) }) {
+            return .refused(
+                "Failover cannot be done gracefully: node \(dead.host):\(dead.ports.admin) does not "
+                    + "answer, and nothing can be moved from it. Fail it over without that."
+            )
+        }
+        guard state.canFailOverGracefully(leaving.map(\.number), silent: hasQuorum ? silent : [])
+        else {
             return .refused("Failover cannot be done gracefully (would lose vbuckets).")
         }
         switch await start(.gracefulFailover, kept: kept, ejected: leaving) {

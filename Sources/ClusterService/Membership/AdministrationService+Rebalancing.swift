@@ -38,7 +38,14 @@ extension AdministrationService {
         guard Set(known) == Set(members.map(\.otpNode)), known.count == members.count,
             Set(ejected).isSubset(of: known)
         else { return .mismatch }
-        if let running = state.rebalance { return .running(id: running.id) }
+        if let running = state.rebalance {
+            guard running.kind == .rebalance else {
+                return .busy(
+                    "Cannot rebalance during a graceful failover. Wait for its end, or stop it."
+                )
+            }
+            return .running(id: running.id)
+        }
         let leaving = members.filter {
             ejected.contains($0.otpNode) || $0.membership == .inactiveFailed
         }
@@ -83,11 +90,7 @@ extension AdministrationService {
         do throws(ClusterError) {
             switch try await member.propose(.startRebalance(record)) {
             case .applied, .repeated:
-                tell(
-                    .info,
-                    .rebalance,
-                    "A \(kind == .rebalance ? "rebalance" : "graceful failover") began."
-                )
+                tell(.info, .rebalance, Self.sentence(kind, kept: kept, ejected: ejected))
                 return .running(id: record.id)
             case .refused(.rebalanceRunning):
                 // Whoever asked for another kind would wait for what never comes.
@@ -102,6 +105,21 @@ extension AdministrationService {
         } catch {
             return .failed("The cluster did not agree on it: \(error)")
         }
+    }
+
+    private static func sentence(
+        _ kind: RebalanceRecord.Kind,
+        kept: [NodeRecord],
+        ejected: [NodeRecord]
+    ) -> String {
+        let names = { (nodes: [NodeRecord]) in
+            nodes.map { "\($0.host):\($0.ports.admin)" }.joined(separator: ", ")
+        }
+        guard kind == .rebalance else { return "A graceful failover of \(names(ejected)) began." }
+        let new = kept.filter { $0.membership != .active }
+        return "A rebalance over \(names(kept)) began"
+            + (new.isEmpty ? "" : "; new there: \(names(new))")
+            + (ejected.isEmpty ? "" : "; leaving: \(names(ejected))") + "."
     }
 
     /// Has what is under way end; what was moved stays.

@@ -53,7 +53,9 @@ struct NodeJSON {
         if node.number == call.service.thisNode { members.append(("thisNode", true)) }
         if let bucket {
             // The share of the configured replicas that are in place.
-            members.append(("replication", .double(bucket.replication(ofNode: node.number))))
+            let silent = call.silentNodes
+            let share = bucket.replication(ofNode: node.number, silent: silent)
+            members.append(("replication", .double(share)))
         }
         if volatile { members += volatileMembers(numbers ?? ClusterNumbers(call, of: [node])) }
         return .object(members)

@@ -29,25 +29,25 @@ extension Routes {
             ("status", .string(status.rawValue)),
             ("otpNode", .string(node.otpNode)),
             ("dataless", .bool(!state.holdsData(node.number))),
-            ("replication", .double(replication(of: node, state))),
-            ("onlyCopy", .bool(state.haveOnlyCopies([node.number], silent: silent(call)))),
+            ("replication", .double(replication(of: node, call))),
+            ("onlyCopy", .bool(state.haveOnlyCopies([node.number], silent: call.silentNodes))),
         ]
         if status == .healthy {
             let isPossible =
                 node.membership == .active && state.rebalance == nil
-                && state.canFailOverGracefully([node.number], silent: silent(call))
+                && state.canFailOverGracefully([node.number], silent: call.silentNodes)
             members.append(("gracefulFailoverPossible", .bool(isPossible)))
         }
         return .object(members)
     }
 
-    private static func silent(_ call: Call) -> [NodeNumber] {
-        call.state.nodes.map(\.number).filter { call.service.status(of: $0) == .unhealthy }
-    }
-
     /// The lowest share of its replicas in place, over all buckets.
-    private static func replication(of node: NodeRecord, _ state: ClusterState) -> Double {
-        state.buckets.map { $0.replication(ofNode: node.number) }.min() ?? 1
+    private static func replication(of node: NodeRecord, _ call: Call) -> Double {
+        let silent = call.silentNodes
+        let shares = call.state.buckets.map {
+            $0.replication(ofNode: node.number, silent: silent)
+        }
+        return shares.min() ?? 1
     }
 
     private static func node(_ call: Call, named name: String?) -> Reply {

@@ -100,6 +100,11 @@ struct Call: Sendable {
     /// The nodes but those that are just being added, which nobody can do anything with.
     var shownNodes: [NodeRecord] { state.nodes.filter { $0.membership != .joining } }
 
+    /// Nodes that serve nobody, as far as is heard here.
+    var silentNodes: [NodeNumber] {
+        state.nodes.map(\.number).filter { service.status(of: $0) == .unhealthy }
+    }
+
     /// The buckets whoever asks may see.
     var visibleBuckets: [BucketRecord] {
         state.buckets.filter { Authentication.isVisible($0.settings.name, to: identity, state) }

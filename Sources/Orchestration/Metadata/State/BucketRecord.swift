@@ -82,12 +82,17 @@ package struct BucketRecord: Hashable, Sendable {
         return nodes.sorted()
     }
 
-    /// The share of the configured replicas that are in place, of all nodes or of those whose
-    /// active one is `node`.
-    package func replication(ofNode node: NodeNumber? = nil) -> Double {
+    /// The share of the configured replicas that are in place, of those whose active one is `node`.
+    ///
+    /// - Parameters:
+    ///   - node: Who serves them.
+    ///   - silent: Nodes that do not answer: a copy there takes nothing up.
+    /// - Returns: From 0 to 1.
+    package func replication(ofNode node: NodeNumber, silent: [NodeNumber]) -> Double {
         var (placed, wanted) = (0, 0)
-        for placement in placements where node == nil || placement.chain.first == node {
-            placed += min(max(placement.chain.count - 1, 0), settings.replicas)
+        for placement in placements where placement.chain.first == node {
+            let copies = placement.chain.dropFirst().count { !silent.contains($0) }
+            placed += min(copies, settings.replicas)
             wanted += settings.replicas
         }
         return wanted == 0 ? 1 : Double(placed) / Double(wanted)
