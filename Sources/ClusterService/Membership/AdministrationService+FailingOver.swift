@@ -51,7 +51,7 @@ extension AdministrationService {
         guard !leaving.isEmpty else { return .refused("Unknown server given.") }
         guard !kept.isEmpty else { return .refused("Last active node cannot be failed over.") }
         if state.rebalance != nil { return .busy("Cannot failover during rebalance.") }
-        let silent = state.nodes.map(\.number).filter(isSilent)
+        let silent = state.nodes.map(\.number).filter { $0 != thisNode && isSilent($0) }
         // It would wait for what the node has for as long as that is away. Whoever hears of too few
         // says below what is wrong.
         let hasQuorum = await hasQuorum
