@@ -42,6 +42,18 @@ import Vocabulary
         #expect(world.placement(3).chain == [n(1)])
     }
 
+    /// It may serve on, and somebody may be chosen beside it: not by what was true of a longer chain.
+    @Test func whatAFailedOverSurvivorKeepsItKeepsWithoutThoseLeftBehind() {
+        var world = world([[n(3), n(2), n(1)]], nodes: 4, replicas: 2)
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        #expect(world.placement(0).chain == [n(3), n(2), n(1)])
+        world.apply(epoch(n(1), n(3)))
+        let placement = world.placement(0)
+        #expect(placement.chain == [n(3), n(1)] && placement.isConfirmed)
+        #expect(placement.branch == world.index && placement.fence == world.index)
+        #expect(world.apply(.removeNode(n(2))) == .applied([.nodeRemoved(n(2)), .nodesChanged]))
+    }
+
     @Test func whoWasLeftBehindGoesOnceNothingIsExpectedFromIt() {
         var world = world([[n(1), n(2)], [n(2), n(1)]])
         world.apply(epoch(n(1)))

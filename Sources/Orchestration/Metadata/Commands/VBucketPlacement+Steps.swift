@@ -185,12 +185,15 @@ extension VBucketPlacement {
         return .changed
     }
 
-    /// Nobody of `gone` stays in the row of somebody else who serves nobody.
+    /// Nobody of `gone` stays in the row of a node that was failed over and keeps it.
+    ///
+    /// Those that do prove anew that they are intact, as whenever a chain gets shorter (`lose`).
     mutating func part(from gone: [NodeNumber], at index: UInt64) -> Bool {
         let left = chain.without(gone)
         guard isConfirmed, !isJoint, left != chain, left.first == chain.first else { return false }
         chain = left
-        stage = index
+        renew(index, .resumed)
+        branch = index
         return true
     }
 
