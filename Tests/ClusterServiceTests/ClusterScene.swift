@@ -64,15 +64,20 @@ final class ClusterScene: Sendable {
         guard isThere else { throw SceneError("not everybody knows the bucket") }
     }
 
+    /// Nobody is failed over by itself from here on.
+    func keepFromFailingOver() async throws {
+        var settings = self[1].state.settings
+        settings.autoFailover.isEnabled = false
+        _ = try await self[1].propose(.setSettings(settings))
+    }
+
     /// Three nodes, of which the first two hold a bucket, and a rebalance would wait for the third.
     ///
     /// It never reports a copy, and is not failed over for that.
     static func waitingForTheThird() async throws -> ClusterScene {
         let scene = try ClusterScene(3)
         try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.keepFromFailingOver()
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one], [one, two]])
         scene.members[2].plane?.heardThrough.withLock { $0 = 0 }

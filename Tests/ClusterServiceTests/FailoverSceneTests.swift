@@ -108,9 +108,7 @@ import Vocabulary
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.keepFromFailingOver()
         try await scene.createBucket([[n(2), n(3)], [n(2), n(1)], [n(1), n(2)]])
         let before = scene[1].state.bucket(named: "b")?.placements ?? []
         scene.members[2].stop()
@@ -131,9 +129,7 @@ import Vocabulary
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.keepFromFailingOver()
         try await scene.createBucket([[n(2)], [n(1)]], replicas: 0)
         let known = scene[1].state.nodes.map(\.otpNode)
         let leaving = try #require(scene[1].state.node(number: n(2))).otpNode

@@ -73,9 +73,7 @@ import Vocabulary
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
-        var settings = scene[1].state.settings
-        settings.autoFailover.isEnabled = false
-        _ = try await scene[1].propose(.setSettings(settings))
+        try await scene.keepFromFailingOver()
         let (one, three) = (NodeNumber(1), NodeNumber(3))
         try await scene.createBucket([[one, three], [three, one]])
         let known = scene[1].state.nodes.map(\.otpNode)

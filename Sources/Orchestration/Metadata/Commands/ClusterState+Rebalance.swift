@@ -39,17 +39,13 @@ extension ClusterState {
         let gone = gone
         for place in buckets.indices {
             effects += restore(from: running.delta, at: place)
-            effects += part(from: gone, at: place)
+            // Who comes back to a row that it serves leaves it without those that were failed over
+            // beside it: no move begins where one of them is, and nobody else would take him out.
+            effects += lose(gone, ofBucketAt: place).filter { effect in
+                if case .leftOut = effect { false } else { true }
+            }
         }
         return .applied(effects)
-    }
-
-    /// Who comes back to a row that it serves leaves it without those that were failed over beside it:
-    /// no move begins where one of them is in the row, and nobody else would take him out of it.
-    private mutating func part(from gone: [NodeNumber], at place: Int) -> [ClusterEffect] {
-        lose(gone, ofBucketAt: place).filter { effect in
-            if case .assignmentsChanged = effect { true } else { false }
-        }
     }
 
     /// What nobody has any more but these, who come back with what they had: in the entry that takes
