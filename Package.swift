@@ -96,20 +96,23 @@ var settings: [SwiftSetting] = [
 /// threads; where a sanitizer watches memory, every block comes from malloc.
 /// The lane `core` has the machines of the cluster and nothing else: it builds in seconds. The lane
 /// `simulation` has what runs in the simulator: everything but HTTP and what speaks it.
+/// `services` has what planted mistakes of the engine and the services are noticed by.
 let lane = Context.environment["DIVAN_LANE"]
 let upperFloors: Set<Substring> = ["assembly", "facades", "measures", "programs"]
 let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
-    lane == "core"
-    ? ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
-    : lane == "simulation"
-        ? ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
-        : [
+    switch lane {
+    case "core": ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
+    case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
+    case "services": ["EngineTests", "DataServiceTests", "ClusterServiceTests"]
+    default:
+        [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
             "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
         ]
+    }
 if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
 var floors: [Substring: Substring] = [:]
