@@ -51,11 +51,10 @@ extension AdministrationService {
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
-        var commands: [ClusterCommand] = []
-        if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
-        if let name = form.name { commands.append(.setName(name)) }
-        commands.append(initialisation(user: user, password: password))
-        return await carry(commands, telling: "The cluster was initialized.")
+        var birth = initialisation(user: user, password: password)
+        birth.memoryQuota = form.memoryQuota
+        birth.name = form.name
+        return await carry([.initialise(birth)], telling: "The cluster was initialized.")
     }
 
     /// What is wrong with a form for the administrator.
@@ -66,14 +65,23 @@ extension AdministrationService {
     }
 
     /// Sets who administers the cluster; the first time that ends free access.
-    package func setAdministrator(_ parameters: FormParameters) async -> ClusterFormOutcome {
+    ///
+    /// - Parameters:
+    ///   - parameters: What was filled in.
+    ///   - isFirst: The request was admitted without a password, as there was no administrator. The
+    ///     log refuses it if there is one by then.
+    /// - Returns: What came of it.
+    package func setAdministrator(
+        _ parameters: FormParameters,
+        isFirst: Bool
+    ) async -> ClusterFormOutcome {
         let form = judgeAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
-        guard state.isProvisioned else {
-            let command = initialisation(user: user, password: password)
-            return await carry([command], telling: "The cluster was initialized.")
+        if isFirst {
+            let birth = initialisation(user: user, password: password)
+            return await carry([.initialise(birth)], telling: "The cluster was initialized.")
         }
         return await carry(
             [.setAdministrator(administrator(user, password))],
@@ -134,13 +142,11 @@ extension AdministrationService {
         )
     }
 
-    private func initialisation(user: String, password: String) -> ClusterCommand {
-        .initialise(
-            Initialisation(
-                uuid: environment.entropy.hex(16),
-                groupID: member.identity.groupID,
-                administrator: administrator(user, password)
-            )
+    private func initialisation(user: String, password: String) -> Initialisation {
+        Initialisation(
+            uuid: environment.entropy.hex(16),
+            groupID: member.identity.groupID,
+            administrator: administrator(user, password)
         )
     }
 
@@ -161,7 +167,7 @@ extension AdministrationService {
         for command in commands {
             do {
                 switch try await propose(command) {
-                case .refused(.changedMeanwhile): return .overtaken
+                case .refused(.changedMeanwhile), .refused(.memoryQuotaExceeded): return .overtaken
                 case .refused(.alreadyInitialised):
                     return .refused([FieldError("_", "The cluster is initialized already")])
                 case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])

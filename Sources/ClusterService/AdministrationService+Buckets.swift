@@ -46,6 +46,15 @@ extension AdministrationService {
     }
 
     package func createBucket(_ form: FormParameters) async -> BucketOutcome {
+        // Each round but the last was overtaken by a change of nodes or buckets.
+        for _ in 0..<Self.changesMax {
+            if let outcome = await tryCreatingBucket(form) { return outcome }
+        }
+        return .busy("Nodes or buckets are being changed at the same time: ask again.")
+    }
+
+    /// Nil where nodes or buckets changed meanwhile, and the form passes all the same.
+    private func tryCreatingBucket(_ form: FormParameters) async -> BucketOutcome? {
         let state = state
         guard state.buckets.count < state.settings.maxBucketCount else {
             return .tooMany(Int(state.settings.maxBucketCount))
@@ -60,8 +69,8 @@ extension AdministrationService {
             options: options,
             rows: rows(for: settings, state)
         )
-        let outcome = await carry(.createBucket(bucket), form, changing: nil)
-        if case .done = outcome {
+        let outcome = await tryCarrying(.createBucket(bucket), form, changing: nil)
+        if case .done? = outcome {
             tell(
                 .info,
                 .bucket,
@@ -107,8 +116,8 @@ extension AdministrationService {
     package func deleteBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
-        let outcome = await carry(.deleteBucket(step), FormParameters([]), changing: name)
-        guard case .done = outcome else { return outcome }
+        let outcome = await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name)
+        guard case .done? = outcome else { return outcome ?? .unknown }
         tell(.info, .bucket, "Bucket \"\(name)\" was deleted.")
         let isOver = await whenChanged(within: Self.deletionPatience) { state in
             !state.deletedBuckets.contains { $0.uuid == bucket.settings.uuid }
@@ -159,6 +168,7 @@ extension AdministrationService {
             case .done, .failed: return .done
             case .refused(.flushRunning): return .another
             case .refused(.bucketUnknown): return .not(.unknown)
+            case .refused(.flushDisabled): return .not(.flushDisabled)
             case .refused(.rebalanceRunning):
                 return .not(.busy("Cannot create, empty or delete buckets during rebalance"))
             case .refused(let refusal):
@@ -208,16 +218,7 @@ extension AdministrationService {
         return .refused(errors, summaries)
     }
 
-    /// What rests on nothing that others may change.
-    private func carry(
-        _ command: ClusterCommand,
-        _ form: FormParameters,
-        changing name: String?
-    ) async -> BucketOutcome {
-        await tryCarrying(command, form, changing: name) ?? refused(form, changing: name)
-    }
-
-    /// Nil where what it rests on was changed meanwhile.
+    /// Nil where what it rests on was changed meanwhile, and the form passes all the same.
     private func tryCarrying(
         _ command: ClusterCommand,
         _ form: FormParameters,
@@ -244,9 +245,24 @@ extension AdministrationService {
                     + "said that it serves it no more"
             )
         case .refused(.tooManyBuckets): return .tooMany(Int(state.settings.maxBucketCount))
-        case .refused:
-            // Another request came first; judged again, the form now says what is wrong.
-            return refused(form, changing: name)
+        case .refused(let refusal): return judgeAgain(form, changing: name, after: refusal)
+        }
+    }
+
+    /// Another request came first in the log: the form, judged by the state of now, says in words and
+    /// by field what is wrong.
+    ///
+    /// - Returns: Nil if nothing is wrong any more, so that the request can be made again.
+    private func judgeAgain(
+        _ form: FormParameters,
+        changing name: String?,
+        after refusal: ClusterRefusal
+    ) -> BucketOutcome? {
+        guard let (errors, summaries) = judgeBucket(form, changing: name) else { return .unknown }
+        if !errors.isEmpty { return .refused(errors, summaries) }
+        switch refusal {
+        case .bucketExists, .memoryQuotaExceeded, .rowsImpossible: return nil
+        default: return .failed(refusal.sentence)
         }
     }
 

@@ -25,6 +25,11 @@ extension ClusterRefusal {
                 + "it no more: ask again in a moment."
         case .flushRunning: "A bucket is being flushed just now: ask again when that is over."
         case .flushNotRunning: "The flush is over already."
+        case .flushDisabled:
+            "Flush is disabled for the bucket: set flushEnabled to 1 before you flush it."
+        case .memoryQuotaExceeded:
+            "The memory quotas of all buckets together would exceed the memory quota of a node. Lower "
+                + "a bucket's quota, or raise memoryQuota (POST /pools/default)."
         case .rowsImpossible:
             "The cluster's nodes, or the bucket, changed while it was dealt out: ask again."
         default: sentenceOnNodes
@@ -40,7 +45,10 @@ extension ClusterRefusal {
         case .nodeNumbersUsedUp:
             "This cluster has had so many nodes that it has no number left for another: make a new "
                 + "cluster."
-        case .nodeInUse: "The node holds documents: rebalance it out first."
+        case .nodeInUse: "The node is active, or holds documents: rebalance it out first."
+        case .onlyCopies:
+            "Other nodes have no copy of some vBuckets that the node serves. Add replicas and "
+                + "rebalance, or fail the node over without moving anything."
         case .nodeStateImpossible:
             "What the node is to the cluster does not allow that, or changed meanwhile: look at "
                 + "/pools/default, and ask again where it still applies."

@@ -326,7 +326,7 @@ import Vocabulary
         }
         #expect(errors == [FieldError("_", "The cluster is initialized already")])
         let next = form(("port", "SAME"), ("username", "Eve"), ("password", "secret2"))
-        guard case .done = await service.setAdministrator(next) else {
+        guard case .done = await service.setAdministrator(next, isFirst: false) else {
             Issue.record("not changed")
             return
         }

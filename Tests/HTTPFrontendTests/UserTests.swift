@@ -46,4 +46,46 @@ import Testing
             #expect(try await site.ask("GET /pools/default", login).status == 200)
         }
     }
+
+    /// A node without an administrator admits every request, whose body can come much later.
+    @Test func requestAdmittedBeforeProvisioningIsRefusedOnceThereIsAnAdministrator() async throws {
+        try await Site.with(provisioned: false) { site in
+            let body = "port=SAME&username=Eve&password=another-one"
+            let whole = site.request(
+                "POST /settings/web",
+                .none,
+                headers: [
+                    "Content-Type: application/x-www-form-urlencoded", "Expect: 100-continue",
+                ],
+                body: body
+            )
+            let port = site.port
+            let client = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(String(whole.dropLast(body.count)))
+                // The headers were admitted by the time that this comes.
+                #expect(try client.head().status == 100)
+                return Held(client: client)
+            }
+            let first = try await site.ask(
+                "POST /clusterInit",
+                .none,
+                form: "username=Administrator&password=password&memoryQuota=1000"
+            )
+            #expect(first.status == 200)
+            let late = try await apart {
+                try client.client.send(body)
+                return try client.client.response()
+            }
+            #expect(late.status == 401)
+            #expect(try await site.ask("GET /pools/default").status == 200)
+            let eve = Site.Login.basic("Eve", "another-one")
+            #expect(try await site.ask("GET /pools/default", eve).status == 401)
+        }
+    }
+
+    /// Used by one thread after the other.
+    private struct Held: @unchecked Sendable {  // tidy:allow one thread at a time
+        let client: RawClient
+    }
 }

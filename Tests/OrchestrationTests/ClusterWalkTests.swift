@@ -15,7 +15,9 @@ import Vocabulary
         var follower = state
         var kinds: Set<String> = []
         for step in 0..<Self.steps {
-            let envelope = dice.envelope(for: state)
+            var envelope = dice.envelope(for: state)
+            // Those behind the first sixty found what they found under the rules of that time.
+            if seed >= 60 { envelope.rules = .perObject }
             let before = state
             let index = state.index + 1 + UInt64(dice.below(3))
             let bytes = envelope.encoded()

@@ -50,6 +50,7 @@ struct ClusterWorld {
         var settings = BucketSettings(name: name, uuid: "\(name)-uuid", quota: 100 << 20)
         settings.replicas = replicas
         settings.vBuckets = rows.count
+        settings.flushEnabled = true
         let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
         return apply(.createBucket(bucket))
     }

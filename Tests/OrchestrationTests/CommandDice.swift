@@ -149,6 +149,7 @@ struct CommandDice {
             settings.replicas = below(4)
             settings.minimumDurability = DurabilityLevel(rawValue: UInt8(below(4)))
             settings.vBuckets = 3
+            settings.flushEnabled = true
             let rows = (0..<3).map { _ in row(of: active, atMost: 1 + settings.replicas) }
             return .createBucket(NewBucket(settings: settings, options: .init(), rows: rows))
         }
@@ -170,7 +171,7 @@ struct CommandDice {
             return .deleteBucket(BucketStep(name: name, uuid: gone?.uuid ?? "", phase: .end))
         default:
             settings.replicas = below(4)
-            settings.flushEnabled = oneIn(2)
+            settings.passwordless = oneIn(2)
             var change = BucketChange(settings: settings, options: bucket.options)
             if oneIn(2) {
                 change.was = .init(settings: bucket.settings, options: bucket.options)

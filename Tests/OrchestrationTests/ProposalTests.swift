@@ -41,6 +41,7 @@ import Vocabulary
     /// A node asks for its own removal, and again for want of an answer.
     @Test func whatANodeThatIsGoneProposedIsNotDone() {
         var world = ClusterWorld(nodes: 3)
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
         let index = world.state.index
         let removal = ClusterEnvelope(
             proposer: n(3),

@@ -211,6 +211,7 @@ import Vocabulary
         func bucket(_ uuid: String) -> ClusterCommand {
             var settings = BucketSettings(name: "b", uuid: uuid, quota: 100 << 20)
             (settings.vBuckets, settings.replicas) = (2, 0)
+            settings.flushEnabled = true
             let rows = [NodeChain](repeating: [NodeNumber(1)], count: 2)
             return .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows))
         }
@@ -238,6 +239,39 @@ import Vocabulary
         #expect(changes.tally[.change, "flush"] == 0)
         apply(.flushBucket(step("two", .begin)))
         #expect(changes.tally[.change, "flush"] == 1)
+    }
+
+    // MARK: Quotas
+
+    /// As a log without the rule would have it: two buckets of 600 MB under a quota of 1 000 MB.
+    @Test func stateWithMoreThanTheMemoryQuotaIsFound() {
+        var (state, bound) = (ClusterState(memoryQuota: 1_000 << 20), QuotaBound())
+        let ports = NodePorts(admin: 1, data: 2, peer: 3)
+        let administrator = Administrator(name: "a", credentials: [1])
+        let buckets = ["one", "two"].map { name -> ClusterCommand in
+            var settings = BucketSettings(name: name, uuid: name, quota: 600 << 20)
+            (settings.vBuckets, settings.replicas) = (1, 0)
+            let rows: [NodeChain] = [[NodeNumber(1)]]
+            return .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows))
+        }
+        let commands: [ClusterCommand] =
+            [
+                .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports)),
+                .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
+            ] + buckets + [.setName("home"), .setMemoryQuota(500 << 20)]
+        let found = commands.map { command in
+            var envelope = ClusterEnvelope(
+                proposer: NodeNumber(1),
+                boot: 1,
+                number: 0,
+                command: command
+            )
+            envelope.rules = .perObject
+            _ = state.apply(envelope, at: state.index + 1)
+            return bound.check(state) != nil
+        }
+        // What was there before is not told again; more of it is.
+        #expect(found == [false, false, false, true, false, true])
     }
 
     // MARK: Counting

@@ -9,6 +9,9 @@ internal import Vocabulary
 extension AdministrationService {
     /// How long a node may take to receive the metadata.
     private static let joinPatience: UInt64 = 30_000_000_000
+    /// Of nodes that are added together, each finds the others' entries before its own.
+    private static let invitationsMax = 64
+    private static let rebalanceRuns = "Cannot add a node during rebalance."
 
     /// Takes in the node at `address`, which waits for a rebalance afterwards.
     ///
@@ -31,7 +34,7 @@ extension AdministrationService {
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        if state.rebalance != nil { return .busy("Cannot add a node during rebalance.") }
+        if state.rebalance != nil { return .busy(Self.rebalanceRuns) }
         let description: NodeDescription
         do {
             description = try await NodeDescription.ask(host, port, login: login, by: probe)
@@ -49,8 +52,30 @@ extension AdministrationService {
                     + "\(known.host):\(known.ports.admin)."
             )
         }
-        if let refusal = await reconcileNames(description, as: host) { return refusal }
-        return await invite(description, host: host, group: group)
+        for _ in 0..<Self.invitationsMax {
+            let names = state.namesRevision
+            if let refusal = await reconcileNames(description, as: host) { return refusal }
+            let new = newNode(description, host: host, group: group, names: names)
+            if let outcome = await invite(new) { return outcome }
+        }
+        return .busy("Other nodes are being added or renamed at the same time: ask again.")
+    }
+
+    /// `names`: the revision of the names that the new one was judged beside.
+    private func newNode(
+        _ other: NodeDescription,
+        host: String,
+        group: String?,
+        names: UInt32
+    ) -> NewNode {
+        var new = NewNode(
+            uuid: other.uuid,
+            host: host,
+            ports: NodePorts(admin: other.adminPort, data: other.dataPort, peer: other.peerPort),
+            group: group ?? state.groups.first?.name ?? ServerGroup.first.name
+        )
+        new.namesRevision = names
+        return new
     }
 
     /// `[http://]host[:port]`; IPv6 addresses in brackets.
@@ -75,17 +100,11 @@ extension AdministrationService {
     }
 
     /// Writes the node down, has it adopt this cluster, waits until it has the metadata.
-    private func invite(
-        _ other: NodeDescription,
-        host: String,
-        group: String?
-    ) async -> MembershipOutcome {
-        let new = NewNode(
-            uuid: other.uuid,
-            host: host,
-            ports: NodePorts(admin: other.adminPort, data: other.dataPort, peer: other.peerPort),
-            group: group ?? state.groups.first?.name ?? ServerGroup.first.name
-        )
+    ///
+    /// - Returns: Nil where the names of the nodes changed meanwhile, so that its name is to be judged
+    ///   again.
+    private func invite(_ new: NewNode) async -> MembershipOutcome? {
+        let host = new.host
         let outcome: ClusterOutcome
         do throws(ClusterError) {
             outcome = try await member.propose(.addNode(new))
@@ -95,14 +114,18 @@ extension AdministrationService {
         var number: NodeNumber?
         for case .nodeAdded(let added) in outcome.effects { number = added }
         // It was done by an entry that came here within a snapshot.
-        if outcome == .repeated { number = state.nodes.first { $0.uuid == other.uuid }?.number }
+        if outcome == .repeated { number = state.nodes.first { $0.uuid == new.uuid }?.number }
         guard let number else {
-            if case .refused(let refusal) = outcome, refusal != .nodeExists {
+            switch outcome {
+            case .refused(.changedMeanwhile): return nil
+            case .refused(.rebalanceRunning): return .busy(Self.rebalanceRuns)
+            case .refused(let refusal) where refusal != .nodeExists:
                 return .refused("Prepare join failed. \(refusal.sentence)")
+            default:
+                return .refused("Prepare join failed. \(host) is part of this cluster already.")
             }
-            return .refused("Prepare join failed. \(host) is part of this cluster already.")
         }
-        if let reason = await engage(number, host: host, port: other.peerPort) {
+        if let reason = await engage(number, host: host, port: new.ports.peer) {
             _ = await carryMembership(.removeNode(number))
             return .refused("Join completion failed. \(reason)")
         }
@@ -114,7 +137,7 @@ extension AdministrationService {
                 "The node \(host) was invited and did not take up the cluster's metadata."
             )
         }
-        tell(.info, .node, "Node \(host):\(other.adminPort) joined the cluster.")
+        tell(.info, .node, "Node \(host):\(new.ports.admin) joined the cluster.")
         return .done(node.otpNode)
     }
 

@@ -132,7 +132,9 @@ extension AdministrationService {
     }
 
     /// This node is no member any more: what it holds is nobody's, and it may be added anew.
-    func leave() {
+    ///
+    /// - Parameter isAlone: The node leaves only if the cluster has no other node by then.
+    func leave(ifAlone isAlone: Bool = false) {
         let old = member
         guard state.isProvisioned || isInvited, !core.withLock({ $0.isStopped }) else { return }
         tell(
@@ -144,7 +146,8 @@ extension AdministrationService {
         )
         // Not in the middle of applying the entry that says so.
         lane.post { [weak self] in
-            guard let self, member === old, beginChanging() else { return }
+            guard let self, member === old, !isAlone || state.nodes.count <= 1, beginChanging()
+            else { return }
             let isElsewhere = state.nodes.contains { $0.number != self.thisNode }
             for bucket in state.buckets {
                 if isElsewhere {
@@ -192,16 +195,17 @@ extension AdministrationService {
     package func resetNode() async -> MembershipOutcome {
         // Invited by somebody who died since, it waits for a cluster that will not come.
         guard state.isProvisioned || isInvited else { return .done("") }
-        guard state.nodes.count <= 1 else {
-            return .refused(
-                "This node is part of a cluster with others: rebalance it out, or have another "
-                    + "node fail it over and eject it."
-            )
+        guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
+        await onControl { self.leave(ifAlone: true) }
+        let isOver = await whenChanged(within: 10_000_000_000) { [weak self] state in
+            state.nodes.count > 1 || !state.isProvisioned && self?.isInvited == false
         }
-        await onControl { self.leave() }
-        let isReset = await whenChanged(within: 10_000_000_000) { [weak self] state in
-            !state.isProvisioned && self?.isInvited == false
-        }
-        return isReset ? .done("") : .failed("The node could not be reset: see its log.")
+        // A node that was added meanwhile keeps this one in the cluster.
+        guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
+        return isOver ? .done("") : .failed("The node could not be reset: see its log.")
     }
+
+    private static let hasOthers =
+        "This node is part of a cluster with others: rebalance it out, or have another node fail it "
+        + "over and eject it."
 }

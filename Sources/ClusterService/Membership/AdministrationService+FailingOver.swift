@@ -63,15 +63,18 @@ extension AdministrationService {
         }
         guard state.canFailOverGracefully(leaving.map(\.number), silent: hasQuorum ? silent : [])
         else {
-            return .refused("Failover cannot be done gracefully (would lose vbuckets).")
+            return .refused(Self.wouldLose)
         }
         switch await start(.gracefulFailover, kept: kept, ejected: leaving) {
         case .running(let id): return .done(id)
+        case .wouldLose: return .refused(Self.wouldLose)
         case .busy(let text): return .busy(text)
         case .failed(let text): return .failed(text)
         default: return .failed("The cluster changed meanwhile: look again.")
         }
     }
+
+    private static let wouldLose = "Failover cannot be done gracefully (would lose vbuckets)."
 
     /// Why nodes that are down are not failed over.
     package func failoverReasons() async -> [String] {

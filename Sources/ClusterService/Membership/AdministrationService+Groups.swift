@@ -80,21 +80,22 @@ extension AdministrationService {
             return .failed("This node is not ready yet.")
         }
         if own.host == name { return .done(own.otpNode) }
-        guard state.nodes.count == 1 else {
-            return .refused(
-                "The node is part of a cluster with others, which know it by its name: it cannot "
-                    + "take another one."
-            )
-        }
+        guard state.nodes.count == 1 else { return .refused(Self.isKnownByName) }
         let question = ProbeRequest(host: name, port: own.ports.admin, path: "/pools")
         if case .unreachable(let reason) = await probe.ask(question) {
             return .refused("This node cannot be reached by the name \(name): \(reason)")
         }
-        let address = NodeAddress(number: own.number, host: name, ports: own.ports)
+        var address = NodeAddress(number: own.number, host: name, ports: own.ports)
+        address.isOfLoneNode = true
         guard let outcome = await carryMembership(.setNode(address)) else {
             tell(.info, .node, "This node is known by the name \(name) now.")
             return .done(name)
         }
-        return outcome
+        // A node that was added while the name was tried has the log refuse the new name.
+        return self.state.nodes.count == 1 ? outcome : .refused(Self.isKnownByName)
     }
+
+    private static let isKnownByName =
+        "The node is part of a cluster with others, which know it by its name: it cannot take another "
+        + "one."
 }

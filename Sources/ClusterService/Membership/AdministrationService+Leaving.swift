@@ -10,13 +10,7 @@ extension AdministrationService {
     /// in, or was failed over.
     package func eject(_ name: String) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
-        guard node.membership != .active else {
-            return .refused(
-                "Only nodes that are not active can be ejected: \(name) serves documents. "
-                    + "Rebalance it out, or fail it over first."
-            )
-        }
-        if state.rebalance != nil { return .busy("Cannot eject a node during rebalance.") }
+        if let refusal = refusal(ofEjecting: node) { return refusal }
         guard await votesNoMore(node.number) else {
             return .busy(
                 "\(name) still votes on what the cluster decides: it is about to be relieved of that. "
@@ -39,7 +33,19 @@ extension AdministrationService {
             tell(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
             return .done(name)
         }
-        return outcome
+        // The log judges the same rules: what it refused is refused in the same words.
+        guard case .refused = outcome, let now = self.node(named: name) else { return outcome }
+        return refusal(ofEjecting: now) ?? outcome
+    }
+
+    private func refusal(ofEjecting node: NodeRecord) -> MembershipOutcome? {
+        guard node.membership != .active else {
+            return .refused(
+                "Only nodes that are not active can be ejected: \(node.otpNode) serves documents. "
+                    + "Rebalance it out, or fail it over first."
+            )
+        }
+        return state.rebalance == nil ? nil : .busy("Cannot eject a node during rebalance.")
     }
 
     /// Waits until a node that is to go has no vote, as far as this one's log says.

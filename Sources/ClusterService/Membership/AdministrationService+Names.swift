@@ -147,9 +147,17 @@ extension AdministrationService {
                     + "(POST /node/controller/rename)."
             )
         }
-        return await carryMembership(
-            .setNode(NodeAddress(number: own.number, host: address, ports: own.ports))
-        )
+        var change = NodeAddress(number: own.number, host: address, ports: own.ports)
+        change.isOfLoneNode = true
+        do throws(ClusterError) {
+            switch try await member.propose(.setNode(change)) {
+            // Another node came in: the caller finds other names, and has all judged again.
+            case .applied, .repeated, .refused(.changedMeanwhile): return nil
+            case .refused(let refusal): return .refused(refusal.sentence)
+            }
+        } catch {
+            return .failed("The cluster did not agree on it: \(error)")
+        }
     }
 
     /// The first of them whose name does not lead every machine to itself.

@@ -13,6 +13,8 @@ package enum RebalanceRequestOutcome: Hashable, Sendable {
     case noNodesLeft
     /// A bucket that was to come back by what its nodes still have is not there.
     case deltaImpossible
+    /// Nodes that were to be failed over gracefully have the only copies of some vBuckets.
+    case wouldLose
     /// Another one is under way.
     case busy(String)
     case failed(String)
@@ -100,6 +102,7 @@ extension AdministrationService {
                 }
                 return .running(id: running?.id ?? record.id)
             case .refused(.nodesMismatch): return .mismatch
+            case .refused(.onlyCopies): return .wouldLose
             case .refused(let refusal): return .failed(refusal.sentence)
             }
         } catch {

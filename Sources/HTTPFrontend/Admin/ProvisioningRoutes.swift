@@ -28,7 +28,10 @@ extension Routes {
                 return verdict(call.service.judgeAdministrator(call.request.form))
             }
             return reply(
-                await call.service.setAdministrator(call.request.form),
+                await call.service.setAdministrator(
+                    call.request.form,
+                    isFirst: call.identity == .unprovisioned
+                ),
                 call,
                 newBase: true
             )

@@ -52,6 +52,8 @@ extension Routes {
         case .mismatch: return .json(["mismatch": 1], status: 400)
         case .noNodesLeft: return .json(["noKVNodesLeft": 1], status: 400)
         case .deltaImpossible: return .json(["deltaRecoveryNotPossible": 1], status: 400)
+        // Of graceful failovers alone, which have a route of their own.
+        case .wouldLose: return .json(["mismatch": 1], status: 400)
         case .busy(let text), .failed(let text):
             return .json(["error": .string(text)], status: 503)
         }

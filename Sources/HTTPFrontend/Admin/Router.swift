@@ -65,6 +65,12 @@ struct Router: Sendable {
     }
 
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
+        // Its body can take as long as the cluster takes to get an administrator.
+        if admitted.identity == .unprovisioned, service.state.isProvisioned,
+            case .refused(let reply) = admit(request)
+        {
+            return reply
+        }
         // Read as a form it would say nothing, and every field would be missed.
         if request.isJSON, !admitted.route.takesJSON {
             let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"

@@ -64,7 +64,7 @@ extension Routes {
             ("port", "SAME"), ("username", call.state.administrator?.name ?? ""),
             ("password", call.request.form["password"] ?? ""),
         ])
-        switch await call.service.setAdministrator(form) {
+        switch await call.service.setAdministrator(form, isFirst: false) {
         case .done: return .done
         case .overtaken: return .overtaken
         case .refused(let errors): return .refused(errors)

@@ -135,9 +135,8 @@ package struct BucketForm {
         guard quota >= smallest else {
             return refuse("ramQuota", "The memory quota cannot be less than \(smallest >> 20) MB")
         }
-        let others = ground.state.bucketQuotas(except: ground.existing?.settings.name)
-        let free = ground.state.memoryQuota - min(ground.state.memoryQuota, others)
-        guard quota <= free else {
+        guard ground.state.allows(bucketQuota: quota, for: ground.existing) else {
+            let free = ground.state.freeQuota(except: ground.existing?.settings.name)
             return refuse(
                 "ramQuota",
                 "The memory quota of \(megabytes) MB does not fit: of the data service's "

@@ -127,8 +127,8 @@ package struct ClusterForm {
         guard let quota = FormParameters.number(text), quota < 1 << 40 else {
             return refuse("memoryQuota", "The data service quota is a whole number of MB")
         }
-        let least = max(Self.memoryQuotaMin, state.bucketQuotas() >> 20)
-        guard quota >= least else {
+        guard quota >= Self.memoryQuotaMin, state.allows(memoryQuota: quota << 20) else {
+            let least = max(Self.memoryQuotaMin, state.bucketQuotas() >> 20)
             return refuse(
                 "memoryQuota",
                 "The data service quota (\(quota)MB) cannot be less than \(least)MB (current total "

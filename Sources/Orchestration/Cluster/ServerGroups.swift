@@ -1,13 +1,23 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Changes of the server groups, made out of the layout that there is.
+/// Changes of the server groups and of the nodes' names, made out of those that there are.
 extension ClusterState {
     /// Another number for another layout: whoever changes it says which one was seen.
     package var groupsRevision: UInt32 {
         let names = groups.map { "\($0.uuid)\u{0}\($0.name)" }
         let members = nodes.map { "\($0.number.value)\u{0}\($0.group)" }
-        let text = (names + [""] + members).joined(separator: "\u{1}")
+        return Self.revision(of: names + [""] + members)
+    }
+
+    /// Another number for other names of nodes: a name is judged beside those of the other nodes, as
+    /// either all of them or none is a loopback address.
+    package var namesRevision: UInt32 {
+        Self.revision(of: nodes.map { "\($0.number.value)\u{0}\($0.host)" })
+    }
+
+    private static func revision(of lines: [String]) -> UInt32 {
+        let text = lines.joined(separator: "\u{1}")
         return Array(text.utf8).withUnsafeBytes { CRC32.checksum(ByteView($0)) }
     }
 

@@ -11,6 +11,9 @@ internal import Vocabulary
 /// - Leader append-only: whoever leads takes nothing of its log back, and changes none.
 /// - Leader completeness: who leads has whatever was known to be committed in an earlier term.
 /// - Proposals: one that was agreed on twice, for want of an answer, changes nothing the second time.
+///
+/// Applies what is committed, one entry after the other, and so sees every agreed state: `QuotaBound`
+/// looks at each.
 package struct LogSafety {
     /// What a member is as of now.
     package struct Member {
@@ -78,6 +81,7 @@ package struct LogSafety {
         /// Everything through `applied`, applied here.
         var model: ClusterState?
         var applied: LogIndex = 0
+        var quotas = QuotaBound()
         var proposals: Set<Proposal> = []
         var leaders: Set<Term> = []
     }
@@ -103,6 +107,8 @@ package struct LogSafety {
     /// Entries that were compared, and proposals that came twice.
     package private(set) var compared = 0
     package private(set) var repeated = 0
+    /// What `QuotaBound` says of the agreed states, in their order.
+    package private(set) var quotaFlaws: [String] = []
 
     package init() {}
 
@@ -211,6 +217,7 @@ package struct LogSafety {
             let isNew = envelope.number == 0 || known.proposals.insert(proposal).inserted
             if isNew {
                 _ = model.apply(envelope, at: known.applied)
+                if let flaw = known.quotas.check(model) { quotaFlaws.append(flaw) }
                 continue
             }
             repeated += 1

@@ -17,6 +17,7 @@ internal import Vocabulary
 ///   before that is confirmed.
 /// - History: copies of a vBucket agree on the past that they have in common; every five seconds.
 ///   One that has all of the active one's has no durable write undecided that the other has decided.
+/// - Quota: no agreed state gives the buckets more memory than the memory quota (`QuotaBound`).
 /// - MapOrder: (revEpoch, rev) of a bucket never falls at a node, and its rows name distinct nodes.
 final class Watch {
     static let interval: UInt64 = 20_000_000
@@ -249,7 +250,9 @@ final class Watch {
                 log: log,
                 state: state
             )
+            let toldOfQuotas = logs.quotaFlaws.count
             for flaw in logs.look(member) { judge.giveUp("Raft: \(flaw)") }
+            for flaw in logs.quotaFlaws.dropFirst(toldOfQuotas) { judge.accuse("Quota: \(flaw)") }
         }
     }
 

@@ -39,9 +39,13 @@ final class Operator {
         case createBucket, flushBucket
         /// Only where a workload asks for it.
         case deleteBucket
+        /// Two requests about memory at once; only where a workload asks for it.
+        case raceQuotas
 
         /// Those that any script may have.
-        static var usual: [Action] { allCases.filter { $0 != .deleteBucket } }
+        static var usual: [Action] {
+            allCases.filter { $0 != .deleteBucket && $0 != .raceQuotas }
+        }
     }
 
     private let cluster: SimulatedCluster
@@ -101,6 +105,7 @@ final class Operator {
             cluster.tell(asked, what) { await SimulatedCluster.create(settings, $0) }
         case .flushBucket: flush(asked, what)
         case .deleteBucket: delete(asked, what)
+        case .raceQuotas: raceQuotas(able, dice)
         case .failOver:
             let (host, failovers) = (target.address, failovers)
             cluster.tell(asked, what) { service in
@@ -139,6 +144,19 @@ final class Operator {
             let outcome = await service.deleteBucket(name)
             if case .done = outcome { judge.flushed(name, began: began) }
             return "\(outcome)"
+        }
+    }
+
+    /// Makes two requests about memory at one instant, of one node or of two.
+    private func raceQuotas(_ able: [SimulatedNode], _ dice: UInt64) {
+        var dice = dice
+        func pick(_ count: Int) -> Int {
+            defer { dice /= UInt64(count) }
+            return Int(dice % UInt64(count))
+        }
+        guard let state = able[0].service?.state else { return }
+        for request in QuotaRequest.rivals(in: state, pick) {
+            cluster.tell(able[pick(able.count)], "\(request)") { await request.make(of: $0) }
         }
     }
 

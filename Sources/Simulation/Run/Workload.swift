@@ -41,7 +41,7 @@ struct Workload {
     static let names = [
         "standard", "smoke", "async-only", "durable-only", "registers-few-keys",
         "three-copies", "hot-keys", "bucket-storm", "rebalance-storm", "failover-storm",
-        "restart-all", "one-node", "two-nodes", "seven-nodes",
+        "restart-all", "one-node", "two-nodes", "seven-nodes", "quota-storm",
     ]
 
     /// - Returns: Nil where no workload has this name.
@@ -94,6 +94,11 @@ struct Workload {
             hasEphemeral = false
             clients = 4
             script = .buckets
+        case "quota-storm":
+            replicas = 1...1
+            hasEphemeral = false
+            clients = 4
+            script = .quotas
         case "registers-few-keys":
             registers = 6
             keysOfClient = 0
@@ -149,6 +154,12 @@ extension Workload.Script {
         actions: [
             (.createBucket, 3), (.deleteBucket, 2), (.rebalance, 1), (.takeOut, 1), (.add, 1),
         ]
+    )
+
+    /// Buckets that together may have more memory than there is.
+    static let quotas = Workload.Script(
+        pace: second / 2...2 * second,
+        actions: [(.raceQuotas, 12), (.recover, 1)]
     )
 
     static let failovers = Workload.Script(

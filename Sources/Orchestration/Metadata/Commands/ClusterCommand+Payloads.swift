@@ -1,9 +1,14 @@
 package import Vocabulary
 
+/// All that a new cluster begins with, in one entry: of two that arrive together one sets nothing.
 package struct Initialisation: Hashable, Sendable {
     package var uuid: String
     package var groupID: UInt64
     package var administrator: Administrator
+    /// Bytes on each node; nil leaves the quota as it is.
+    package var memoryQuota: UInt64?
+    /// Nil leaves the name as it is.
+    package var name: String?
 
     package init(uuid: String, groupID: UInt64, administrator: Administrator) {
         self.uuid = uuid
@@ -42,6 +47,8 @@ package struct NewNode: Hashable, Sendable {
     package var ports: NodePorts
     package var group: String
     package var services: [String]
+    /// Of the names that its name was judged beside (`ClusterState.namesRevision`); nil if it was not.
+    package var namesRevision: UInt32?
 
     package init(
         uuid: String,
@@ -62,6 +69,8 @@ package struct NodeAddress: Hashable, Sendable {
     package var number: NodeNumber
     package var host: String
     package var ports: NodePorts
+    /// It is another name for a node that is alone: refused once the cluster has another node.
+    package var isOfLoneNode = false
 
     package init(number: NodeNumber, host: String, ports: NodePorts) {
         self.number = number

@@ -81,6 +81,8 @@ package struct ClusterEnvelope: Hashable, Sendable {
     /// From 1 in each life; 0 is never taken for a repetition.
     package var number: UInt64
     package var command: ClusterCommand
+    /// What the command is judged by, on every node and also when the log is read again.
+    package var rules = ClusterRules.current
 
     package init(proposer: NodeNumber, boot: UInt64, number: UInt64, command: ClusterCommand) {
         self.proposer = proposer

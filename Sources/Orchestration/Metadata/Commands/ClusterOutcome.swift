@@ -54,14 +54,20 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case bucketBeingDeleted
     case flushRunning
     case flushNotRunning
+    /// The bucket's settings do not allow a flush.
+    case flushDisabled
+    /// The buckets' memory quotas together would exceed the memory quota of a node.
+    case memoryQuotaExceeded
     /// Rows or targets that do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists
     case nodeUnknown
     /// No number is ever given twice.
     case nodeNumbersUsedUp
-    /// It holds data, or is the last one.
+    /// It is active, holds data, or is the last one.
     case nodeInUse
+    /// Nodes that are to be failed over gracefully have vBuckets that no other node has a copy of.
+    case onlyCopies
     /// The node cannot become what was asked for from what it is.
     case nodeStateImpossible
     case nodeNotActive

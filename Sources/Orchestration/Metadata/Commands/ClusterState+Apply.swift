@@ -18,7 +18,7 @@ extension ClusterState {
             let wasApplied = proposals.wasApplied(node, boot: boot, number: number)
             return wasApplied ? .repeated : .refused(.refusedBefore)
         }
-        let outcome = apply(envelope.command)
+        let outcome = judge(envelope.command, by: envelope.rules)
         if case .refused = outcome { proposals.noteRefused(node, boot: boot, number: number) }
         return outcome
     }
@@ -27,6 +27,14 @@ extension ClusterState {
     package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index
+        return judge(command, by: .current)
+    }
+
+    private mutating func judge(
+        _ command: ClusterCommand,
+        by rules: ClusterRules
+    ) -> ClusterOutcome {
+        if rules == .joint, let refusal = jointRefusal(of: command) { return .refused(refusal) }
         return apply(command)
     }
 
@@ -69,8 +77,10 @@ extension ClusterState {
             uuid = birth.uuid
             groupID = birth.groupID
             administrator = birth.administrator
+            if let quota = birth.memoryQuota { memoryQuota = quota }
+            if let name = birth.name { self.name = name }
             nodesMoved()
-            return .applied([.administratorChanged, .nodesChanged])
+            return .applied([.administratorChanged, .settingsChanged, .nodesChanged])
         case .setAdministrator(let administrator):
             guard isProvisioned else { return .refused(.notInitialised) }
             self.administrator = administrator

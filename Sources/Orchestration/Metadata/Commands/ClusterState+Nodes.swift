@@ -10,6 +10,9 @@ extension ClusterState {
         guard groups.contains(where: { $0.name == new.group }) else {
             return .refused(.groupUnknown)
         }
+        guard new.namesRevision ?? namesRevision == namesRevision else {
+            return .refused(.changedMeanwhile)
+        }
         let number = nextNodeNumber
         guard number.value < .max else { return .refused(.nodeNumbersUsedUp) }
         var node = NodeRecord(number: number, uuid: new.uuid, host: new.host, ports: new.ports)
@@ -24,6 +27,7 @@ extension ClusterState {
 
     mutating func set(_ address: NodeAddress) -> ClusterOutcome {
         guard let place = place(ofNode: address.number) else { return .refused(.nodeUnknown) }
+        guard !address.isOfLoneNode || nodes.count == 1 else { return .refused(.changedMeanwhile) }
         nodes[place].host = address.host
         nodes[place].ports = address.ports
         // Bucket configurations name hosts and ports too.

@@ -1,12 +1,11 @@
 package import Bytes
 internal import Vocabulary
 
-/// Envelopes as the log has them: a version, who proposed it, the command's kind, its fields.
+/// Envelopes as the log has them: the rules that judge it, who proposed it, the command's kind, its
+/// fields.
 ///
 /// - What cannot be read whole, to the last byte, is nothing.
 extension ClusterEnvelope {
-    private static let version: UInt8 = 1
-
     package func encoded() -> [UInt8] {
         let writer = ByteWriter(capacity: 512)
         append(to: writer)
@@ -14,7 +13,7 @@ extension ClusterEnvelope {
     }
 
     package func append(to writer: ByteWriter) {
-        writer.append(Self.version)
+        writer.append(rules.rawValue)
         writer.append(number: proposer.value)
         writer.append(bigEndian: boot)
         writer.append(number: number)
@@ -27,16 +26,19 @@ extension ClusterEnvelope {
 
     package static func decode(_ view: ByteView) -> ClusterEnvelope? {
         var reader = ByteReader(view)
-        guard reader.byte() == version, let proposer = reader.number(UInt16.self),
+        guard let rules = reader.byte().flatMap(ClusterRules.init(rawValue:)),
+            let proposer = reader.number(UInt16.self),
             let boot = reader.bigEndian(UInt64.self), let number = reader.leb128(),
             let command = ClusterCommand(&reader), reader.isAtEnd
         else { return nil }
-        return ClusterEnvelope(
+        var envelope = ClusterEnvelope(
             proposer: NodeNumber(proposer),
             boot: boot,
             number: number,
             command: command
         )
+        envelope.rules = rules
+        return envelope
     }
 }
 

@@ -6,6 +6,11 @@ extension Initialisation {
         writer.append(counted: uuid)
         writer.append(bigEndian: groupID)
         administrator.append(to: writer)
+        guard memoryQuota != nil || name != nil else { return }
+        writer.append(flag: memoryQuota != nil)
+        if let memoryQuota { writer.append(number: memoryQuota) }
+        writer.append(flag: name != nil)
+        if let name { writer.append(counted: name) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -13,6 +18,19 @@ extension Initialisation {
             let administrator = Administrator(&reader)
         else { return nil }
         self.init(uuid: uuid, groupID: groupID, administrator: administrator)
+        // In logs of releases that set quota and name by commands of their own, nothing follows.
+        guard !reader.isAtEnd else { return }
+        guard let hasQuota = reader.flag() else { return nil }
+        if hasQuota {
+            guard let quota = reader.leb128() else { return nil }
+            memoryQuota = quota
+        }
+        guard let hasName = reader.flag() else { return nil }
+        if hasName {
+            guard let name = reader.text() else { return nil }
+            self.name = name
+        }
+        guard hasQuota || hasName else { return nil }
     }
 }
 
@@ -45,6 +63,7 @@ extension NewNode {
         ports.append(to: writer)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
+        if let namesRevision { writer.append(bigEndian: namesRevision) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -52,6 +71,9 @@ extension NewNode {
             let group = reader.text(), let services = reader.list({ $0.text() })
         else { return nil }
         self.init(uuid: uuid, host: host, ports: ports, group: group, services: services)
+        guard !reader.isAtEnd else { return }
+        guard let revision = reader.bigEndian(UInt32.self) else { return nil }
+        namesRevision = revision
     }
 }
 
@@ -60,12 +82,16 @@ extension NodeAddress {
         writer.append(node: number)
         writer.append(counted: host)
         ports.append(to: writer)
+        if isOfLoneNode { writer.append(flag: true) }
     }
 
     init?(_ reader: inout ByteReader) {
         guard let number = reader.node(), let host = reader.text(), let ports = NodePorts(&reader)
         else { return nil }
         self.init(number: number, host: host, ports: ports)
+        guard !reader.isAtEnd else { return }
+        guard reader.flag() == true else { return nil }
+        isOfLoneNode = true
     }
 }
 

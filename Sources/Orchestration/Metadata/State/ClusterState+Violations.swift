@@ -10,6 +10,9 @@ extension ClusterState {
         var found = nodeViolations
         let names = buckets.map { $0.settings.name.lowercased() }
         if Set(names).count != names.count { found.append("two buckets of one name") }
+        if quotaExcess > before?.quotaExcess ?? 0 {
+            found.append("the buckets' quotas exceed the memory quota by \(quotaExcess) bytes")
+        }
         for bucket in buckets {
             let name = bucket.settings.name
             if bucket.placements.count != bucket.settings.vBuckets {

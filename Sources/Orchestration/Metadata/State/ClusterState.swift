@@ -103,8 +103,14 @@ package struct ClusterState: Hashable, Sendable {
     }
 
     /// What the buckets take on each node, in bytes, one of them left out where it is named.
+    ///
+    /// The largest number there is stands for a sum that has no room in 64 bits.
     package func bucketQuotas(except name: String? = nil) -> UInt64 {
-        buckets.reduce(0) { $1.settings.name == name ? $0 : $0 + $1.settings.quota }
+        buckets.reduce(0) { sum, bucket in
+            guard bucket.settings.name != name else { return sum }
+            let (next, isTooLarge) = sum.addingReportingOverflow(bucket.settings.quota)
+            return isTooLarge ? .max : next
+        }
     }
 
     /// A bucket has this name, upper or lower case.

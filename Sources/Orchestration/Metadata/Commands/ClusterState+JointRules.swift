@@ -1,0 +1,67 @@
+internal import Vocabulary
+
+/// Rules over several objects, judged where the log decides.
+///
+/// A node judges a request by the state it has when the request arrives. Two requests that arrive
+/// together, at one node or at two, can each pass and break a rule together. The log puts them in
+/// one order, and the second one is refused here.
+///
+/// - A form asks the same functions on arrival, for an early answer with words for each field.
+/// - Each rule is a function of the state and the command alone, so every node decides the same.
+extension ClusterState {
+    /// Why a command breaks a rule over several objects; nil if it breaks none.
+    ///
+    /// What names an object that does not exist is left to the command itself, which refuses it.
+    func jointRefusal(of command: ClusterCommand) -> ClusterRefusal? {
+        switch command {
+        case .initialise(let birth): refusal(ofMemoryQuota: birth.memoryQuota)
+        case .setMemoryQuota(let quota): refusal(ofMemoryQuota: quota)
+        case .createBucket(let new):
+            allows(bucketQuota: new.settings.quota, for: nil) ? nil : .memoryQuotaExceeded
+        case .changeBucket(let change): refusal(of: change)
+        case .flushBucket(let step): refusal(ofFlush: step)
+        case .addNode: nodes.isEmpty || rebalance == nil ? nil : .rebalanceRunning
+        case .removeNode(let number): refusal(ofRemoving: number)
+        case .startRebalance(let record): refusal(of: record)
+        default: nil
+        }
+    }
+
+    private func refusal(ofMemoryQuota quota: UInt64?) -> ClusterRefusal? {
+        guard let quota, !allows(memoryQuota: quota) else { return nil }
+        return .memoryQuotaExceeded
+    }
+
+    private func refusal(of change: BucketChange) -> ClusterRefusal? {
+        guard let place = place(ofBucket: change.settings.name, change.settings.uuid),
+            !allows(bucketQuota: change.settings.quota, for: buckets[place])
+        else { return nil }
+        return .memoryQuotaExceeded
+    }
+
+    /// A flush that waited for an earlier flush can reach the log after the permission is gone.
+    private func refusal(ofFlush step: BucketStep) -> ClusterRefusal? {
+        guard step.phase == .begin, let place = place(ofBucket: step.name, step.uuid),
+            !buckets[place].settings.flushEnabled
+        else { return nil }
+        return .flushDisabled
+    }
+
+    /// An eject waits until the node has no vote; a rebalance can make it an active one meanwhile.
+    ///
+    /// A node that does not finish joining is removed at any time.
+    private func refusal(ofRemoving number: NodeNumber) -> ClusterRefusal? {
+        switch node(number: number)?.membership {
+        case .active: .nodeInUse
+        case .inactiveAdded, .inactiveFailed: rebalance == nil ? nil : .rebalanceRunning
+        case .joining, .leftBehind, nil: nil
+        }
+    }
+
+    /// A bucket without replicas can be created between the question and the start.
+    private func refusal(of record: RebalanceRecord) -> ClusterRefusal? {
+        guard record.kind == .gracefulFailover, rebalance == nil, haveOnlyCopies(record.ejected)
+        else { return nil }
+        return .onlyCopies
+    }
+}

@@ -1,0 +1,93 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// A request that changes how much memory buckets have, or may have, as a form over HTTP would.
+enum QuotaRequest: Hashable, Sendable {
+    case create(String, megabytes: Int)
+    case change(String, megabytes: Int)
+    case delete(String)
+    case setMemoryQuota(megabytes: Int)
+
+    /// What decides whether a request fits.
+    private struct Memory {
+        var quota: Int
+        var buckets: [String: Int]
+
+        init(_ state: ClusterState) {
+            quota = Int(state.memoryQuota >> 20)
+            let rows = state.buckets.map { ($0.settings.name, Int($0.settings.quota >> 20)) }
+            buckets = Dictionary(uniqueKeysWithValues: rows)
+        }
+
+        /// As it is after a request; nil if the request is to be refused.
+        func after(_ request: QuotaRequest) -> Memory? {
+            var next = self
+            switch request {
+            case .create(let name, let megabytes):
+                guard buckets[name] == nil else { return nil }
+                next.buckets[name] = megabytes
+            case .change(let name, let megabytes):
+                guard buckets[name] != nil else { return nil }
+                next.buckets[name] = megabytes
+            case .delete(let name):
+                guard buckets[name] != nil else { return nil }
+                next.buckets[name] = nil
+            case .setMemoryQuota(let megabytes): next.quota = megabytes
+            }
+            return next.buckets.values.reduce(0, +) <= next.quota ? next : nil
+        }
+    }
+
+    private static let names = ["rival-one", "rival-two"]
+
+    private static let all: [QuotaRequest] =
+        names.flatMap { name -> [QuotaRequest] in
+            let changes = [300, 150].map { QuotaRequest.change(name, megabytes: $0) }
+            return [.create(name, megabytes: 220), .delete(name)] + changes
+        } + [420, 512].map { .setMemoryQuota(megabytes: $0) }
+
+    /// Two requests that are to be done each, in a state, and where there are such, not both.
+    ///
+    /// - Parameters:
+    ///   - state: What a node knows.
+    ///   - pick: Chooses one of so many.
+    /// - Returns: Two requests, which can be the same.
+    static func rivals(in state: ClusterState, _ pick: (Int) -> Int) -> [QuotaRequest] {
+        let memory = Memory(state)
+        let possible = all.filter { memory.after($0) != nil }
+        // The memory quota that there is can always be set again.
+        guard !possible.isEmpty else { return [] }
+        let first = possible[pick(possible.count)]
+        let after = memory.after(first)
+        let rivals = possible.filter { after?.after($0) == nil }
+        let second = rivals.isEmpty ? possible[pick(possible.count)] : rivals[pick(rivals.count)]
+        return [first, second]
+    }
+
+    /// Makes the request of a node.
+    ///
+    /// - Returns: What came of it.
+    func make(of service: AdministrationService) async -> String {
+        switch self {
+        case .create(let name, let megabytes):
+            let form = FormParameters([
+                ("name", name), ("ramQuota", "\(megabytes)"), ("bucketType", "ephemeral"),
+                ("numVBuckets", "64"), ("replicaNumber", "1"),
+            ])
+            return Self.text(await service.createBucket(form))
+        case .change(let name, let megabytes):
+            let form = FormParameters([("ramQuota", "\(megabytes)")])
+            return Self.text(await service.changeBucket(name, form))
+        case .delete(let name):
+            return Self.text(await service.deleteBucket(name))
+        case .setMemoryQuota(let megabytes):
+            return "\(await service.change(FormParameters([("memoryQuota", "\(megabytes)")])))"
+        }
+    }
+
+    private static func text(_ outcome: BucketOutcome) -> String {
+        guard case .refused(let errors, _) = outcome else { return "\(outcome)" }
+        return "refused: " + errors.map(\.text).joined(separator: "; ")
+    }
+}

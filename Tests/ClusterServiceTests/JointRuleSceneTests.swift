@@ -1,0 +1,180 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Requests that each pass on arrival: the one that the log refuses is answered as if the other had
+/// come long before.
+@Suite(.serialized) struct JointRuleSceneTests {
+    /// One provisioned node with 1 000 MB for buckets.
+    private func built() async throws -> ClusterScene {
+        let scene = try ClusterScene(1)
+        try await scene.build()
+        return scene
+    }
+
+    private func form(_ fields: (String, String)...) -> FormParameters {
+        FormParameters(fields.map { ($0.0, $0.1) })
+    }
+
+    /// Makes requests while the disk stands still: all are judged on arrival before one is decided.
+    private func together<Outcome: Sendable>(
+        _ scene: ClusterScene,
+        _ requests: [@Sendable (AdministrationService) async -> Outcome]
+    ) async throws -> [Outcome] {
+        scene.members[0].holdDisk()
+        let service = scene[1]
+        return try await withThrowingTaskGroup(of: Outcome.self) { group in
+            for request in requests { group.addTask { await request(service) } }
+            try await Task.sleep(for: .milliseconds(300))
+            scene.members[0].releaseDisk()
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    private func refusals(_ outcomes: [BucketOutcome]) -> [[FieldError]] {
+        outcomes.compactMap { if case .refused(let errors, _) = $0 { errors } else { nil } }
+    }
+
+    private func isDone(_ outcome: BucketOutcome) -> Bool {
+        if case .done = outcome { true } else { false }
+    }
+
+    @Test func secondOfTwoCreatesIsRefusedAsOnArrival() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        let requests = ["one", "two"].map { name in
+            { @Sendable [form] (service: AdministrationService) in
+                await service.createBucket(form(("name", name), ("ramQuotaMB", "600")))
+            }
+        }
+        let outcomes = try await together(scene, requests)
+        #expect(outcomes.count(where: isDone) == 1)
+        let text =
+            "The memory quota of 600 MB does not fit: of the data service's 1000 MB on each node, "
+            + "400 MB are free"
+        #expect(refusals(outcomes) == [[FieldError("ramQuota", text)]])
+        #expect(scene[1].state.buckets.count == 1)
+    }
+
+    @Test func secondOfTwoQuotaRaisesIsRefusedAsOnArrival() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        for name in ["one", "two"] {
+            let made = await scene[1].createBucket(form(("name", name), ("ramQuotaMB", "200")))
+            #expect(isDone(made))
+        }
+        let requests = ["one", "two"].map { name in
+            { @Sendable [form] (service: AdministrationService) in
+                await service.changeBucket(name, form(("ramQuotaMB", "600")))
+            }
+        }
+        let outcomes = try await together(scene, requests)
+        #expect(outcomes.count(where: isDone) == 1)
+        #expect(refusals(outcomes).map { $0.map(\.field) } == [["ramQuota"]])
+        #expect(scene[1].state.quotaExcess == 0)
+    }
+
+    /// The door asks again, and then the form says which quota is too low.
+    @Test func memoryQuotaLoweredDuringACreateIsOvertaken() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        let lowered = form(("memoryQuota", "512"))
+        let made = form(("name", "one"), ("ramQuotaMB", "600"))
+        let outcomes = try await together(
+            scene,
+            [
+                { @Sendable in "\(await $0.createBucket(made))" },
+                { @Sendable in "\(await $0.change(lowered))" },
+            ]
+        )
+        let isCreated = scene[1].state.bucket(named: "one") != nil
+        #expect(scene[1].state.quotaExcess == 0)
+        #expect(scene[1].state.memoryQuota == (isCreated ? 1_000 : 512) << 20)
+        #expect(outcomes.count { $0 == "done" } == 1)
+        let fields = scene[1].judgeChange(lowered).errors.map(\.field)
+        #expect(fields == (isCreated ? ["memoryQuota"] : []))
+    }
+
+    /// Of names that differ in case alone one is made; the other is told what clients look for.
+    @Test func secondOfTwoNamesThatDifferInCaseIsRefusedAsOnArrival() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        let requests = ["travel", "Travel"].map { name in
+            { @Sendable [form] (service: AdministrationService) in
+                await service.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+            }
+        }
+        let outcomes = try await together(scene, requests)
+        #expect(outcomes.count(where: isDone) == 1)
+        let taken = FieldError("name", "Bucket with given name already exists")
+        #expect(refusals(outcomes) == [[taken]])
+    }
+
+    @Test func bucketBeyondMaxBucketCountIsRefusedAsOnArrival() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        guard case .done = await scene[1].change(maxBucketCount: 1) else {
+            throw SceneError("maxBucketCount")
+        }
+        let requests = ["one", "two"].map { name in
+            { @Sendable [form] (service: AdministrationService) in
+                await service.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+            }
+        }
+        let outcomes = try await together(scene, requests)
+        #expect(outcomes.count(where: isDone) == 1)
+        #expect(outcomes.count { if case .tooMany(1) = $0 { true } else { false } } == 1)
+    }
+
+    /// The second flush waits for the first, and finds that flushes are not allowed any more.
+    @Test func flushThatWaitedIsRefusedOnceFlushIsDisabled() async throws {
+        let scene = try await built()
+        defer { scene.stop() }
+        let fields = form(("name", "one"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
+        #expect(isDone(await scene[1].createBucket(fields)))
+        let plane = try #require(scene.members[0].plane)
+        plane.carriedThrough.withLock { $0 = 0 }
+        let service = scene[1]
+        async let first = service.flushBucket("one")
+        #expect(await eventually { service.state.bucket(named: "one")?.flush != nil })
+        let applied = service.raftStatus.applied
+        async let second = service.flushBucket("one")
+        #expect(await eventually { service.raftStatus.applied > applied })
+        #expect(isDone(await service.changeBucket("one", form(("flushEnabled", "0")))))
+        plane.carriedThrough.withLock { $0 = .max }
+        // A lone node looks again when something changes.
+        _ = await service.change(form(("clusterName", "Home")))
+        #expect(isDone(await first))
+        guard case .flushDisabled = await second else {
+            Issue.record("the bucket was emptied")
+            return
+        }
+        #expect(plane.calls.count { $0 == "flush one" } == 1)
+    }
+
+    /// Of two requests that provision a node together, the refused one sets nothing.
+    @Test func secondOfTwoInitialisationsSetsNothing() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.members[0].start()
+        let requests = [("one", "300"), ("two", "400")].map { name, quota in
+            let fields = form(
+                ("port", "SAME"),
+                ("username", name),
+                ("password", "password"),
+                ("memoryQuota", quota),
+                ("clusterName", name)
+            )
+            return { @Sendable (service: AdministrationService) in
+                "\(await service.initialise(fields))"
+            }
+        }
+        let outcomes = try await together(scene, requests)
+        #expect(outcomes.count { $0 == "done" } == 1)
+        let state = scene[1].state
+        #expect(state.name == state.administrator?.name)
+        #expect(state.memoryQuota == (state.name == "one" ? 300 : 400) << 20)
+    }
+}

@@ -1,0 +1,272 @@
+import Bytes
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Rules over several objects: of commands that each pass alone, the log refuses those that break a
+/// rule together with what came before.
+@Suite struct JointRuleTests {
+    private static let mib: UInt64 = 1 << 20
+
+    /// One node with 2 048 MB for buckets.
+    private static func world() -> ClusterWorld {
+        var world = ClusterWorld(nodes: 1)
+        world.apply(.setMemoryQuota(2_048 * mib))
+        return world
+    }
+
+    private static func bucket(_ name: String, megabytes: UInt64) -> ClusterCommand {
+        var settings = BucketSettings(name: name, uuid: "\(name)-uuid", quota: megabytes * mib)
+        (settings.vBuckets, settings.replicas) = (1, 0)
+        return .createBucket(NewBucket(settings: settings, options: .init(), rows: [[n(1)]]))
+    }
+
+    private static func raise(
+        _ name: String,
+        to megabytes: UInt64,
+        in state: ClusterState
+    ) throws -> ClusterCommand {
+        let bucket = try #require(state.bucket(named: name))
+        let was = BucketChange.Basis(settings: bucket.settings, options: bucket.options)
+        var change = BucketChange(settings: bucket.settings, options: bucket.options, was: was)
+        change.settings.quota = megabytes * mib
+        return .changeBucket(change)
+    }
+
+    private static func isApplied(_ outcome: ClusterOutcome) -> Bool {
+        if case .applied = outcome { true } else { false }
+    }
+
+    // MARK: Memory quotas
+
+    @Test func secondCreateBeyondTheMemoryQuotaIsRefused() {
+        var world = Self.world()
+        #expect(Self.isApplied(world.apply(Self.bucket("a", megabytes: 1_200))))
+        #expect(world.apply(Self.bucket("b", megabytes: 1_200)) == .refused(.memoryQuotaExceeded))
+        #expect(world.state.buckets.map(\.settings.name) == ["a"])
+        #expect(Self.isApplied(world.apply(Self.bucket("b", megabytes: 848))))
+        #expect(world.state.freeQuota() == 0)
+    }
+
+    @Test func secondQuotaRaiseBeyondTheMemoryQuotaIsRefused() throws {
+        var world = Self.world()
+        world.apply(Self.bucket("a", megabytes: 500))
+        world.apply(Self.bucket("b", megabytes: 500))
+        // Both are made from one state, as two nodes would make them.
+        let before = world.state
+        #expect(Self.isApplied(world.apply(try Self.raise("a", to: 1_200, in: before))))
+        let second = try Self.raise("b", to: 1_200, in: before)
+        #expect(world.apply(second) == .refused(.memoryQuotaExceeded))
+        #expect(world.state.bucket(named: "b")?.settings.quota == 500 * Self.mib)
+    }
+
+    @Test func memoryQuotaLoweredBelowTheBucketsIsRefused() {
+        var world = Self.world()
+        world.apply(Self.bucket("a", megabytes: 1_200))
+        let lowered = ClusterCommand.setMemoryQuota(1_000 * Self.mib)
+        #expect(world.apply(lowered) == .refused(.memoryQuotaExceeded))
+        #expect(world.state.memoryQuota == 2_048 * Self.mib)
+        #expect(Self.isApplied(world.apply(.setMemoryQuota(1_200 * Self.mib))))
+        #expect(world.apply(Self.bucket("b", megabytes: 100)) == .refused(.memoryQuotaExceeded))
+    }
+
+    /// Random quotas by seed: the sum stays within the memory quota after every command, and some
+    /// commands of each kind are refused.
+    @Test(arguments: 0..<20 as Range<UInt64>)
+    func noOrderOfCommandsExceedsTheMemoryQuota(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        func below(_ bound: UInt64) -> UInt64 { random.next() % bound }
+        var world = Self.world()
+        var refused = 0
+        for step in 0..<300 {
+            let name = ["a", "b", "c", "d"][Int(below(4))]
+            let command: ClusterCommand
+            switch below(4) {
+            case 0: command = .setMemoryQuota((1 + below(3_000)) * Self.mib)
+            case 1 where world.state.bucket(named: name) != nil:
+                let step = BucketStep(name: name, uuid: "\(name)-uuid", phase: .begin)
+                world.apply(.deleteBucket(step))
+                command = .deleteBucket(BucketStep(name: name, uuid: "\(name)-uuid", phase: .end))
+            default:
+                command =
+                    world.state.bucket(named: name) == nil
+                    ? Self.bucket(name, megabytes: 1 + below(1_500))
+                    : try Self.raise(name, to: 1 + below(1_500), in: world.state)
+            }
+            if world.apply(command) == .refused(.memoryQuotaExceeded) { refused += 1 }
+            let sum = world.state.buckets.reduce(0) { $0 + $1.settings.quota }
+            #expect(sum <= world.state.memoryQuota, "seed \(seed) step \(step): \(command)")
+        }
+        #expect(refused > 10)
+    }
+
+    /// What an earlier release agreed on stays, also when its log is read again; nothing makes it
+    /// worse.
+    @Test func overcommittedStateOfAnEarlierReleaseIsKeptAndNotMadeWorse() throws {
+        var state = Self.world().state
+        for (number, name) in [(1, "a"), (2, "b")] as [(UInt64, String)] {
+            var envelope = ClusterEnvelope(
+                proposer: n(1),
+                boot: 1,
+                number: number,
+                command: Self.bucket(name, megabytes: 1_200)
+            )
+            envelope.rules = .perObject
+            let bytes = envelope.encoded()
+            #expect(bytes.first == 1)
+            let read = try #require(ClusterEnvelope.decode(bytes))
+            #expect(Self.isApplied(state.apply(read, at: state.index + 1)))
+        }
+        #expect(state.quotaExcess == 352 * Self.mib)
+        func apply(_ command: ClusterCommand) -> ClusterOutcome {
+            let before = state
+            let outcome = state.apply(command, at: state.index + 1)
+            #expect(state.violations(since: before) == [])
+            return outcome
+        }
+        #expect(apply(Self.bucket("c", megabytes: 100)) == .refused(.memoryQuotaExceeded))
+        let raised = try Self.raise("a", to: 1_201, in: state)
+        #expect(apply(raised) == .refused(.memoryQuotaExceeded))
+        // A form that says the quota that the bucket has changes something else.
+        #expect(Self.isApplied(apply(try Self.raise("a", to: 1_200, in: state))))
+        #expect(Self.isApplied(apply(try Self.raise("a", to: 1_100, in: state))))
+        #expect(Self.isApplied(apply(try Self.raise("b", to: 900, in: state))))
+        #expect(state.quotaExcess == 0)
+    }
+
+    @Test func entriesOfThisReleaseNameTheJointRules() {
+        let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: .setName("x"))
+        #expect(envelope.encoded().first == ClusterRules.joint.rawValue)
+        #expect(ClusterEnvelope.decode([3] + envelope.encoded().dropFirst()) == nil)
+    }
+
+    @Test func quotasThatHaveNoRoomIn64BitsAreRefused() {
+        var world = Self.world()
+        world.apply(Self.bucket("a", megabytes: 100))
+        var settings = BucketSettings(name: "b", uuid: "b", quota: .max)
+        (settings.vBuckets, settings.replicas) = (1, 0)
+        let new = NewBucket(settings: settings, options: .init(), rows: [[n(1)]])
+        #expect(world.apply(.createBucket(new)) == .refused(.memoryQuotaExceeded))
+    }
+
+    // MARK: Provisioning
+
+    /// Of two requests that provision one node together, one sets everything and one nothing.
+    @Test func refusedInitialisationLeavesQuotaAndNameOfTheFirst() throws {
+        var state = ClusterState(memoryQuota: 1_000 * Self.mib)
+        _ = state.apply(.addNode(ClusterWorld.node(1)), at: 1)
+        func birth(_ name: String, megabytes: UInt64) -> ClusterCommand {
+            let administrator = Administrator(name: name, credentials: [1])
+            var birth = Initialisation(uuid: name, groupID: 7, administrator: administrator)
+            birth.memoryQuota = megabytes * Self.mib
+            birth.name = name
+            return .initialise(birth)
+        }
+        for command in [birth("one", megabytes: 300), birth("two", megabytes: 400)] {
+            let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 0, command: command)
+            let read = try #require(ClusterEnvelope.decode(envelope.encoded()))
+            #expect(read == envelope)
+            let outcome = state.apply(read, at: state.index + 1)
+            #expect(outcome == .refused(.alreadyInitialised) || state.uuid == "one")
+        }
+        #expect(state.name == "one" && state.administrator?.name == "one")
+        #expect(state.memoryQuota == 300 * Self.mib)
+    }
+
+    // MARK: Flush
+
+    /// A flush that waits for an earlier one reaches the log after the permission was taken back.
+    @Test func flushAfterFlushEnabledWasTakenBackIsRefused() throws {
+        var world = ClusterWorld(nodes: 1)
+        world.createBucket(replicas: 0, rows: [[n(1)]])
+        let bucket = try #require(world.state.bucket(named: "b"))
+        var change = BucketChange(settings: bucket.settings, options: bucket.options)
+        change.settings.flushEnabled = false
+        world.apply(.changeBucket(change))
+        let begin = BucketStep(name: "b", uuid: "b-uuid", phase: .begin)
+        #expect(world.apply(.flushBucket(begin)) == .refused(.flushDisabled))
+        #expect(world.state.bucket(named: "b")?.flush == nil)
+    }
+
+    // MARK: Nodes
+
+    @Test func nodeAddedAfterARebalanceBeganIsRefused() {
+        var world = ClusterWorld(nodes: 2)
+        world.rebalance(kept: [n(1), n(2)])
+        #expect(world.apply(.addNode(ClusterWorld.node(3))) == .refused(.rebalanceRunning))
+        world.end()
+        #expect(Self.isApplied(world.apply(.addNode(ClusterWorld.node(3)))))
+    }
+
+    /// An eject waits until the node has no vote: a rebalance can make it active, and end, meanwhile.
+    @Test func nodeThatBecameActiveIsNotRemoved() {
+        var world = ClusterWorld(nodes: 2)
+        world.apply(.addNode(ClusterWorld.node(3)))
+        world.apply(.setNodeState(.init(number: n(3), membership: .inactiveAdded)))
+        world.rebalance(kept: [n(1), n(2), n(3)])
+        world.end()
+        // Without a bucket it holds nothing.
+        #expect(world.apply(.removeNode(n(3))) == .refused(.nodeInUse))
+        #expect(world.state.activeNodes.count == 3)
+    }
+
+    /// A graceful failover names active nodes alone.
+    @Test func nodeThatAGracefulFailoverDoesNotNameStaysUntilItsEnd() {
+        var world = ClusterWorld(nodes: 2)
+        world.apply(.addNode(ClusterWorld.node(3)))
+        world.apply(.setNodeState(.init(number: n(3), membership: .inactiveAdded)))
+        world.rebalance(kind: .gracefulFailover, kept: [n(1)], ejected: [n(2)])
+        #expect(world.apply(.removeNode(n(3))) == .refused(.rebalanceRunning))
+        world.end()
+        #expect(Self.isApplied(world.apply(.removeNode(n(3)))))
+    }
+
+    @Test func nodeThatDoesNotFinishJoiningIsRemovedAlsoDuringARebalance() {
+        var world = ClusterWorld(nodes: 2)
+        world.apply(.addNode(ClusterWorld.node(3)))
+        world.rebalance(kept: [n(1), n(2)])
+        #expect(Self.isApplied(world.apply(.removeNode(n(3)))))
+    }
+
+    /// A bucket without replicas is created after the question and before the start.
+    @Test func gracefulFailoverOfTheOnlyCopiesIsRefused() {
+        var world = ClusterWorld(nodes: 2)
+        world.createBucket(replicas: 0, rows: [[n(1)], [n(2)]])
+        let began = world.rebalance(kind: .gracefulFailover, kept: [n(1)], ejected: [n(2)])
+        #expect(began == .refused(.onlyCopies))
+        #expect(world.state.rebalance == nil)
+        // A rebalance moves them instead.
+        #expect(Self.isApplied(world.rebalance(kept: [n(1)], ejected: [n(2)])))
+    }
+
+    /// Either all nodes or none are known by loopback addresses: a name that was judged beside other
+    /// names is judged again.
+    @Test func nodeJudgedBesideOtherNamesIsRefused() throws {
+        var world = ClusterWorld(nodes: 1)
+        var loopback = ClusterWorld.node(2)
+        loopback.namesRevision = world.state.namesRevision
+        let own = try #require(world.state.node(number: n(1)))
+        var change = NodeAddress(number: n(1), host: "10.0.0.1", ports: own.ports)
+        change.isOfLoneNode = true
+        world.apply(.setNode(change))
+        #expect(world.apply(.addNode(loopback)) == .refused(.changedMeanwhile))
+        loopback.namesRevision = world.state.namesRevision
+        #expect(Self.isApplied(world.apply(.addNode(loopback))))
+        // From here on it is not alone.
+        #expect(world.apply(.setNode(change)) == .refused(.changedMeanwhile))
+        change.isOfLoneNode = false
+        #expect(Self.isApplied(world.apply(.setNode(change))))
+    }
+
+    @Test func namesInCommandsSurviveTheirEncoding() {
+        var node = ClusterWorld.node(2)
+        node.namesRevision = 0x0102_0304
+        var address = NodeAddress(number: n(1), host: "h", ports: node.ports)
+        address.isOfLoneNode = true
+        for command in [ClusterCommand.addNode(node), .setNode(address)] {
+            let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: command)
+            #expect(ClusterEnvelope.decode(envelope.encoded()) == envelope)
+            #expect(ClusterEnvelope.decode(envelope.encoded() + [0]) == nil)
+        }
+    }
+}
