@@ -167,7 +167,9 @@ extension AdministrationService {
         for command in commands {
             do {
                 switch try await propose(command) {
-                case .refused(.changedMeanwhile), .refused(.memoryQuotaExceeded): return .overtaken
+                case .refused(.changedMeanwhile), .refused(.memoryQuotaExceeded),
+                    .refused(.nodeTooSmall):
+                    return .overtaken
                 case .refused(.alreadyInitialised):
                     return .refused([FieldError("_", "The cluster is initialized already")])
                 case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])

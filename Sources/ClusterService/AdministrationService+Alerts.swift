@@ -17,6 +17,7 @@ extension AdministrationService {
             alerts.append(Alert(id: "control", message: failure))
         }
         alerts += diskAlerts
+        if let flaw = memoryFlaw { alerts.append(Alert(id: "memory", message: flaw)) }
         let (unopened, unfollowed) = core.withLock { ($0.unopened, $0.unfollowed) }
         if let unfollowed { alerts.append(Alert(id: "following", message: unfollowed)) }
         for (name, reason) in unopened.sorted(by: { $0.key < $1.key }) {
@@ -47,6 +48,23 @@ extension AdministrationService {
             alerts.append(Alert(id: "disk", message: message))
         }
         return alerts
+    }
+
+    /// That the machine cannot give the quota; nil if it can.
+    ///
+    /// The quota was set on a larger machine, or by a release that took any. The node serves all the
+    /// same: a node that does not start serves nothing.
+    var memoryFlaw: String? {
+        let quota = state.memoryQuota >> 20
+        guard
+            case .tooLarge(let most, let total) = MemoryQuota.flaw(
+                megabytes: quota,
+                memoryTotal: settings.memoryTotal
+            )
+        else { return nil }
+        return "The memory quota of \(quota) MB is more than this machine can give: at most "
+            + "\(most) MB of its \(total) MB. Full buckets can exhaust its memory. Lower the buckets' "
+            + "quotas and memoryQuota (POST /pools/default), or give the machine more memory."
     }
 
     /// A disk that stands still takes part in no decision, and nobody is to look for another reason.

@@ -216,6 +216,7 @@ package final class AdministrationService: Sendable {
         startStatistics()
         let name = state.node(number: thisNode)?.otpNode ?? ""
         tell(.info, .node, "Node \(name) serves.")
+        if let flaw = memoryFlaw { tell(.warning, .settings, flaw) }
     }
 
     /// A cluster invited this node, and none of its metadata has come.

@@ -41,6 +41,9 @@ extension ClusterRefusal {
         case .nodeExists:
             "A node of that name, or this very node, is part of the cluster already: rebalance it "
                 + "out, or eject it, before it is added anew."
+        case .nodeTooSmall:
+            "A node has too little memory for the memory quota, which holds on every node. Lower "
+                + "memoryQuota (POST /pools/default), or give the node more memory."
         case .nodeUnknown: "The cluster has no such node any more: somebody took it out."
         case .nodeNumbersUsedUp:
             "This cluster has had so many nodes that it has no number left for another: make a new "

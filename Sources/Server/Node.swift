@@ -22,6 +22,12 @@ package final class Node: Sendable {
     ) throws(NodeError) {
         self.environment = environment
         self.settings = settings
+        let total = settings.memoryTotal
+        if let quota = settings.memoryQuota,
+            let flaw = NodeSettings.flaw(quotaMegabytes: quota >> 20, of: total)
+        {
+            throw NodeError("The memory quota of \(quota >> 20) MB cannot be used: \(flaw)")
+        }
         try Node.claim(settings.directory, environment.disk)
         data = DocumentService(
             environment: environment,
@@ -29,13 +35,13 @@ package final class Node: Sendable {
             dataDirectory: settings.directory,
             plainBucketName: settings.memcachedBucket
         )
-        let quota = settings.memoryQuota ?? max(settings.memoryTotal / 2, 2 << 30)
+        let quota = settings.memoryQuota ?? MemoryQuota.bytesDefault(memoryTotal: total)
         do throws(ClusterError) {
             cluster = try AdministrationService(
                 settings: AdministrationService.Settings(
                     directory: settings.directory,
                     memoryQuota: quota,
-                    memoryTotal: settings.memoryTotal
+                    memoryTotal: total
                 ),
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data),

@@ -1,3 +1,5 @@
+internal import Orchestration
+
 /// Everything that an operator may set when a node starts, with defaults.
 package struct NodeSettings: Sendable {
     /// Where everything is kept.
@@ -20,6 +22,12 @@ package struct NodeSettings: Sendable {
 
     package init(memoryTotal: UInt64) {
         self.memoryTotal = memoryTotal
+    }
+
+    /// Why a machine with so many bytes of memory cannot give a quota, as the forms judge it too; nil
+    /// if it can.
+    package static func flaw(quotaMegabytes: UInt64, of memoryTotal: UInt64) -> String? {
+        MemoryQuota.flaw(megabytes: quotaMegabytes, memoryTotal: memoryTotal)?.description
     }
 }
 

@@ -62,8 +62,10 @@ struct ServerOptions: ParsableArguments {
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors takes 1 to 256")
         }
-        if let memoryQuota, memoryQuota < 256 {
-            throw ValidationError("--memory-quota takes 256 MB or more")
+        if let memoryQuota,
+            let flaw = NodeSettings.flaw(quotaMegabytes: memoryQuota, of: SystemMemory.total)
+        {
+            throw ValidationError("--memory-quota \(memoryQuota) cannot be used: \(flaw)")
         }
     }
 

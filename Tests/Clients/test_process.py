@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import socket
 import sqlite3
@@ -465,6 +466,33 @@ def test_a_wrong_flag_is_named(make_node, flags):
         make_node(*flags).start()
     assert refused.value.code not in (0, None)
     assert flags[0] in refused.value.log or flags[-1] in refused.value.log
+
+
+@pytest.mark.parametrize("megabytes", ["99999999999", "18446744073709551615", "100", "0"])
+def test_memory_quota_that_the_machine_cannot_give_is_refused(make_node, megabytes):
+    with pytest.raises(NotReady) as refused:
+        make_node("--memory-quota", megabytes).start()
+    with pytest.raises(NotReady) as nonsense:
+        make_node("--reactors", "0").start()
+    assert refused.value.code == nonsense.value.code not in (0, None)
+    assert f"--memory-quota {megabytes} cannot be used: " in refused.value.log
+    cure = "256 MB or more" if int(megabytes) < 256 else "Name 256 to "
+    assert cure in refused.value.log
+
+
+def test_every_door_to_the_memory_quota_has_the_same_bound(make_node):
+    with pytest.raises(NotReady) as refused:
+        make_node("--memory-quota", "99999999999").start()
+    most = int(re.search(r"Name 256 to (\d+) MB", refused.value.log).group(1))
+    node = make_node("--memory-quota", str(most)).start()
+    assert node.anonymous.get("/nodes/self").json["memoryQuota"] == most
+    form = {"port": "SAME", "username": "Administrator", "password": "password"}
+    for quota in (most + 1, 99999999999):
+        for path in ("/clusterInit", "/pools/default"):
+            reply = node.anonymous.post(path, {**form, "memoryQuota": quota})
+            assert reply.status == 400
+            assert f"at most {most}MB" in reply.json["errors"]["_"]
+    assert node.anonymous.post("/clusterInit", {**form, "memoryQuota": most}).status == 200
 
 
 def test_the_ready_line_is_true(make_node):

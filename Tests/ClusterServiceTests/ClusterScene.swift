@@ -141,7 +141,12 @@ final class SceneMember: Sendable {
     func forgetPeerPort() { portsBox.withLock { $0.peer = 0 } }
 
     /// Starts it; with `place`, it says that others reach it at that port, where they do not.
-    func start(sayingPeerPort place: UInt16? = nil) async throws {
+    ///
+    /// `memoryTotal`: bytes that its machine has.
+    func start(
+        sayingPeerPort place: UInt16? = nil,
+        memoryTotal: UInt64 = 8_192 << 20
+    ) async throws {
         let world = LinuxEnvironment.make(reactors: 1, trace: SilentTrace())
         let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
         let plane = RecordingPlane()
@@ -149,7 +154,7 @@ final class SceneMember: Sendable {
             settings: AdministrationService.Settings(
                 directory: root,
                 memoryQuota: 1_000 << 20,
-                memoryTotal: 8_192 << 20
+                memoryTotal: memoryTotal
             ),
             environment: lanes.environment(of: world.environment),
             dataPlane: plane,
@@ -198,7 +203,8 @@ final class SceneProbe: NodeProbe {
             request.path == "/pools"
             ? #"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#
             : #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
-                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)}}"#
+                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
+                + #""memoryTotal":\#(own.memoryTotal)}"#
         return .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
     }
 }

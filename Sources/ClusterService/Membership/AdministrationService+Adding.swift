@@ -75,6 +75,7 @@ extension AdministrationService {
             group: group ?? state.groups.first?.name ?? ServerGroup.first.name
         )
         new.namesRevision = names
+        new.memoryTotal = other.memoryTotal
         return new
     }
 
@@ -119,6 +120,15 @@ extension AdministrationService {
             switch outcome {
             case .refused(.changedMeanwhile): return nil
             case .refused(.rebalanceRunning): return .busy(Self.rebalanceRuns)
+            case .refused(.nodeTooSmall):
+                return .refused(
+                    "Prepare join failed. The memory quota of this cluster, "
+                        + "\(state.memoryQuota >> 20) MB on each node, is more than the node "
+                        + "\(host):\(new.ports.admin) can give: at most "
+                        + "\(MemoryQuota.megabytesMax(memoryTotal: new.memoryTotal)) MB of its "
+                        + "\(new.memoryTotal >> 20) MB. Lower the quota (memoryQuota of "
+                        + "/pools/default), or add a node with more memory."
+                )
             case .refused(let refusal) where refusal != .nodeExists:
                 return .refused("Prepare join failed. \(refusal.sentence)")
             default:

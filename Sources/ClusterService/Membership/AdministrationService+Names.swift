@@ -15,16 +15,20 @@ extension AdministrationService {
         guard let (host, ports) = core.withLock({ $0.address }) else { return }
         let member = member
         guard let known = state.node(number: member.node) else {
-            let node = NewNode(
+            var node = NewNode(
                 uuid: member.identity.nodeUUID,
                 host: Self.reachable(host),
                 ports: ports
             )
+            node.memoryTotal = settings.memoryTotal
             _ = try await member.propose(.addNode(node))
             return
         }
-        let address = address(host, ports, instead: known)
-        if known.host != address.host || known.ports != address.ports {
+        var address = address(host, ports, instead: known)
+        address.memoryTotal = settings.memoryTotal
+        if known.host != address.host || known.ports != address.ports
+            || known.memoryTotal != settings.memoryTotal
+        {
             _ = try await member.propose(.setNode(address))
         }
         let isHidden = isHidden(host, known)

@@ -22,6 +22,8 @@ struct NodeDescription: Sendable {
     var peerPort: UInt16
     /// By which address this machine reached it, as seen from it.
     var ownAddress: String
+    /// Bytes that its machine gives it; 0 if it did not say.
+    var memoryTotal: UInt64
 
     /// Asks the node at `host` and `port`.
     static func ask(
@@ -50,7 +52,8 @@ struct NodeDescription: Sendable {
             adminPort: admin,
             dataPort: data,
             peerPort: peer,
-            ownAddress: address
+            ownAddress: address,
+            memoryTotal: own["memoryTotal"]?.int.flatMap(UInt64.init(exactly:)) ?? 0
         )
     }
 

@@ -92,6 +92,7 @@ struct NodeJSON {
         let own = numbers.nodes[node.number]
         let machine = own?.machine ?? MachineReading()
         let isHeard = own != nil
+        let memoryTotal = node.memoryTotal == 0 ? machine.memoryTotal : node.memoryTotal
         return [
             ("systemStats", isHeard ? Self.systemStats(machine) : [:]),
             (
@@ -100,7 +101,8 @@ struct NodeJSON {
             ),
             // Text: that is how clients read it.
             ("uptime", .string("\(own?.uptimeSeconds ?? 0)")),
-            ("memoryTotal", .number(machine.memoryTotal)),
+            // What its quota is judged by, where it is known.
+            ("memoryTotal", .number(memoryTotal)),
             ("memoryFree", .number(machine.memoryFree)),
             ("mcdMemoryReserved", .number(call.state.memoryQuota >> 20)),
             ("mcdMemoryAllocated", .number(call.state.bucketQuotas() >> 20)),

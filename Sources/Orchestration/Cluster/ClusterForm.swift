@@ -6,8 +6,6 @@ package struct ClusterForm {
     private static let userBytesMax = 128
     /// What Couchbase's default policy asks for.
     package static let passwordCharactersMin = 6
-    /// MB that the data service needs at least: what Couchbase's form accepts.
-    private static let memoryQuotaMin: UInt64 = 256
 
     package private(set) var user: String?
     package private(set) var password: String?
@@ -101,9 +99,8 @@ package struct ClusterForm {
 
     /// - Parameter memoryTotal: What the machine gives us, in bytes.
     package mutating func judgeQuotas(memoryTotal: UInt64) {
-        // The machine needs the larger of a GB and a fifth for itself.
         let total = memoryTotal >> 20
-        let most = max(total - min(total, 1_024), total / 5 * 4)
+        let most = MemoryQuota.megabytesMax(memoryTotal: memoryTotal)
         for (field, least) in [
             ("indexMemoryQuota", UInt64(256)), ("ftsMemoryQuota", 256),
             ("eventingMemoryQuota", 256), ("cbasMemoryQuota", 1_024),
@@ -123,23 +120,37 @@ package struct ClusterForm {
                 continue
             }
         }
+        judgeMemoryQuota(memoryTotal)
+    }
+
+    private mutating func judgeMemoryQuota(_ memoryTotal: UInt64) {
         guard let text = parameters["memoryQuota"] else { return }
         guard let quota = FormParameters.number(text), quota < 1 << 40 else {
             return refuse("memoryQuota", "The data service quota is a whole number of MB")
         }
-        guard quota >= Self.memoryQuotaMin, state.allows(memoryQuota: quota << 20) else {
-            let least = max(Self.memoryQuotaMin, state.bucketQuotas() >> 20)
+        let flaw = MemoryQuota.flaw(megabytes: quota, memoryTotal: memoryTotal)
+        let isTooSmall = if case .tooSmall = flaw { true } else { false }
+        guard !isTooSmall, state.allows(memoryQuota: quota << 20) else {
+            let least = max(MemoryQuota.megabytesMin, state.bucketQuotas() >> 20)
             return refuse(
                 "memoryQuota",
                 "The data service quota (\(quota)MB) cannot be less than \(least)MB (current total "
-                    + "buckets quota, or at least \(Self.memoryQuotaMin)MB)."
+                    + "buckets quota, or at least \(MemoryQuota.megabytesMin)MB)."
             )
         }
-        guard quota <= most else {
+        if case .tooLarge(let most, let total) = flaw {
             return refuse(
                 "_",
                 "The total quota (\(quota)MB) is more than this node can give: at most \(most)MB "
                     + "of its \(total)MB"
+            )
+        }
+        if let node = state.nodeTooSmall(forMemoryQuota: quota << 20) {
+            let most = MemoryQuota.megabytesMax(memoryTotal: node.memoryTotal)
+            return refuse(
+                "_",
+                "The total quota (\(quota)MB) is more than node \(node.host):\(node.ports.admin) can "
+                    + "give: at most \(most)MB of its \(node.memoryTotal >> 20)MB"
             )
         }
         memoryQuota = quota << 20

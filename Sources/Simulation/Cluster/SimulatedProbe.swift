@@ -40,7 +40,8 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
             return answered(
                 #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
                     + #""\#(own.host):\#(own.ports.admin)","#
-                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)}}"#
+                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
+                    + #""memoryTotal":\#(own.memoryTotal)}"#
             )
         default: return .answered(status: 404, body: [], localHost: from)
         }

@@ -49,6 +49,8 @@ package struct NewNode: Hashable, Sendable {
     package var services: [String]
     /// Of the names that its name was judged beside (`ClusterState.namesRevision`); nil if it was not.
     package var namesRevision: UInt32?
+    /// Bytes that its machine gives it; 0 if it did not say.
+    package var memoryTotal: UInt64 = 0
 
     package init(
         uuid: String,
@@ -71,6 +73,8 @@ package struct NodeAddress: Hashable, Sendable {
     package var ports: NodePorts
     /// It is another name for a node that is alone: refused once the cluster has another node.
     package var isOfLoneNode = false
+    /// Bytes that its machine gives it; 0 leaves what is known.
+    package var memoryTotal: UInt64 = 0
 
     package init(number: NodeNumber, host: String, ports: NodePorts) {
         self.number = number

@@ -61,6 +61,8 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     /// Rows or targets that do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists
+    /// A node's machine cannot give the memory quota.
+    case nodeTooSmall
     case nodeUnknown
     /// No number is ever given twice.
     case nodeNumbersUsedUp

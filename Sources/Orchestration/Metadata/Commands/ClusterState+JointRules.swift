@@ -20,7 +20,7 @@ extension ClusterState {
             allows(bucketQuota: new.settings.quota, for: nil) ? nil : .memoryQuotaExceeded
         case .changeBucket(let change): refusal(of: change)
         case .flushBucket(let step): refusal(ofFlush: step)
-        case .addNode: nodes.isEmpty || rebalance == nil ? nil : .rebalanceRunning
+        case .addNode(let new): refusal(ofAdding: new)
         case .removeNode(let number): refusal(ofRemoving: number)
         case .startRebalance(let record): refusal(of: record)
         default: nil
@@ -28,8 +28,9 @@ extension ClusterState {
     }
 
     private func refusal(ofMemoryQuota quota: UInt64?) -> ClusterRefusal? {
-        guard let quota, !allows(memoryQuota: quota) else { return nil }
-        return .memoryQuotaExceeded
+        guard let quota else { return nil }
+        guard allows(memoryQuota: quota) else { return .memoryQuotaExceeded }
+        return nodeTooSmall(forMemoryQuota: quota) == nil ? nil : .nodeTooSmall
     }
 
     private func refusal(of change: BucketChange) -> ClusterRefusal? {
@@ -45,6 +46,16 @@ extension ClusterState {
             !buckets[place].settings.flushEnabled
         else { return nil }
         return .flushDisabled
+    }
+
+    /// The first node is there before its cluster.
+    private func refusal(ofAdding new: NewNode) -> ClusterRefusal? {
+        guard !nodes.isEmpty else { return nil }
+        guard rebalance == nil else { return .rebalanceRunning }
+        guard new.memoryTotal != 0, !Self.canGive(memoryQuota, of: new.memoryTotal) else {
+            return nil
+        }
+        return .nodeTooSmall
     }
 
     /// An eject waits until the node has no vote; a rebalance can make it an active one meanwhile.

@@ -18,6 +18,7 @@ extension ClusterState {
         var node = NodeRecord(number: number, uuid: new.uuid, host: new.host, ports: new.ports)
         node.group = new.group
         node.services = new.services
+        node.memoryTotal = new.memoryTotal
         node.membership = nodes.isEmpty ? .active : .joining
         nodes.append(node)
         nextNodeNumber = NodeNumber(number.value + 1)
@@ -28,6 +29,9 @@ extension ClusterState {
     mutating func set(_ address: NodeAddress) -> ClusterOutcome {
         guard let place = place(ofNode: address.number) else { return .refused(.nodeUnknown) }
         guard !address.isOfLoneNode || nodes.count == 1 else { return .refused(.changedMeanwhile) }
+        if address.memoryTotal != 0 { nodes[place].memoryTotal = address.memoryTotal }
+        let isThere = nodes[place].host == address.host && nodes[place].ports == address.ports
+        guard !isThere else { return .applied([]) }
         nodes[place].host = address.host
         nodes[place].ports = address.ports
         // Bucket configurations name hosts and ports too.

@@ -7,7 +7,7 @@ internal import Vocabulary
 /// A newer schema is told apart from damage, because the operator's answer to the two differs.
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
-    private static let schema: UInt16 = 5
+    private static let schema: UInt16 = 6
 
     package enum Decoded: Sendable {
         case state(ClusterState)
@@ -51,6 +51,7 @@ extension ClusterState {
         settings.retry.append(to: writer)
         writer.append(flag: retry != nil)
         retry?.append(to: writer)
+        writer.append(list: nodes) { $1.append(number: $0.memoryTotal) }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }
@@ -125,7 +126,16 @@ extension ClusterState {
             guard let retry = RebalanceRetry(&reader) else { return nil }
             state.retry = retry
         }
-        return state
+        guard schema > 5 else { return state }
+        return state.readMemory(&reader) ? state : nil
+    }
+
+    private mutating func readMemory(_ reader: inout ByteReader) -> Bool {
+        guard let totals = reader.list({ $0.leb128() }), totals.count == nodes.count else {
+            return false
+        }
+        for (place, total) in totals.enumerated() { nodes[place].memoryTotal = total }
+        return true
     }
 
     private mutating func readRevisions(_ reader: inout ByteReader) -> Bool {

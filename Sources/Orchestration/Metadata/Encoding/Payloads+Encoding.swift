@@ -63,7 +63,9 @@ extension NewNode {
         ports.append(to: writer)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
-        if let namesRevision { writer.append(bigEndian: namesRevision) }
+        guard namesRevision != nil || memoryTotal != 0 else { return }
+        writer.append(number: namesRevision.map { UInt64($0) + 1 } ?? 0)
+        writer.append(number: memoryTotal)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -72,8 +74,11 @@ extension NewNode {
         else { return nil }
         self.init(uuid: uuid, host: host, ports: ports, group: group, services: services)
         guard !reader.isAtEnd else { return }
-        guard let revision = reader.bigEndian(UInt32.self) else { return nil }
-        namesRevision = revision
+        guard let next = reader.leb128(), next <= UInt64(UInt32.max) + 1,
+            let total = reader.leb128()
+        else { return nil }
+        if next > 0 { namesRevision = UInt32(next - 1) }
+        memoryTotal = total
     }
 }
 
@@ -82,7 +87,9 @@ extension NodeAddress {
         writer.append(node: number)
         writer.append(counted: host)
         ports.append(to: writer)
-        if isOfLoneNode { writer.append(flag: true) }
+        guard isOfLoneNode || memoryTotal != 0 else { return }
+        writer.append(flag: isOfLoneNode)
+        writer.append(number: memoryTotal)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -90,8 +97,9 @@ extension NodeAddress {
         else { return nil }
         self.init(number: number, host: host, ports: ports)
         guard !reader.isAtEnd else { return }
-        guard reader.flag() == true else { return nil }
-        isOfLoneNode = true
+        guard let isLone = reader.flag(), let total = reader.leb128() else { return nil }
+        isOfLoneNode = isLone
+        memoryTotal = total
     }
 }
 

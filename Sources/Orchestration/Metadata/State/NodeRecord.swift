@@ -96,6 +96,9 @@ package struct NodeRecord: Hashable, Sendable {
     /// Index of the last entry that took writing of something from it; 0 where none did.
     package internal(set) var fencedAt: UInt64 = 0
 
+    /// Bytes that its machine, or container, gives it, as it last said; 0 if it never did.
+    package internal(set) var memoryTotal: UInt64 = 0
+
     /// For clients that cannot reach `host`.
     package internal(set) var alternate: AlternateAddress?
 

@@ -1,0 +1,71 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// The memory quota at the doors of a node: forms, joining, a start on another machine.
+@Suite(.serialized) struct MemoryQuotaSceneTests {
+    private func form(_ fields: (String, String)...) -> FormParameters {
+        FormParameters(fields.map { ($0.0, $0.1) })
+    }
+
+    /// The second node has 1 200 MB, of which it can give 960 MB; the cluster's quota is 1 000 MB.
+    @Test func nodeThatCannotGiveTheClustersQuotaIsNotAdded() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await scene.members[0].start()
+        try await scene.members[1].start(memoryTotal: 1_200 << 20)
+        let credentials = form(
+            ("port", "SAME"),
+            ("username", "Administrator"),
+            ("password", "password")
+        )
+        guard case .done = await scene[1].initialise(credentials) else {
+            throw SceneError("initialise")
+        }
+        let address = "127.0.0.1:\(scene.members[1].ports.admin)"
+        let refused = await scene[1].addNode(address, login: ("", ""), services: ["kv"])
+        guard case .refused(let text) = refused else { throw SceneError("\(refused)") }
+        #expect(text.contains("1000 MB on each node"))
+        #expect(text.contains("at most 960 MB of its 1200 MB"))
+        #expect(scene[1].state.nodes.count == 1)
+        #expect(!scene[2].state.isProvisioned)
+        // What the sentence says to do helps.
+        guard case .done = await scene[1].change(form(("memoryQuota", "900"))) else {
+            throw SceneError("memoryQuota")
+        }
+        let added = await scene[1].addNode(address, login: ("", ""), services: ["kv"])
+        guard case .done = added else { throw SceneError("\(added)") }
+        // From here on the quota must fit that node too, whichever node is asked.
+        guard case .refused(let errors) = await scene[1].change(form(("memoryQuota", "961"))) else {
+            throw SceneError("the quota was raised beyond what a node can give")
+        }
+        #expect(errors.map(\.field) == ["_"])
+        #expect(errors.first?.text.contains("can give: at most 960MB of its 1200MB") == true)
+    }
+
+    /// The node serves what it has, and says what is wrong.
+    @Test func nodeOnASmallerMachineServesWithAWarning() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.build()
+        let made = await scene[1].createBucket(form(("name", "b"), ("ramQuotaMB", "600")))
+        guard case .done = made else { throw SceneError("\(made)") }
+        #expect(!scene[1].alerts.contains { $0.id == "memory" })
+        scene.members[0].stop()
+        try await scene.members[0].start(memoryTotal: 1_200 << 20)
+        let alert = try #require(scene[1].alerts.first { $0.id == "memory" })
+        #expect(alert.message.contains("at most 960 MB of its 1200 MB"))
+        #expect(scene[1].events.all().contains { $0.text == alert.message })
+        #expect(scene[1].state.memoryQuota == 1_000 << 20)
+        #expect(scene[1].state.bucket(named: "b") != nil)
+        // The rule counts from here on, and the way out is open.
+        let raised = await scene[1].changeBucket("b", form(("ramQuotaMB", "500")))
+        guard case .done = raised else { throw SceneError("\(raised)") }
+        guard case .done = await scene[1].change(form(("memoryQuota", "960"))) else {
+            throw SceneError("memoryQuota")
+        }
+        #expect(!scene[1].alerts.contains { $0.id == "memory" })
+    }
+}
