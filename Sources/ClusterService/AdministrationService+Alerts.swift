@@ -17,6 +17,14 @@ extension AdministrationService {
             alerts.append(Alert(id: "control", message: failure))
         }
         alerts += diskAlerts
+        if let listener = settings.memcached,
+            let refusal = MemcachedListener.refusal(
+                ofBucket: listener.bucket,
+                nodes: state.members.count
+            )
+        {
+            alerts.append(Alert(id: "memcached", message: refusal))
+        }
         if let flaw = memoryFlaw { alerts.append(Alert(id: "memory", message: flaw)) }
         let (unopened, unfollowed) = core.withLock { ($0.unopened, $0.unfollowed) }
         if let unfollowed { alerts.append(Alert(id: "following", message: unfollowed)) }

@@ -305,6 +305,7 @@ extension AdministrationService: StateFollower {
 
     func publishAll() {
         let state = state
+        followMemcachedListener()
         dataPlane.publish(
             global: Configuration(
                 revEpoch: state.revEpoch,

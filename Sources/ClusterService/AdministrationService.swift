@@ -24,6 +24,8 @@ package final class AdministrationService: Sendable {
         package var memoryQuota: UInt64
         /// Bytes of memory that the machine, or the container, gives us.
         package var memoryTotal: UInt64
+        /// For plain memcached clients; nil if there is none.
+        package var memcached: MemcachedListener?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory
@@ -163,6 +165,7 @@ package final class AdministrationService: Sendable {
     package func openBuckets() {
         let state = state
         let isAlone = isAlone
+        followMemcachedListener()
         // Before the others have promised anything, the map here may be one of long ago.
         if !isAlone { dataPlane.setLease(endNanoseconds: 0) }
         // What others have agreed on since may have made more buckets than are known here.

@@ -38,8 +38,7 @@ package final class DocumentService: Sendable {
     package let version: String
     /// Where buckets have their directories.
     package let dataDirectory: String
-    /// The bucket of the plain memcached listener.
-    package let plainBucketName: String?
+    let plain: PlainListener
     package let hash: KeyHash
     let contexts: [LaneContext]
     let connectionCount: SharedWord
@@ -75,7 +74,7 @@ package final class DocumentService: Sendable {
         self.environment = environment
         self.version = version
         self.dataDirectory = dataDirectory
-        self.plainBucketName = plainBucketName
+        plain = PlainListener(bucketName: plainBucketName)
         hash = KeyHash(seed: environment.entropy.next())
         reclaimer = Reclaimer(quiescence: environment.network.quiescence)
         let pool = ChunkPool()

@@ -35,14 +35,19 @@ package final class Node: Sendable {
             dataDirectory: settings.directory,
             plainBucketName: settings.memcachedBucket
         )
-        let quota = settings.memoryQuota ?? MemoryQuota.bytesDefault(memoryTotal: total)
+        var administration = AdministrationService.Settings(
+            directory: settings.directory,
+            memoryQuota: settings.memoryQuota ?? MemoryQuota.bytesDefault(memoryTotal: total),
+            memoryTotal: total
+        )
+        if settings.memcachedPort != nil, let bucket = settings.memcachedBucket {
+            administration.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
+                data.servePlainClients(isServing)
+            }
+        }
         do throws(ClusterError) {
             cluster = try AdministrationService(
-                settings: AdministrationService.Settings(
-                    directory: settings.directory,
-                    memoryQuota: quota,
-                    memoryTotal: total
-                ),
+                settings: administration,
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data),
                 passwords: data.passwords,

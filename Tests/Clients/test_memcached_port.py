@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from cluster import Member, made
-from rig.node import Node, NotReady
+from cluster import Cluster, Member, made
+from rig.node import PASSWORD, USER, Node, NotReady, wait_until
 from rig.wire import Connection, Op, Status
 
 
@@ -58,6 +58,84 @@ def test_what_other_nodes_have_a_part_of_is_not_flushed_here(start):
     with Connection(cluster[0].memcached_port) as connection:
         reply = connection.call(Op.FLUSH, extras=struct.pack(">I", 0))
         assert reply.status == Status.NOT_SUPPORTED
+
+
+PLAIN = ("--memcached-port", "0", "--memcached-bucket", "plain")
+KEYS = [b"key-%d" % number for number in range(30)]
+
+
+def listeners(node):
+    """What `/nodeStatuses` says of memcached listeners, by the node's place."""
+    statuses = node.admin.get("/nodeStatuses").json
+    return {
+        place: status["memcachedListener"]
+        for place, status in statuses.items()
+        if "memcachedListener" in status
+    }
+
+
+def assert_refused(cluster, number):
+    """The listener of a node refuses every key with a sentence, and every node says why."""
+    with Connection(cluster[number].memcached_port) as connection:
+        for key in KEYS:
+            reply = connection.get(key)
+            assert reply.status == Status.NOT_SUPPORTED
+            assert b"several nodes" in reply.value and b"Couchbase client" in reply.value
+        assert connection.set(b"key", b"1").status == Status.NOT_SUPPORTED
+        assert connection.call(Op.NOOP).status == Status.SUCCESS
+    place = cluster[number].address
+    for member in cluster.members:
+        told = wait_until(lambda member=member: listeners(member).get(place), 10, "it is told")
+        assert told["bucket"] == "plain" and told["serves"] is False
+        assert "--memcached-bucket plain" in told["reason"]
+    assert "The memcached port (--memcached-bucket plain) refuses requests" in cluster[number].log()
+    alerts = cluster[number].admin.get("/pools/default").json["alerts"]
+    assert any("memcached port" in alert["msg"] for alert in alerts)
+
+
+def test_listener_refuses_in_a_cluster_and_serves_again_alone(start):
+    cluster = start(Cluster, [Member(flags=PLAIN), Member()])
+    first = cluster[0].create_bucket("plain", numVBuckets=64)
+    with Connection(first.memcached_port) as connection:
+        for key in KEYS:
+            assert connection.set(key, key).status == Status.SUCCESS
+        assert listeners(first)[first.address] == {"bucket": "plain", "serves": True}
+        cluster.add(1)
+        # Before anything is moved: the connection stays, and is told.
+        assert connection.get(KEYS[0]).status == Status.NOT_SUPPORTED
+        cluster.rebalance()
+        assert_refused(cluster, 0)
+        # A restart does not keep the node from serving its part to others.
+        assert first.stop() == 0
+        first.start()
+        cluster.await_healthy()
+        assert_refused(cluster, 0)
+        cluster.rebalance(eject=[1])
+    with Connection(first.memcached_port) as connection:
+        for key in KEYS:
+            assert connection.get(key).value == key
+    assert listeners(first)[first.address] == {"bucket": "plain", "serves": True}
+    assert "The memcached port serves bucket plain again" in first.log()
+
+
+def test_listener_of_a_node_that_joins_refuses_until_the_node_is_out(start):
+    cluster = start(Cluster, [Member(), Member(flags=PLAIN)])
+    cluster[0].create_bucket("plain", numVBuckets=64)
+    joining = cluster[1]
+    form = {"hostname": cluster[0].address, "user": USER, "password": PASSWORD}
+    assert joining.anonymous.post("/node/controller/doJoinCluster", form).status == 200
+    cluster.rebalance()
+    assert_refused(cluster, 1)
+    assert listeners(cluster[0]).keys() == {joining.address}
+    cluster.rebalance(eject=[1])
+
+    def is_alone():
+        with Connection(joining.memcached_port) as connection:
+            return connection.get(b"key").status == Status.NO_BUCKET
+
+    # It has no buckets any more, and no other nodes.
+    wait_until(is_alone, 20, "the node that left is alone")
+    assert listeners(cluster[0]) == {}
 
 
 def test_flush_empties_the_bucket(connection):

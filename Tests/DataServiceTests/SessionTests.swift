@@ -213,6 +213,29 @@ import Vocabulary
         #expect(client.ask(frame(0x10, key: Array("x".utf8))).map(\.status) == [1])
     }
 
+    /// As it is while the cluster has several nodes: what another node has would be missed.
+    @Test func plainConnectionIsRefusedWithASentenceWhileItsListenerRefuses() throws {
+        let world = TestWorld(plainBucket: "plain")
+        try world.service.open(TestWorld.settings("plain"))
+        let client = Client(world, isPlain: true)
+        let set = frame(0x01, key: [0x6b], value: [0x31], extras: big(UInt64(0)))
+        #expect(client.ask(set).map(\.status) == [0])
+        world.service.servePlainClients(false)
+        for request in [frame(0x00, key: [0x6b]), set, frame(0x08), frame(0x10)] {
+            let replies = client.ask(request)
+            #expect(replies.map(\.status) == [0x83])
+            let text = String(decoding: replies.first?.value ?? [], as: UTF8.self)
+            #expect(text.contains("several nodes") && text.contains("Use a Couchbase client."))
+        }
+        // What is not about documents is answered, so that a client can end.
+        #expect(client.ask(frame(0x0a)).map(\.status) == [0])
+        #expect(Client(world, isPlain: true).ask(set).map(\.status) == [0x83])
+        // Other listeners are another matter.
+        #expect(world.client(of: "plain").ask(Ask.get("k")).map(\.status) == [0])
+        world.service.servePlainClients(true)
+        #expect(client.ask(frame(0x00, key: [0x6b])).map(\.value) == [[0x31]])
+    }
+
     @Test func plainConnectionsFindTheirBucketWhenItComes() throws {
         let world = TestWorld(plainBucket: "later")
         let client = Client(world, isPlain: true)

@@ -50,6 +50,8 @@ package struct NodeStatistics: Hashable, Sendable {
     package var diskFree: UInt64 = 0
     /// Where its data lies.
     package var directory = ""
+    /// The bucket of its listener for plain memcached clients; empty if it has none.
+    package var memcachedBucket = ""
     package var buckets: [Bucket] = []
 
     package init() {}
@@ -79,7 +81,8 @@ extension NodeStatistics: PeerPayload {
         guard let memoryTotal = reader.leb128(), let memoryFree = reader.leb128(),
             let swapTotal = reader.leb128(), let swapFree = reader.leb128(),
             let diskTotal = reader.leb128(), let diskFree = reader.leb128(),
-            let directory = reader.text(), let buckets = reader.all(Bucket.self)
+            let directory = reader.text(), let memcachedBucket = reader.text(),
+            let buckets = reader.all(Bucket.self)
         else { return nil }
         machine.memoryTotal = memoryTotal
         machine.memoryFree = memoryFree
@@ -88,6 +91,7 @@ extension NodeStatistics: PeerPayload {
         self.diskTotal = diskTotal
         self.diskFree = diskFree
         self.directory = directory
+        self.memcachedBucket = memcachedBucket
         self.buckets = buckets
     }
 
@@ -103,6 +107,7 @@ extension NodeStatistics: PeerPayload {
             writer.append(leb: number)
         }
         writer.append(counted: directory)
+        writer.append(counted: memcachedBucket)
         writer.append(all: buckets)
     }
 }

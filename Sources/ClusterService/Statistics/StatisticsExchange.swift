@@ -164,6 +164,7 @@ extension AdministrationService {
         own.machine = read.map { $0() } ?? MachineReading()
         (own.diskFree, own.diskTotal) = diskSpace ?? (0, 0)
         own.directory = settings.directory
+        own.memcachedBucket = settings.memcached?.bucket ?? ""
         own.buckets = state.buckets.compactMap { bucket in
             let name = bucket.settings.name
             guard let statistics = dataPlane.statistics(ofBucket: name) else { return nil }

@@ -158,12 +158,17 @@ package final class Connection: ConnectionHandler {
         wallNanoseconds = time.wallNanoseconds()
         if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
         if service.lease.end != .max { beginLeasedTurn(time) }
+        if isPlain, service.plain.isRefusing { bucket = nil }
         if bucket?.isRetired ?? (isPlain || lostBucketName != nil) { findBucketAgain() }
     }
 
     /// The bucket was flushed or deleted, or may exist by now: on a plain listener, or again.
     func findBucketAgain() {
-        let name = bucket?.name ?? lostBucketName ?? service.plainBucketName
+        if isPlain, service.plain.isRefusing {
+            bucket = nil
+            return
+        }
+        let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
         bucket = name.flatMap { service.bucket(named: $0) }
         defer { lostBucketName = bucket == nil && !isPlain ? name : nil }
         isElsewhere = bucket == nil && name.map { service.isGivenUp($0) } ?? false
@@ -326,6 +331,10 @@ package final class Connection: ConnectionHandler {
             return refuse(frame, .accessDenied)
         }
         guard command.access != .bucketUser || bucket != nil else {
+            if isPlain, service.plain.isRefusing {
+                refusePlainClient(frame)
+                return .done
+            }
             // The client asks the others for the map that says who has it.
             return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
         }

@@ -38,7 +38,24 @@ extension Routes {
                 && state.canFailOverGracefully([node.number], silent: call.silentNodes)
             members.append(("gracefulFailoverPossible", .bool(isPossible)))
         }
+        members += memcachedListener(of: node, call)
         return .object(members)
+    }
+
+    /// Only of a node that has a listener for plain memcached clients.
+    private static func memcachedListener(
+        of node: NodeRecord,
+        _ call: Call
+    ) -> [(String, JSONText)] {
+        let bucket = call.service.lastStatistics(of: node.number)?.memcachedBucket ?? ""
+        guard !bucket.isEmpty else { return [] }
+        let nodes = call.state.members.count
+        let refusal = MemcachedListener.refusal(ofBucket: bucket, nodes: nodes)
+        var members: [(String, JSONText)] = [
+            ("bucket", .string(bucket)), ("serves", .bool(refusal == nil)),
+        ]
+        if let refusal { members.append(("reason", .string(refusal))) }
+        return [("memcachedListener", .object(members))]
     }
 
     /// The lowest share of its replicas in place, over all buckets.
