@@ -77,7 +77,12 @@ package struct DataDump {
     ) {
         json.object { json in
             json.member("bucket", bucket)
-            json.member("key", key.text)
+            // Repaired, the name of a key that is not UTF-8 could be that of another document.
+            if let text = String(validating: key.buffer, as: UTF8.self) {
+                json.member("key", text)
+            } else {
+                json.member("keyBase64", String(decoding: Base64.encode(key), as: UTF8.self))
+            }
             json.member("vbucket", id.number)
             json.member("seqno", meta.seqno.value)
             json.member("cas", String(meta.cas.value))

@@ -88,6 +88,17 @@ def test_dump_prints_every_document_as_a_line_of_json(make_node):
     assert ("two", "other") in found
 
 
+def test_dump_prints_keys_that_are_not_utf8_in_base64(make_node):
+    node = make_node().start().provision().create_bucket("one")
+    with node.connect("one") as connection:
+        connection.set(b"\xff", b"1")
+        connection.set("\ufffd".encode(), b"2")
+    node.stop()
+    lines = {line["value"]: line for line in dump(node)}
+    assert "key" not in lines[1] and lines[1]["keyBase64"] == "/w=="
+    assert lines[2]["key"] == "\ufffd"
+
+
 def test_dump_works_on_what_a_crash_left(make_node):
     node = make_node().start().provision().create_bucket("one")
     with node.connect("one") as connection:

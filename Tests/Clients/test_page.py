@@ -6,6 +6,7 @@ import pytest
 
 from rig.browser import Browser, PageError
 from rig.node import PASSWORD, ROOT, USER, Node, wait_until
+from rig.wire import Status
 
 SCREENSHOTS = ROOT / ".build/screenshots"
 
@@ -213,3 +214,50 @@ def test_a_document_cannot_run_in_the_page(page, node):
         "the document is shown",
     )
     assert page.evaluate("window.wasHere") is None
+
+
+def open_documents(page, bucket):
+    log_in(page)
+    page.click("data buckets", "buckets")
+    page.wait_for_text(bucket)
+    page.click("documents", within=bucket)
+
+
+def test_document_whose_key_is_not_utf8_is_shown_and_deleted(page, node):
+    node.create_bucket("bytes")
+    with node.connect("bytes") as connection:
+        connection.set(b"\xfe/", b'{"n":"the one"}')
+        connection.set("\ufffd/".encode(), b'{"n":"another"}')
+        for number in range(20):
+            connection.set(b"\xff%02d" % number, b'{"n":%d}' % number)
+    open_documents(page, "bytes")
+    page.wait_for_text("%FE%2F (key is not UTF-8)")
+    # The next page begins with a key of bytes.
+    page.click("next")
+    page.wait_for_text("%FF18 (key is not UTF-8)")
+    page.wait_for_no_text("%FF17")
+    page.click("previous")
+    page.click("edit", within="%FE%2F")
+    page.wait("[...document.querySelectorAll('textarea')].some(t => /the one/.test(t.value))",
+              "the document is shown")
+    page.click("cancel")
+    page.click("delete", within="%FE%2F")
+    page.wait_for_no_text("%FE%2F (")
+    with node.connect("bytes") as connection:
+        assert connection.get(b"\xfe/").status == Status.NOT_FOUND
+        assert connection.get("\ufffd/".encode()).value == b'{"n":"another"}'
+    assert page.console == [], "the page threw"
+
+
+def test_deleting_a_document_called_dot_dot_leaves_its_bucket(page, node):
+    """A browser takes ".." out of a path, and what is left of it is the bucket's."""
+    node.create_bucket("dots")
+    with node.connect("dots") as connection:
+        connection.set(b"..", b'{"n":"up"}')
+    open_documents(page, "dots")
+    page.wait_for_text('"up"')
+    page.click("delete", within='"up"')
+    page.wait_for_text("cannot address")
+    assert node.admin.get("/pools/default/buckets/dots").status == 200
+    assert node.admin.get("/pools/default/buckets/dots/docs/%2E%2E").status == 200
+    assert page.console == [], "the page threw"

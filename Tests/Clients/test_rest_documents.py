@@ -6,6 +6,8 @@ import urllib.parse
 
 import pytest
 
+from rig.wire import Status
+
 
 @pytest.fixture(scope="module")
 def docs(node):
@@ -124,6 +126,37 @@ def test_a_document_may_have_flags_and_an_expiry(node, docs):
 def test_another_content_type_is_refused(node, docs):
     headers = {"Content-Type": "application/json"}
     assert node.admin.request("POST", f"{docs}/x", "{}", headers).status == 400
+
+
+def test_form_value_that_is_not_utf8_is_stored_byte_for_byte(node, docs):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = "value=%FF%FE%00&flags=0"
+    assert node.admin.request("POST", f"{docs}/bytes", body, headers).status == 200
+    with node.connect("browsed") as connection:
+        assert connection.get(b"bytes").value == b"\xff\xfe\x00"
+    assert node.admin.get(f"{docs}/bytes").json["base64"] == "//4A"
+
+
+def test_key_that_is_not_utf8_is_listed_read_and_deleted_by_its_encoded_id(node):
+    node.create_bucket("bytes")
+    path = "/pools/default/buckets/bytes/docs"
+    keys = [b"\xfe/", b"\xff", "\ufffd".encode()]
+    with node.connect("bytes") as connection:
+        for key in keys:
+            connection.set(key, b'{"hex":"%s"}' % key.hex().encode())
+    rows = node.admin.get(f"{path}?include_docs=true").json["rows"]
+    assert [row["id"] for row in rows] == ["\ufffd", None, None]
+    assert [row.get("encodedId") for row in rows] == [None, "%FE%2F", "%FF"]
+    for row, key in zip(rows, sorted(keys), strict=True):
+        assert row["doc"]["json"] == {"hex": key.hex()}
+    (row,) = node.admin.get(f"{path}?startkey_docid=%FF").json["rows"]
+    assert row["encodedId"] == "%FF"
+    assert node.admin.get(f"{path}/%FE%2F").json["json"] == '{"hex":"fe2f"}'
+    assert node.admin.delete(f"{path}/%FF").status == 200
+    with node.connect("bytes") as connection:
+        assert connection.get(b"\xff").status == Status.NOT_FOUND
+        assert connection.get(b"\xfe/").status == Status.SUCCESS
+        assert connection.get("\ufffd".encode()).status == Status.SUCCESS
 
 
 def test_documents_need_a_login_and_a_bucket(node, docs):

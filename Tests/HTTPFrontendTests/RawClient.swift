@@ -50,8 +50,10 @@ final class RawClient {
 
     deinit { close(descriptor) }
 
-    func send(_ text: String) throws {
-        var bytes = Array(text.utf8)[...]
+    func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    func send(_ all: [UInt8]) throws {
+        var bytes = all[...]
         while !bytes.isEmpty {
             let sent = bytes.withUnsafeBytes {
                 Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))

@@ -95,7 +95,7 @@ extension Routes {
             guard let key = await call.service.randomKey(inBucket: bucket.settings.name) else {
                 return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)
             }
-            return .json(["ok": true, "key": .string(String(decoding: key, as: UTF8.self))])
+            return .json(.object([("ok", true)] + DocumentJSON.name("key", of: key)))
         },
     ]
 

@@ -11,6 +11,8 @@ extension Routes {
     private static let rowsMax: UInt64 = 1_000
     /// The flags that clients of all languages read as JSON.
     private static let jsonFlags: UInt32 = 0x0200_0000
+    /// Bounds of a page as bytes, for keys that no JSON string can hold.
+    private static let rawKeys: Set<String> = ["startkey_docid", "endkey_docid"]
 
     static let documents: [Route] = [
         Route(
@@ -18,25 +20,27 @@ extension Routes {
             "/pools/default/buckets/*/docs",
             .administrator("cluster.bucket[.].data.docs!read"),
             needsCluster: true,
+            rawQuery: rawKeys,
             listDocuments
         ),
         Route(
             .get,
-            "/pools/default/buckets/*/docs/*",
+            "/pools/default/buckets/*/docs/<key>",
             .administrator("cluster.bucket[.].data.docs!read"),
             needsCluster: true,
             readDocument
         ),
         Route(
             .post,
-            "/pools/default/buckets/*/docs/*",
+            "/pools/default/buckets/*/docs/<key>",
             .administrator("cluster.bucket[.].data.docs!upsert"),
             needsCluster: true,
+            body: .raw,
             writeDocument
         ),
         Route(
             .delete,
-            "/pools/default/buckets/*/docs/*",
+            "/pools/default/buckets/*/docs/<key>",
             .administrator("cluster.bucket[.].data.docs!delete"),
             needsCluster: true
         ) { call in
@@ -53,8 +57,8 @@ extension Routes {
         let limit = query["limit"].map(FormParameters.number) ?? rowsMax
         let skip = query["skip"].map(FormParameters.number) ?? 0
         guard let limit, let skip, limit <= rowsMax, skip <= rowsMax,
-            let from = key(query["startkey"] ?? query["start_key"]),
-            let to = key(query["endkey"] ?? query["end_key"])
+            let from = bound(["startkey", "start_key"], raw: "startkey_docid", call.request),
+            let to = bound(["endkey", "end_key"], raw: "endkey_docid", call.request)
         else { return badRequest("bad request") }
         let withDocuments = query["include_docs"] == "true"
         let listing = await call.service.listDocuments(
@@ -76,23 +80,45 @@ extension Routes {
     }
 
     private static func row(_ row: DocumentListing.Row, withDocuments: Bool) -> JSONText {
-        let id = String(decoding: row.key, as: UTF8.self)
-        var members: [(String, JSONText)] = [("id", .string(id))]
+        var members = DocumentJSON.name("id", of: row.key)
         if withDocuments, let meta = row.meta, let value = row.value {
-            let isJSON = isJSON(value)
+            let isJSON = DocumentJSON.isJSON(value)
             let content: (String, JSONText) =
-                isJSON ? ("json", .rendered(value)) : ("base64", base64(value))
-            members.append(("doc", .object([("meta", self.meta(id, meta, isJSON)), content])))
+                isJSON ? ("json", .rendered(value)) : ("base64", DocumentJSON.base64(value))
+            let described = DocumentJSON.meta(row.key, meta, isJSON: isJSON)
+            members.append(("doc", .object([("meta", described), content])))
         }
         return .object(members)
     }
 
-    /// A key written as JSON text; nil where it is something else.
-    private static func key(_ text: String?) -> (bytes: [UInt8]?, Void)? {
-        guard let text else { return (nil, ()) }
+    /// One end of a page.
+    private enum Bound {
+        case open
+        case key([UInt8])
+
+        var bytes: [UInt8]? {
+            if case .key(let bytes) = self { bytes } else { nil }
+        }
+    }
+
+    /// Where a page begins or ends.
+    ///
+    /// - Parameters:
+    ///   - names: The fields that hold the key as JSON text; the first that is there counts.
+    ///   - raw: The field that holds the key's bytes, where none of `names` is there.
+    ///   - request: The request.
+    /// - Returns: The bound; nil where the field is no JSON string.
+    private static func bound(
+        _ names: [String],
+        raw: String,
+        _ request: AdminRequest
+    ) -> Bound? {
+        guard let text = names.lazy.compactMap({ request.query[$0] }).first else {
+            return request.queryFields[raw].map(Bound.key) ?? .open
+        }
         do {
             let key = try JSONDecoder().decode(String.self, from: Data(text.utf8))
-            return (Array(key.utf8), ())
+            return .key(Array(key.utf8))
         } catch {
             return nil
         }
@@ -103,15 +129,16 @@ extension Routes {
     @Sendable private static func readDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
-        let id = String(decoding: key, as: UTF8.self)
         switch await call.service.readDocument(key, inBucket: call.capture(0)) {
         case .found(let meta, let value):
             // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
-            let isJSON = isJSON(value)
-            let text = String(decoding: value, as: UTF8.self)
+            let isJSON = DocumentJSON.isJSON(value)
             let content: (String, JSONText) =
-                isJSON ? ("json", .string(text)) : ("base64", base64(value))
-            return .json(.object([("meta", self.meta(id, meta, isJSON)), content]))
+                isJSON
+                ? ("json", .string(String(decoding: value, as: UTF8.self)))
+                : ("base64", DocumentJSON.base64(value))
+            let described = DocumentJSON.meta(key, meta, isJSON: isJSON)
+            return .json(.object([("meta", described), content]))
         case .notFound: return .empty(404)
         case .noBucket: return .notFound
         case .temporaryFailure, .notHere:
@@ -126,15 +153,16 @@ extension Routes {
         guard call.request.contentType == "application/x-www-form-urlencoded" else {
             return badRequest("The document comes as a form with a field named value")
         }
-        let form = call.request.form
-        guard let text = form["value"] else { return badRequest("The field value is missing") }
+        let fields = call.request.formFields
+        guard let value = fields["value"] else { return badRequest("The field value is missing") }
+        if let wrong = fields.illFormedField(besides: ["value"]) { return badRequest(wrong.text) }
+        let form = fields.text
         let flags = form["flags"].map(FormParameters.number) ?? UInt64(jsonFlags)
         let expiry = form["expiry"].map(FormParameters.number) ?? 0
         guard let flags = flags.flatMap(UInt32.init(exactly:)),
             let expiry = expiry.flatMap(UInt32.init(exactly:))
         else { return badRequest("flags and expiry are numbers of 32 bits") }
-        let value = Array(text.utf8)
-        if flags == jsonFlags, !isJSON(value) {
+        if flags == jsonFlags, !DocumentJSON.isJSON(value) {
             return badRequest("The value is not valid JSON")
         }
         let writing = await call.service.writeDocument(
@@ -171,34 +199,6 @@ extension Routes {
 
     private static func isKey(_ key: [UInt8]) -> Bool {
         (1...Limits.keyBytesMax).contains(key.count)
-    }
-
-    private static func meta(_ id: String, _ meta: DocumentMeta, _ isJSON: Bool) -> JSONText {
-        let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
-        let revision = "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"
-        var members: [(String, JSONText)] = [
-            ("id", .string(id)),
-            ("rev", .string(revision)),
-            ("expiration", .number(meta.expiry)),
-            ("flags", .number(meta.flags)),
-        ]
-        if isJSON { members.append(("type", "json")) }
-        return .object(members)
-    }
-
-    private static func hex(_ number: UInt64, _ digits: Int) -> String {
-        let text = String(number, radix: 16)
-        return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
-    }
-
-    private static func base64(_ value: [UInt8]) -> JSONText {
-        let text = value.withUnsafeBytes { Base64.encode(ByteView($0)) }
-        return .string(String(decoding: text, as: UTF8.self))
-    }
-
-    /// Whether a value may stand inside our JSON as it is.
-    private static func isJSON(_ value: [UInt8]) -> Bool {
-        value.withUnsafeBytes { JSONValidator().isDocument(ByteView($0)) }
     }
 
     private static func badRequest(_ reason: String) -> Reply {

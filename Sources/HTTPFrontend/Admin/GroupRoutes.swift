@@ -21,7 +21,7 @@ extension Routes {
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
             return reply(await call.service.addGroup(named: name))
         },
-        Route(.put, base, write, needsCluster: true, takesJSON: true, dealNodes),
+        Route(.put, base, write, needsCluster: true, body: .json, dealNodes),
         Route(.put, base + "/*", write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             let name = call.request.form["name"] ?? ""

@@ -26,7 +26,7 @@ extension Routes {
         },
         Route(.get, "/versions", .administrator("cluster.pools!read")) { _ in .json(versions) },
         Route(.get, "/whoami", .discovery) { .json(whoami($0)) },
-        Route(.post, "/pools/default/checkPermissions", .discovery, checkPermissions),
+        Route(.post, "/pools/default/checkPermissions", .discovery, body: .raw, checkPermissions),
         Route(.get, "/pools/default/tasks", .administrator("cluster.tasks!read"), tasks),
     ]
 
@@ -97,7 +97,7 @@ extension Routes {
 
     /// `cluster.bucket[b].data.docs!read,cluster!admin` -> each with whether it is granted.
     @Sendable private static func checkPermissions(_ call: Call) async -> Reply {
-        let body = String(decoding: call.request.body, as: UTF8.self)
+        let body = String(validating: call.request.body, as: UTF8.self) ?? ""
         let permissions = body.split(separator: ",").map { $0.filter { !$0.isWhitespace } }
         guard !permissions.isEmpty, permissions.allSatisfy(isWellFormed) else {
             return .json("Malformed permissions.", status: 400)

@@ -8,10 +8,21 @@ struct Route: Sendable {
 
     enum Segment: Sendable {
         case literal([UInt8])
-        /// Any one segment; the handler finds it among the captures.
+        /// Any one segment that is UTF-8; the handler finds it among the captures.
         case any
+        /// Any one segment, of any bytes: a document's key.
+        case key
         /// All the rest, at least one segment.
         case rest
+    }
+
+    /// What a route's body is.
+    enum Body: Sendable {
+        /// A form; the router refuses any other before the handler is called.
+        case form
+        case json
+        /// The handler reads it, and refuses what it cannot read.
+        case raw
     }
 
     let method: AdminRequest.Method
@@ -19,18 +30,21 @@ struct Route: Sendable {
     let access: Access
     /// Answers 404 as long as there is no cluster.
     let needsCluster: Bool
-    /// Its body is JSON and no form.
-    let takesJSON: Bool
+    let body: Body
+    /// The fields of its query whose values may be any bytes.
+    let rawQuery: Set<String>
     /// Its handler looks whether it is to judge only, and to change nothing.
     let validates: Bool
     let handler: Handler
 
     /// - Parameters:
     ///   - method: What is asked for.
-    ///   - path: Segments between slashes; `*` stands for any one, a final `**` for all the rest.
+    ///   - path: Segments between slashes; `*` stands for any one, `<key>` for one of any bytes, a
+    ///     final `**` for all the rest.
     ///   - access: Whom it serves.
     ///   - needsCluster: Whether it means nothing before provisioning.
-    ///   - takesJSON: Whether its body is JSON and no form.
+    ///   - body: What its body is.
+    ///   - rawQuery: The fields of its query whose values may be any bytes.
     ///   - validates: Whether it can judge a change without making it.
     ///   - handler: What answers.
     init(
@@ -38,7 +52,8 @@ struct Route: Sendable {
         _ path: String,
         _ access: Access,
         needsCluster: Bool = false,
-        takesJSON: Bool = false,
+        body: Body = .form,
+        rawQuery: Set<String> = [],
         validates: Bool = false,
         _ handler: @escaping Handler
     ) {
@@ -46,18 +61,28 @@ struct Route: Sendable {
         self.path = path.split(separator: "/").map { segment in
             switch segment {
             case "*": .any
+            case "<key>": .key
             case "**": .rest
             default: .literal(Array(segment.utf8))
             }
         }
         self.access = access
         self.needsCluster = needsCluster
-        self.takesJSON = takesJSON
+        self.body = body
+        self.rawQuery = rawQuery
         self.validates = validates
         self.handler = handler
     }
 
-    /// What `*` and `**` stand for in these segments; nil where the path is another.
+    /// Whether the segments are UTF-8 wherever this route takes no key.
+    func isReadable(_ segments: [[UInt8]]) -> Bool {
+        segments.enumerated().allSatisfy { place, segment in
+            if place < path.count, case .key = path[place] { return true }
+            return String(validating: segment, as: UTF8.self) != nil
+        }
+    }
+
+    /// What `*`, `<key>` and `**` stand for in these segments; nil where the path is another.
     func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
         var captures: [[UInt8]] = []
         for (place, segment) in path.enumerated() {
@@ -65,7 +90,7 @@ struct Route: Sendable {
             switch segment {
             case .literal(let bytes):
                 guard segments[place] == bytes else { return nil }
-            case .any:
+            case .any, .key:
                 captures.append(segments[place])
             case .rest:
                 captures.append(contentsOf: segments[place...])
@@ -82,7 +107,7 @@ struct Call: Sendable {
     /// The cluster as it was when the request came.
     let state: ClusterState
     let identity: Identity
-    /// What `*` and `**` of the route's path stand for.
+    /// What `*`, `<key>` and `**` of the route's path stand for.
     let captures: [[UInt8]]
     let service: AdministrationService
     let sessions: Sessions

@@ -71,11 +71,7 @@ struct Router: Sendable {
         {
             return reply
         }
-        // Read as a form it would say nothing, and every field would be missed.
-        if request.isJSON, !admitted.route.takesJSON {
-            let text = "The body is read as a form (application/x-www-form-urlencoded), not as JSON"
-            return .refused([FieldError("_", text)])
-        }
+        if let wrong = request.flaw(ofBody: admitted.route.body) { return .refused([wrong]) }
         if request.isValidationOnly, !request.isQuestion, !admitted.route.validates {
             let text = "This cannot be validated without being carried out: nothing was changed"
             return .refused([FieldError("just_validate", text)])
@@ -124,7 +120,7 @@ struct Router: Sendable {
             return .refused(.text(text, status: 404))
         }
         let identity = authentication.identity(of: request, state)
-        let name = captures.first.map { String(decoding: $0, as: UTF8.self) }
+        let name = captures.first.flatMap { String(validating: $0, as: UTF8.self) }
         if let refusal = authentication.refusal(
             of: identity,
             for: route.access,
@@ -134,6 +130,7 @@ struct Router: Sendable {
         ) {
             return .refused(refusal)
         }
+        if let refusal = refusal(ofTarget: request, route) { return .refused(refusal) }
         if route.needsCluster, !state.isProvisioned {
             return .refused(.json("unknown pool", status: 404))
         }
@@ -152,6 +149,15 @@ struct Router: Sendable {
             bodyBytesMax: isStranger ? 16 << 10 : 64 << 20
         )
         return .admitted(admitted)
+    }
+
+    /// Refuses text that is not UTF-8: repaired, two names that differ would become one.
+    private func refusal(ofTarget request: AdminRequest, _ route: Route) -> Reply? {
+        guard !request.isTargetDamaged, route.isReadable(request.segments) else {
+            let text = "The path or query is not UTF-8. Percent-encode the bytes of a key.\r\n"
+            return .text(text, status: 400)
+        }
+        return request.queryFields.illFormedField(besides: route.rawQuery).map { .refused([$0]) }
     }
 }
 

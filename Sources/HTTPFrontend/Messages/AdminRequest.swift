@@ -16,11 +16,15 @@ struct AdminRequest: Sendable {
     /// Split on `/` before decoding, so that an encoded `/` may stand inside a segment; repeated
     /// and trailing slashes count for nothing.
     let segments: [[UInt8]]
+    let queryFields: FormFields
+    /// The fields of the query that are UTF-8.
     let query: FormParameters
     /// By lowercase name; the last one counts.
     let headers: [String: String]
     /// The address the request arrived on, in digits, without brackets.
     let localAddress: String
+    /// The target holds bytes that are neither percent-encoded nor UTF-8; which ones is lost.
+    let isTargetDamaged: Bool
     var body: [UInt8] = []
 
     init(
@@ -35,14 +39,20 @@ struct AdminRequest: Sendable {
             maxSplits: 1,
             omittingEmptySubsequences: false
         )
-        segments = (parts.first ?? "").split(separator: "/").map { URLCoding.decode($0) }
-        query = URLCoding.form(parts.count == 2 ? parts[1] : "")
+        segments = (parts.first ?? "").split(separator: "/").map { URLCoding.decode($0.utf8) }
+        queryFields = URLCoding.fields((parts.count == 2 ? parts[1] : "").utf8)
+        query = queryFields.text
+        // The framework's decoder has put the replacement character in their place.
+        isTargetDamaged = target.unicodeScalars.contains("\u{FFFD}")
         self.headers = headers
         self.localAddress = localAddress
     }
 
     /// The body read as a form, whatever type it says it has: tools of old say none.
-    var form: FormParameters { URLCoding.form(String(decoding: body, as: UTF8.self)) }
+    var formFields: FormFields { URLCoding.fields(body) }
+
+    /// The fields of the form that are UTF-8: all of them, once the router has checked the form.
+    var form: FormParameters { formFields.text }
 
     /// The media type without its parameters, lowercase; empty where none is given.
     var contentType: String {
@@ -50,9 +60,8 @@ struct AdminRequest: Sendable {
         return type.filter { $0 != " " }.lowercased()
     }
 
-    /// It says that its body is JSON, and the body looks like it: some tools say so of forms.
-    var isJSON: Bool {
-        guard contentType == "application/json" else { return false }
+    /// The body begins as JSON objects and arrays do, and forms do not.
+    var looksLikeJSON: Bool {
         let first = body.first { $0 > UInt8(ascii: " ") }
         return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
     }
@@ -62,9 +71,9 @@ struct AdminRequest: Sendable {
         guard let header = headers["authorization"] else { return nil }
         let parts = header.split(separator: " ")
         guard parts.count == 2, parts[0].lowercased() == "basic",
-            let bytes = Array(parts[1].utf8).withUnsafeBytes({ Base64.decode(ByteView($0)) })
+            let bytes = Array(parts[1].utf8).withUnsafeBytes({ Base64.decode(ByteView($0)) }),
+            let text = String(validating: bytes, as: UTF8.self)
         else { return nil }
-        let text = String(decoding: bytes, as: UTF8.self)
         guard let colon = text.firstIndex(of: ":") else { return nil }
         return (String(text[..<colon]), String(text[text.index(after: colon)...]))
     }

@@ -1,12 +1,12 @@
-internal import Orchestration
-
 /// Percent-encoding and forms, strict about nothing: what cannot be decoded stays as it is.
+///
+/// Bytes in, bytes out: whether they are UTF-8 is for the reader of a field to judge.
 enum URLCoding {
     /// The bytes of a path segment or form field.
-    static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> [UInt8] {
+    static func decode(_ text: some Sequence<UInt8>, plusIsSpace: Bool = false) -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count)
-        var rest = text.utf8.makeIterator()
+        bytes.reserveCapacity(text.underestimatedCount)
+        var rest = text.makeIterator()
         while let byte = rest.next() {
             switch byte {
             case UInt8(ascii: "+") where plusIsSpace:
@@ -26,18 +26,18 @@ enum URLCoding {
         return bytes
     }
 
-    static func decodedText(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String {
-        String(decoding: decode(text, plusIsSpace: plusIsSpace), as: UTF8.self)
-    }
-
-    /// A query string, or a body of type `application/x-www-form-urlencoded`.
-    static func form(_ text: some StringProtocol) -> FormParameters {
-        let pairs = text.split(separator: "&").map { pair in
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let value = parts.count == 2 ? decodedText(parts[1], plusIsSpace: true) : ""
-            return (name: decodedText(parts[0], plusIsSpace: true), value: value)
+    /// The fields of a query string, or of a body of type `application/x-www-form-urlencoded`.
+    static func fields(_ text: some Collection<UInt8>) -> FormFields {
+        let pairs = text.split(separator: UInt8(ascii: "&")).map { pair in
+            let parts = pair.split(
+                separator: UInt8(ascii: "="),
+                maxSplits: 1,
+                omittingEmptySubsequences: false
+            )
+            let value = parts.count == 2 ? decode(parts[1], plusIsSpace: true) : []
+            return (name: decode(parts[0], plusIsSpace: true), value: value)
         }
-        return FormParameters(pairs)
+        return FormFields(pairs)
     }
 
     /// Encodes all but letters, digits and `-._~`.

@@ -56,4 +56,11 @@ export const post = (path, form = {}) => ask("POST", path, form);
 export const remove = path => ask("DELETE", path);
 
 export const bucketPath = name => `/pools/default/buckets/${encodeURIComponent(name)}`;
-export const documentPath = (bucket, id) => `${bucketPath(bucket)}/docs/${encodeURIComponent(id)}`;
+// A document is named by its id, or by the percent-encoded bytes of a key that is not UTF-8. Browsers
+// remove "." and ".." from every path, also encoded: the request would be one to the bucket.
+export function documentPath(bucket, { id, encodedId }) {
+  if (id === "." || id === "..") {
+    throw new Refused(0, { _: `A browser cannot address the document “${id}”. Use another client.` });
+  }
+  return `${bucketPath(bucket)}/docs/${encodedId ?? encodeURIComponent(id)}`;
+}

@@ -6,6 +6,13 @@ import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/d
 const pageSize = 20;
 const previewSize = 200;
 
+// What a person reads as a document's name; a key that is not UTF-8 is shown percent-encoded.
+const title = name => name.id ?? `${name.encodedId} (key is not UTF-8)`;
+
+// Where in the list a row stands, as the query for a page that begins there.
+const startOf = row => row.encodedId === undefined
+  ? `startkey=${encodeURIComponent(JSON.stringify(row.id))}` : `startkey_docid=${row.encodedId}`;
+
 export function documents([bucket]) {
   const choice = h("select", { id: "documents-bucket", "aria-label": "Bucket",
     onchange: () => { location.hash = `#/documents/${encodeURIComponent(choice.value)}`; } });
@@ -89,13 +96,12 @@ export function documents([bucket]) {
   async function loadPage() {
     const from = starts[starts.length - 1];
     // One more than is shown tells where the next page begins.
-    const query = new URLSearchParams({ include_docs: true, limit: pageSize + 1 });
-    if (from !== null) query.set("startkey", JSON.stringify(from));
+    const query = `include_docs=true&limit=${pageSize + 1}${from === null ? "" : `&${from}`}`;
     const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
     return () => {
-      next = rows.length > pageSize ? rows[pageSize].id : null;
+      next = rows.length > pageSize ? startOf(rows[pageSize]) : null;
       const shown = rows.slice(0, pageSize);
-      fill(body, shown.map(row => documentRow(row.id, contentOf(row.doc))));
+      fill(body, shown.map(row => documentRow(row, contentOf(row.doc))));
       const first = (starts.length - 1) * pageSize + 1;
       range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
       before.disabled = starts.length === 1;
@@ -105,9 +111,9 @@ export function documents([bucket]) {
   }
 
   async function loadOne(id) {
-    const found = await read(id);
+    const found = await read({ id });
     return () => {
-      fill(body, found ? documentRow(id, found.json ?? `${found.base64} (base 64)`) : []);
+      fill(body, found ? documentRow({ id }, found.json ?? `${found.base64} (base 64)`) : []);
       range.textContent = "";
       before.disabled = after.disabled = true;
       showEmpty(found ? "" : `There is no document with the id ${id}.`);
@@ -124,15 +130,15 @@ export function documents([bucket]) {
     return "json" in doc ? JSON.stringify(doc.json) : `${doc.base64} (base 64)`;
   }
 
-  function documentRow(id, content) {
-    const open = event => { event.preventDefault(); edit(id); };
+  function documentRow(name, content) {
+    const open = event => { event.preventDefault(); edit(name); };
     return h("tr", {},
-      h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, id)),
+      h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, title(name))),
       h("td", { class: "preview mono" }, content.slice(0, previewSize)),
       h("td", { class: "actions" },
         h("button", { class: "small", type: "button", onclick: open }, "Edit"), " ",
         h("button", { class: "small danger", type: "button",
-          onclick: () => deleteDocument(id) }, "Delete")));
+          onclick: () => deleteDocument(name) }, "Delete")));
   }
 
   function on() { after.disabled = true; starts.push(next); load(); }
@@ -147,49 +153,49 @@ export function documents([bucket]) {
 
   // MARK: One document
 
-  async function read(id) {
+  async function read(name) {
     try {
-      return await get(documentPath(bucket, id));
+      return await get(documentPath(bucket, name));
     } catch (problem) {
       if (problem.status === 404) return null;
       throw problem;
     }
   }
 
-  async function deleteDocument(id) {
-    if (!confirm(`Delete the document ${id}?`)) return false;
+  async function deleteDocument(name) {
+    if (!confirm(`Delete the document ${title(name)}?`)) return false;
     try {
-      await remove(documentPath(bucket, id));
-      notice(`${id} was deleted`);
+      await remove(documentPath(bucket, name));
+      notice(`${title(name)} was deleted`);
     } catch (problem) {
       if (!problem.errors) throw problem;
-      notice(problem.status === 404 ? `${id} was gone already` : problem.message);
+      notice(problem.status === 404 ? `${title(name)} was gone already` : problem.message);
     }
     await load();
     return true;
   }
 
-  async function edit(id) {
+  async function edit(name) {
     let found = null;
-    if (id !== null) {
+    if (name !== null) {
       try {
-        found = await read(id);
+        found = await read(name);
       } catch (problem) {
         if (!problem.errors) throw problem;
         return notice(problem.message);
       }
       if (!found) {
-        notice(`There is no document ${id} any more`);
+        notice(`There is no document ${title(name)} any more`);
         return load();
       }
     }
-    documentDialog(id, found);
+    documentDialog(name, found);
   }
 
-  function documentDialog(id, found) {
-    const isNew = id === null;
+  function documentDialog(name, found) {
+    const isNew = name === null;
     const isBinary = found && !("json" in found);
-    const key = h("input", { autocomplete: "off", spellcheck: "false", value: id ?? "",
+    const key = h("input", { autocomplete: "off", spellcheck: "false", value: isNew ? "" : title(name),
       readonly: !isNew });
     const content = h("textarea", { spellcheck: "false", readonly: isBinary });
     content.value = isNew ? "{\n  \n}" : isBinary ? found.base64 : pretty(found.json);
@@ -204,7 +210,7 @@ export function documents([bucket]) {
       formError("document-error"),
       h("div", { class: "buttons" },
         !isNew && h("button", { class: "danger", type: "button", id: "document-delete",
-          onclick: async () => { if (await deleteDocument(id)) dialog.close(); } }, "Delete"),
+          onclick: async () => { if (await deleteDocument(name)) dialog.close(); } }, "Delete"),
         h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
         !isBinary && h("button", { id: "document-save", class: "primary", type: "submit" }, "Save")));
     const dialog = openDialog(h("dialog", { id: "document-dialog", class: "wide" }, form));
@@ -212,30 +218,32 @@ export function documents([bucket]) {
     form.addEventListener("submit", async event => {
       event.preventDefault();
       if (isBinary) return;
-      const wrong = flaw(key.value, content.value);
+      const target = name ?? { id: key.value };
+      const wrong = flaw(target.id, content.value);
       if (wrong) return showErrors(form, wrong);
       // Closed before it is sent, so that nobody types into what is on its way; it comes back with
       // everything in it where the server refuses.
       try {
-        if (isNew && await read(key.value)) {
+        if (isNew && await read(target)) {
           return showErrors(form, { id: "There is a document with this id already." });
         }
         dialog.close();
         const values = { value: content.value };
         if (found) Object.assign(values, { flags: found.meta.flags, preserveTTL: true });
-        await post(documentPath(bucket, key.value), values);
+        await post(documentPath(bucket, target), values);
       } catch (problem) {
         if (!problem.errors) throw problem;
         openDialog(dialog);
         return showErrors(form, problem.errors);
       }
-      notice(`${key.value} was saved`);
+      notice(`${title(target)} was saved`);
       await load();
     });
   }
 
+  // A key that is not UTF-8 was not typed here: it is one that the server has.
   function flaw(id, text) {
-    const bytes = new TextEncoder().encode(id).length;
+    const bytes = new TextEncoder().encode(id ?? "-").length;
     if (bytes === 0) return { id: "A document needs an id." };
     if (bytes > 250) return { id: `An id has at most 250 bytes; this one has ${bytes}.` };
     try {

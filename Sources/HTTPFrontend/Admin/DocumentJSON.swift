@@ -1,0 +1,51 @@
+internal import Bytes
+internal import JSON
+internal import Orchestration
+internal import Vocabulary
+
+/// Documents and their keys as JSON.
+enum DocumentJSON {
+    /// A key as JSON members.
+    ///
+    /// A key that is UTF-8 is one member, its text. Any other is null, so that no reader takes it for
+    /// the key of another document; a second member has its bytes percent-encoded, as they stand in
+    /// the path of a document.
+    ///
+    /// - Parameters:
+    ///   - member: `id` or `key`; the second member is called `encodedId` or `encodedKey`.
+    ///   - key: The key's bytes.
+    /// - Returns: One member, or two where the key is not UTF-8.
+    static func name(_ member: String, of key: [UInt8]) -> [(String, JSONText)] {
+        if let text = String(validating: key, as: UTF8.self) { return [(member, .string(text))] }
+        let encoded = "encoded" + member.prefix(1).uppercased() + member.dropFirst()
+        return [(member, .null), (encoded, .string(URLCoding.encode(key)))]
+    }
+
+    static func meta(_ key: [UInt8], _ meta: DocumentMeta, isJSON: Bool) -> JSONText {
+        let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
+        let revision = "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"
+        var members = name("id", of: key)
+        members += [
+            ("rev", .string(revision)),
+            ("expiration", .number(meta.expiry)),
+            ("flags", .number(meta.flags)),
+        ]
+        if isJSON { members.append(("type", "json")) }
+        return .object(members)
+    }
+
+    /// Whether a value may stand inside our JSON as it is: it is a JSON document, and so UTF-8.
+    static func isJSON(_ value: [UInt8]) -> Bool {
+        value.withUnsafeBytes { JSONValidator().isDocument(ByteView($0)) }
+    }
+
+    static func base64(_ value: [UInt8]) -> JSONText {
+        let text = value.withUnsafeBytes { Base64.encode(ByteView($0)) }
+        return .string(String(decoding: text, as: UTF8.self))
+    }
+
+    private static func hex(_ number: UInt64, _ digits: Int) -> String {
+        let text = String(number, radix: 16)
+        return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
+    }
+}

@@ -1,0 +1,44 @@
+internal import Orchestration
+
+/// The fields of a query or a form as bytes, in the order sent: a value need not be UTF-8.
+struct FormFields: Sendable {
+    private let pairs: [(name: [UInt8], value: [UInt8])]
+
+    init(_ pairs: [(name: [UInt8], value: [UInt8])]) {
+        self.pairs = pairs
+    }
+
+    /// The value sent under the name; of a name sent twice the last one counts.
+    subscript(name: String) -> [UInt8]? {
+        pairs.last { $0.name.elementsEqual(name.utf8) }?.value
+    }
+
+    /// The fields whose name and value are UTF-8; `illFormedField` names the others.
+    var text: FormParameters {
+        FormParameters(
+            pairs.compactMap { pair in
+                guard let name = String(validating: pair.name, as: UTF8.self),
+                    let value = String(validating: pair.value, as: UTF8.self)
+                else { return nil }
+                return (name: name, value: value)
+            }
+        )
+    }
+
+    /// The first field that is not UTF-8.
+    ///
+    /// - Parameter raw: The names of fields whose values may be any bytes.
+    /// - Returns: What is wrong with which field; nil where every field can be read.
+    func illFormedField(besides raw: Set<String> = []) -> FieldError? {
+        for pair in pairs {
+            guard let name = String(validating: pair.name, as: UTF8.self) else {
+                let text = "The field name \(URLCoding.encode(pair.name)) is not valid UTF-8"
+                return FieldError("_", text)
+            }
+            if !raw.contains(name), String(validating: pair.value, as: UTF8.self) == nil {
+                return FieldError(name, "The value of \"\(name)\" is not valid UTF-8")
+            }
+        }
+        return nil
+    }
+}
