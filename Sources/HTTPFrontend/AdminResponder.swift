@@ -51,7 +51,7 @@ struct AdminResponder: HTTPResponder {
             guard body.readableBytes + part.readableBytes <= admitted.bodyBytesMax else {
                 let most = admitted.bodyBytesMax
                 var reply = Reply.text("The body has more than \(most) bytes.\r\n", status: 413)
-                // What is still on its way is not taken in: see `Deadlines`.
+                // What is still on its way is not taken in: see `ConnectionLifetime`.
                 reply.headers.append(("Connection", "close"))
                 return response(reply, to: asked, context.channel)
             }

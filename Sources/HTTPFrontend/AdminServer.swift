@@ -49,7 +49,13 @@ package final class AdminServer: Sendable {
         let (outcome, begin) = AsyncStream<Result<UInt16, AdminServerError>>.makeStream()
         let application = Application(
             responder: AdminResponder(router: Router(service: service)),
-            server: .http1(configuration: channelConfiguration),
+            server: HTTPServerBuilder { responder in
+                let channel = HTTP1Channel(
+                    responder: responder,
+                    configuration: channelConfiguration
+                )
+                return AdminChannel(channel: channel)
+            },
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: Int(port)),
                 serverName: "Couchbase Server",
@@ -104,7 +110,6 @@ package final class AdminServer: Sendable {
 
     private static var channelConfiguration: HTTP1Channel.Configuration {
         HTTP1Channel.Configuration(
-            additionalChannelHandlers: [Deadlines()],
             idleTimeout: nil,
             httpDecoderConfiguration: .init(
                 maxHeaderFieldSize: headerBytesMax,

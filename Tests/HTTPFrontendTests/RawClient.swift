@@ -5,6 +5,8 @@ import Foundation
 /// Its calls block; the tests run them on a thread that is not one of the server's.
 final class RawClient {
     struct Response: Sendable {
+        /// Of the first line: `HTTP/1.1`.
+        var version = ""
         var status = 0
         /// By lowercase name.
         var headers: [String: String] = [:]
@@ -80,7 +82,9 @@ final class RawClient {
         let lines = String(decoding: try take(through: "\r\n\r\n"), as: UTF8.self)
             .components(separatedBy: "\r\n")
         var response = Response()
-        response.status = Int(lines[0].split(separator: " ")[1]) ?? 0
+        let words = lines[0].split(separator: " ")
+        response.version = String(words[0])
+        response.status = Int(words[1]) ?? 0
         for line in lines.dropFirst() where line.contains(":") {
             let parts = line.split(separator: ":", maxSplits: 1)
             response.headers[parts[0].lowercased()] = parts[1].trimmingCharacters(in: .whitespaces)
@@ -98,12 +102,24 @@ final class RawClient {
     }
 
     /// Whether the server has closed the connection by now, or does so before patience ends.
-    func isClosed() -> Bool {
+    ///
+    /// - Parameter isEmpty: Whether nothing may come before that.
+    /// - Returns: Whether it is closed.
+    func isClosed(andEmpty isEmpty: Bool = false) -> Bool {
         do {
-            while true { try receive() }
+            while !isEmpty || received.isEmpty { try receive() }
+            return false
         } catch {
             return (error as? Failure)?.what == "closed"
         }
+    }
+
+    /// Tells the server that no more requests come.
+    func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// What comes up to `mark`, without it.
+    func bytes(through mark: String) throws -> [UInt8] {
+        try take(through: mark).dropLast(mark.utf8.count)
     }
 
     private func take(_ count: Int) throws -> [UInt8] {

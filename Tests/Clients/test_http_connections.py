@@ -1,0 +1,57 @@
+"""Connections of the admin port by bytes: versions of HTTP, and when the server closes."""
+
+import base64
+import json
+import socket
+
+import pytest
+
+from rig.node import PASSWORD, USER
+
+LOGIN = "Authorization: Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+
+
+def ask(node, path, version, *headers, seconds=3):
+    """Head and body of an answer, and whether the server closed the connection within `seconds`."""
+    lines = [f"GET {path} {version}", "Host: x", LOGIN, *headers, "", ""]
+    received = b""
+    with socket.create_connection(("127.0.0.1", node.admin_port), seconds) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        try:
+            while part := connection.recv(1 << 16):
+                received += part
+            is_closed = True
+        except TimeoutError:
+            is_closed = False
+    head, body = received.split(b"\r\n\r\n", 1)
+    return head.decode().lower().split("\r\n"), body, is_closed
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "closes"),
+    [
+        ("HTTP/1.0", None, True),
+        ("HTTP/1.0", "keep-alive", False),
+        ("HTTP/1.1", None, False),
+        ("HTTP/1.1", "close", True),
+        ("HTTP/1.1", "TE, Close", True),
+    ],
+)
+def test_connection_closes_after_the_answer_as_its_version_has_it(
+    node, version, connection, closes
+):
+    headers = [f"Connection: {connection}"] if connection else []
+    head, body, is_closed = ask(node, "/pools", version, *headers)
+    assert head[0].startswith(f"{version.lower()} 200")
+    assert json.loads(body)["isAdminCreds"] is True
+    assert is_closed == closes
+    assert ("connection: close" in head) == closes
+    assert ("connection: keep-alive" in head) == (version == "HTTP/1.0" and not closes)
+
+
+def test_stream_to_http_10_has_no_chunks(node, bucket):
+    head, body, is_closed = ask(node, f"/pools/default/bs/{bucket}", "HTTP/1.0")
+    assert not any(line.startswith("transfer-encoding") for line in head), head
+    document, rest = body.split(b"\n\n\n\n", 1)
+    assert json.loads(document)["name"] == bucket and rest == b""
+    assert not is_closed
