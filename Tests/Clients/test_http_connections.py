@@ -49,6 +49,18 @@ def test_connection_closes_after_the_answer_as_its_version_has_it(
     assert ("connection: keep-alive" in head) == (version == "HTTP/1.0" and not closes)
 
 
+def test_page_of_documents_to_http_10_has_no_chunks_and_ends_with_the_connection(node, bucket):
+    with node.connect(bucket) as connection:
+        connection.set(b"key", b'{"n":1}')
+    path = f"/pools/default/buckets/{bucket}/docs?include_docs=true"
+    for headers in ([], ["Connection: keep-alive"]):
+        head, body, is_closed = ask(node, path, "HTTP/1.0", *headers)
+        assert not any(line.startswith("transfer-encoding") for line in head), head
+        assert "connection: close" in head and is_closed
+        (row,) = json.loads(body)["rows"]
+        assert row["doc"]["json"] == {"n": 1}
+
+
 def test_stream_to_http_10_has_no_chunks(node, bucket):
     head, body, is_closed = ask(node, f"/pools/default/bs/{bucket}", "HTTP/1.0")
     assert not any(line.startswith("transfer-encoding") for line in head), head

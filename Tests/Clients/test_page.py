@@ -249,6 +249,20 @@ def test_document_whose_key_is_not_utf8_is_shown_and_deleted(page, node):
     assert page.console == [], "the page threw"
 
 
+def test_page_of_large_documents_says_which_are_not_shown(page, node):
+    node.create_bucket("large", ramQuotaMB=300)
+    with node.connect("large") as connection:
+        for number in range(6):
+            value = b'{"n":"number-%d","pad":"%s"}' % (number, b"x" * (5 << 20))
+            assert connection.set(b"doc-%d" % number, value).status == Status.SUCCESS
+    open_documents(page, "large")
+    page.wait_for_text("number-3", 30)
+    rows = page.evaluate("[...document.querySelectorAll('#document-table tr')].map(r => r.innerText)")
+    assert ["Not shown: the page is large" in row for row in rows] == [False] * 4 + [True] * 2, rows
+    assert page.console == [], "the page threw"
+    node.admin.delete("/pools/default/buckets/large")
+
+
 def test_deleting_a_document_called_dot_dot_leaves_its_bucket(page, node):
     """A browser takes ".." out of a path, and what is left of it is the bucket's."""
     node.create_bucket("dots")

@@ -159,6 +159,26 @@ def test_key_that_is_not_utf8_is_listed_read_and_deleted_by_its_encoded_id(node)
         assert connection.get("\ufffd".encode()).status == Status.SUCCESS
 
 
+def test_page_of_many_large_documents_holds_all_of_them(node):
+    """More than 64 MiB together: once the rows after that had no document, and looked deleted."""
+    node.create_bucket("large", ramQuotaMB=600)
+    count, size = 20, 4 << 20
+    with node.connect("large") as connection:
+        for number in range(count):
+            value = b'{"n":%d,"pad":"%s"}' % (number, b"x" * size)
+            assert connection.set(b"doc-%02d" % number, value).status == Status.SUCCESS
+    path = "/pools/default/buckets/large/docs?include_docs=true"
+    rows = node.admin.get(path, seconds=120).json["rows"]
+    assert [row["doc"]["json"]["n"] for row in rows] == list(range(count))
+    assert all(len(row["doc"]["json"]["pad"]) == size for row in rows)
+    # Bytes may be asked for, and then the rows after them say that their documents are left out.
+    rows = node.admin.get(f"{path}&docs_bytes={2 * size}", seconds=120).json["rows"]
+    assert ["doc" in row for row in rows] == [True] * 2 + [False] * (count - 2)
+    assert {row["error"] for row in rows[2:]} == {"not_included"}
+    assert [row["id"] for row in rows] == [f"doc-{number:02}" for number in range(count)]
+    node.admin.delete("/pools/default/buckets/large")
+
+
 def test_documents_need_a_login_and_a_bucket(node, docs):
     assert node.anonymous.get(docs).status == 401
     assert node.anonymous.get(f"{docs}/doc-03").status == 401

@@ -1,3 +1,4 @@
+import Bytes
 import Foundation
 import Testing
 
@@ -88,6 +89,66 @@ import Testing
             let contents = rows.map { $0["doc"] as? [String: Any] }
             #expect(contents[0]?["json"] as? [String: Int] == ["n": 2])
             #expect(contents[1]?["base64"] as? String == "/wA=")
+        }
+    }
+
+    @Test func pageHoldsEveryDocumentHoweverLargeTheyAreTogether() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let size = 4 << 20
+            let value = [UInt8(ascii: "\"")] + [UInt8](repeating: 0x78, count: size) + [0x22]
+            let count = 20
+            for number in 10..<10 + count { await site.write("d\(number)", value) }
+            let reply = try await site.ask("GET \(docs)?include_docs=true")
+            let rows = try #require(reply.object["rows"] as? [[String: Any]])
+            #expect(rows.count == count)
+            let sizes = rows.map { row in
+                ((row["doc"] as? [String: Any])?["json"] as? String)?.utf8.count
+            }
+            #expect(sizes == Array(repeating: size, count: count))
+            #expect(rows.allSatisfy { $0["error"] == nil })
+        }
+    }
+
+    @Test func rowsBeyondTheBytesAskedForSaySo() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            for number in 0..<4 { await site.write("d\(number)", Array("\"123\(number)\"".utf8)) }
+            func errors(_ query: String) async throws -> [String?] {
+                let reply = try await site.ask("GET \(docs)?include_docs=true&\(query)")
+                let rows = reply.object["rows"] as? [[String: Any]]
+                return rows?.map { row in
+                    #expect((row["doc"] == nil) == (row["error"] != nil))
+                    return row["error"] as? String
+                } ?? ["\(reply.status)"]
+            }
+            #expect(try await errors("docs_bytes=7") == [nil, nil, "not_included", "not_included"])
+            #expect(try await errors("docs_bytes=24") == [nil, nil, nil, nil])
+            #expect(try await errors("docs_bytes=0") == Array(repeating: "not_included", count: 4))
+            #expect(try await errors("docs_bytes=x") == ["400"])
+            #expect(try await errors("startkey=%22d3%22&docs_bytes=1") == [nil])
+        }
+    }
+
+    @Test func rowOfADocumentThatCannotBeReadSaysWhy() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            for number in 0..<8 { await site.write("d\(number)", Array("1".utf8)) }
+            site.plane.unreadable.withLock { $0 = ["d1", "d3", "d4"] }
+            let reply = try await site.ask("GET \(docs)?include_docs=true")
+            let rows = try #require(reply.object["rows"] as? [[String: Any]])
+            let failed = "retry_needed"
+            // After three that fail the others are not tried.
+            #expect(
+                rows.map { $0["error"] as? String } == [
+                    nil, failed, nil, failed, failed, failed, failed, failed,
+                ]
+            )
+            #expect((rows[1]["reason"] as? String)?.contains("does not answer") == true)
+            site.plane.unreadable.withLock { $0 = [] }
+            let again = try await site.ask("GET \(docs)?include_docs=true").object
+            let whole = again["rows"] as? [[String: Any]]
+            #expect(whole?.compactMap { $0["doc"] as? [String: Any] }.count == 8)
         }
     }
 }

@@ -20,6 +20,8 @@ final class MemoryPlane: DataPlane {
 
     let buckets = Guarded<[String: Bucket]>([:])
     let alarm = Guarded<[Alert]>([])
+    /// Keys that cannot be read for now.
+    let unreadable = Guarded<Set<String>>([])
 
     func retain(only buckets: [BucketSettings]) {}
 
@@ -67,7 +69,9 @@ final class MemoryPlane: DataPlane {
     func setCredentials(user: String, stored: StoredCredentials?) {}
 
     func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
-        buckets.withLock { buckets in
+        let isUnreadable = unreadable.withLock { $0.contains(String(decoding: key, as: UTF8.self)) }
+        if isUnreadable { return .temporaryFailure }
+        return buckets.withLock { buckets in
             guard let bucket = buckets[name] else { return .noBucket }
             guard let document = bucket.documents[key] else { return .notFound }
             return .found(document.meta, value: document.value)

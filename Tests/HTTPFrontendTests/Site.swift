@@ -150,4 +150,18 @@ struct Site: Sendable {
     }
 }
 
+extension Site {
+    /// Stores a document of the bucket `b`, past the admin port.
+    func write(_ key: String, _ value: [UInt8]) async {
+        _ = await plane.write(
+            Array(key.utf8),
+            value: value,
+            flags: 0,
+            expiry: 0,
+            preserveExpiry: false,
+            inBucket: "b"
+        )
+    }
+}
+
 let notFound = "Requested resource not found.\r\n"

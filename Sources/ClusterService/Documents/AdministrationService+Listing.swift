@@ -9,17 +9,15 @@ extension AdministrationService {
     private static var keysMax: Int { 2_000 }
     /// A node looks at every key that it has.
     private static var listingPatience: UInt64 { 20_000_000_000 }
-    /// Bytes of documents in one page; what comes after has its key only.
-    private static var pageBytesMax: Int { 64 << 20 }
 
+    /// The keys of one page, in the order of their bytes; the rows have no documents.
     package func listDocuments(
         bucket name: String,
         from: [UInt8]?,
         to: [UInt8]?,
         inclusiveEnd: Bool,
         skip: Int,
-        limit: Int,
-        withDocuments: Bool
+        limit: Int
     ) async -> DocumentListing {
         guard let bucket = state.bucket(named: name) else { return .noBucket }
         let call = ListingCall(
@@ -46,32 +44,7 @@ extension AdministrationService {
             }
         }
         let page = keys.dropFirst(skip).prefix(limit)
-        guard withDocuments else {
-            return .rows(page.map { DocumentListing.Row(key: $0, meta: nil, value: nil) })
-        }
-        return await rows(Array(page), name)
-    }
-
-    private func rows(_ keys: [[UInt8]], _ name: String) async -> DocumentListing {
-        var rows: [DocumentListing.Row] = []
-        var bytes = 0
-        for key in keys {
-            guard bytes < Self.pageBytesMax else {
-                rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
-                continue
-            }
-            switch await readDocument(key, inBucket: name) {
-            case .found(let meta, let value):
-                bytes += value.count
-                rows.append(DocumentListing.Row(key: key, meta: meta, value: value))
-            // Gone since it was listed.
-            case .notFound: rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
-            case .noBucket: return .noBucket
-            case .temporaryFailure, .notHere: return .temporaryFailure
-            case .failed(let reason): return .failed(reason)
-            }
-        }
-        return .rows(rows)
+        return .rows(page.map { DocumentListing.Row(key: $0, meta: nil, value: nil) })
     }
 
     /// Both in order, each key once: while a vBucket moves two nodes may name it.

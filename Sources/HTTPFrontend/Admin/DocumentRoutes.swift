@@ -60,35 +60,34 @@ extension Routes {
             let from = bound(["startkey", "start_key"], raw: "startkey_docid", call.request),
             let to = bound(["endkey", "end_key"], raw: "endkey_docid", call.request)
         else { return badRequest("bad request") }
-        let withDocuments = query["include_docs"] == "true"
+        let bytesMax = query["docs_bytes"].map(FormParameters.number) ?? UInt64.max
+        guard let bytesMax else { return badRequest("docs_bytes is a number of bytes") }
+        let bucket = call.capture(0)
         let listing = await call.service.listDocuments(
-            bucket: call.capture(0),
+            bucket: bucket,
             from: from.bytes,
             to: to.bytes,
             inclusiveEnd: query["inclusive_end"] != "false",
             skip: Int(skip),
-            limit: Int(limit),
-            withDocuments: withDocuments
+            limit: Int(limit)
         )
+        let keys: [[UInt8]]
         switch listing {
-        case .rows(let rows):
-            return .json(["rows": .array(rows.map { row($0, withDocuments: withDocuments) })])
+        case .rows(let rows): keys = rows.map(\.key)
         case .noBucket: return .notFound
-        case .temporaryFailure: return retry("max_retry", unreadable)
+        case .temporaryFailure: return retry("max_retry", unreadableDocument)
         case .failed(let text): return failed(text)
         }
-    }
-
-    private static func row(_ row: DocumentListing.Row, withDocuments: Bool) -> JSONText {
-        var members = DocumentJSON.name("id", of: row.key)
-        if withDocuments, let meta = row.meta, let value = row.value {
-            let isJSON = DocumentJSON.isJSON(value)
-            let content: (String, JSONText) =
-                isJSON ? ("json", .rendered(value)) : ("base64", DocumentJSON.base64(value))
-            let described = DocumentJSON.meta(row.key, meta, isJSON: isJSON)
-            members.append(("doc", .object([("meta", described), content])))
+        guard query["include_docs"] == "true" else {
+            return .json(["rows": .array(keys.map(DocumentPage.row))])
         }
-        return .object(members)
+        let page = DocumentPage(
+            keys: keys,
+            bucket: bucket,
+            bytesMax: bytesMax,
+            service: call.service
+        )
+        return page.reply
     }
 
     /// One end of a page.
@@ -142,7 +141,7 @@ extension Routes {
         case .notFound: return .empty(404)
         case .noBucket: return .notFound
         case .temporaryFailure, .notHere:
-            return retry("retry_needed", unreadable)
+            return retry("retry_needed", unreadableDocument)
         case .failed(let text): return failed(text)
         }
     }
@@ -184,7 +183,7 @@ extension Routes {
         case .locked: retry("retry_needed", "The document is locked")
         case .tooBig: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
         case .temporaryFailure, .notHere:
-            retry("retry_needed", unreadable)
+            retry("retry_needed", unreadableDocument)
         case .failed(let text): failed(text)
         }
     }
@@ -192,7 +191,7 @@ extension Routes {
     // MARK: Parts
 
     /// Of a document or of all: there is no telling which node it was.
-    private static let unreadable =
+    static let unreadableDocument =
         "The bucket is busy or warming up, or a node that serves some of it does not answer"
 
     private static let keyRule = "A document's id has 1 to \(Limits.keyBytesMax) bytes"

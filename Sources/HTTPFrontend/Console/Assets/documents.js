@@ -5,6 +5,8 @@ import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/d
 
 const pageSize = 20;
 const previewSize = 200;
+// Documents that a page reads for its previews; beyond it only their ids are listed.
+const pageBytes = 16 << 20;
 
 // What a person reads as a document's name; a key that is not UTF-8 is shown percent-encoded.
 const title = name => name.id ?? `${name.encodedId} (key is not UTF-8)`;
@@ -96,12 +98,12 @@ export function documents([bucket]) {
   async function loadPage() {
     const from = starts[starts.length - 1];
     // One more than is shown tells where the next page begins.
-    const query = `include_docs=true&limit=${pageSize + 1}${from === null ? "" : `&${from}`}`;
+    const query = `include_docs=true&docs_bytes=${pageBytes}&limit=${pageSize + 1}${from === null ? "" : `&${from}`}`;
     const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
     return () => {
       next = rows.length > pageSize ? startOf(rows[pageSize]) : null;
       const shown = rows.slice(0, pageSize);
-      fill(body, shown.map(row => documentRow(row, contentOf(row.doc))));
+      fill(body, shown.map(row => documentRow(row, contentOf(row.doc), whyAbsent(row))));
       const first = (starts.length - 1) * pageSize + 1;
       range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
       before.disabled = starts.length === 1;
@@ -130,11 +132,18 @@ export function documents([bucket]) {
     return "json" in doc ? JSON.stringify(doc.json) : `${doc.base64} (base 64)`;
   }
 
-  function documentRow(name, content) {
+  // Why a row has no content: what is not shown is not gone.
+  function whyAbsent({ doc, error, reason }) {
+    if (error === "not_included") return "Not shown: the page is large. Edit opens the document.";
+    return error ? `Not shown: ${reason}.` : doc ? "" : "Deleted meanwhile.";
+  }
+
+  function documentRow(name, content, remark = "") {
     const open = event => { event.preventDefault(); edit(name); };
     return h("tr", {},
       h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, title(name))),
-      h("td", { class: "preview mono" }, content.slice(0, previewSize)),
+      h("td", { class: remark ? "preview muted" : "preview mono" },
+        remark || content.slice(0, previewSize)),
       h("td", { class: "actions" },
         h("button", { class: "small", type: "button", onclick: open }, "Edit"), " ",
         h("button", { class: "small danger", type: "button",
