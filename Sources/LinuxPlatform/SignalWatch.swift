@@ -7,8 +7,9 @@ internal import Glibc
 /// this does not depend on who started threads before, and child processes inherit nothing. A
 /// process has one watch, for its whole life.
 package final class SignalWatch: Sendable {
-    /// The signals that ask a server to end.
-    package static let endings = [SIGTERM, SIGINT]
+    /// The signals that ask a server to end; SIGHUP comes when its terminal closes, and counts
+    /// unless the process was started to ignore it (nohup).
+    package static let endings = [SIGTERM, SIGINT, SIGHUP]
 
     private let thread: SystemThread
 

@@ -1,6 +1,7 @@
 """Ends and beginnings: kill -9 under load, clean stops, restarts."""
 
 import os
+import pty
 import random
 import re
 import signal
@@ -69,6 +70,46 @@ def test_sigterm_ends_cleanly_and_documents_stay(make_node):
     # Nothing was lost, so no history began.
     assert histories(node, "kept") == before
     check_files(node)
+
+
+def test_sighup_ends_cleanly(make_node):
+    node = make_node().start().provision().create_bucket("kept")
+    with node.connect("kept") as connection:
+        connection.set(b"key", b"1")
+    before = histories(node, "kept")
+    node.process.send_signal(signal.SIGHUP)
+    assert node.process.wait(30) == 0
+    assert "stopping" in node.log()
+    node.start()
+    node.await_bucket("kept")
+    with node.connect("kept") as connection:
+        assert connection.get(b"key").value == b"1"
+    assert histories(node, "kept") == before
+
+
+def test_closed_terminal_ends_a_server_cleanly(make_node):
+    """The server writes its log to the terminal, too, which is gone while it stops."""
+    terminal, screen = pty.openpty()
+    node = make_node().start(terminal=screen)
+    node.provision().create_bucket("kept")
+    os.close(screen)
+    with node.connect("kept") as connection:
+        connection.set(b"key", b"1")
+    before = histories(node, "kept")
+    os.close(terminal)
+    assert node.process.wait(30) == 0
+    node.start()
+    node.await_bucket("kept")
+    assert histories(node, "kept") == before
+
+
+def test_sighup_is_ignored_under_nohup(make_node):
+    node = make_node(prefix=["nohup"]).start().provision()
+    node.process.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    assert node.is_running
+    assert node.admin.get("/pools/default").status == 200
+    assert node.stop() == 0
 
 
 def test_every_property_of_a_document_survives(make_node):

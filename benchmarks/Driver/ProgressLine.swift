@@ -37,5 +37,8 @@ final class ProgressLine {
         lastShown = .distantPast
     }
 
-    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+    private func write(_ text: String) {
+        // A closed terminal cannot be written to; the load goes on to its report.
+        try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
+    }
 }

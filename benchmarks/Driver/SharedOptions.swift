@@ -32,7 +32,11 @@ struct ResultOptions: ParsableArguments {
                 throw BenchError("cannot write \(json)")
             }
         }
-        FileHandle.standardOutput.write(Data(text.utf8))
+        do {
+            try FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
+        } catch {
+            throw BenchError("cannot write the report to standard output: \(error)")
+        }
     }
 }
 
@@ -46,7 +50,7 @@ extension LoadCommand {
         do throws(BenchError) {
             try test()
         } catch {
-            FileHandle.standardError.write(Data("divan-bench: \(error)\n".utf8))
+            try? FileHandle.standardError.write(contentsOf: Data("divan-bench: \(error)\n".utf8))
             throw ExitCode(1)
         }
     }

@@ -85,6 +85,10 @@ int divan_signal_pipe(const int *signals, int count) {
   struct sigaction action = {.sa_handler = write_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   for (int place = 0; place < count; place += 1) {
+    // A program started by nohup ignores SIGHUP, and is meant to go on ignoring it.
+    struct sigaction before;
+    if (sigaction(signals[place], NULL, &before) != 0) { return -1; }
+    if (signals[place] == SIGHUP && before.sa_handler == SIG_IGN) { continue; }
     if (sigaction(signals[place], &action, NULL) != 0) { return -1; }
   }
   return signal_pipe[0];

@@ -1,6 +1,7 @@
 """A divan-server in a directory of its own, on free ports, ended by its process number."""
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 
 from . import rest, wire
@@ -67,8 +69,12 @@ class Node:
                 flags += [name, "0"]
         return [*self.prefix, str(SERVER), *flags, *self.flags]
 
-    def start(self, user=None):
-        """Starts the server and waits for its ready line; `user` is another uid to run as."""
+    def start(self, user=None, terminal=None):
+        """Starts the server and waits for its ready line.
+
+        `user` is another uid to run as, `terminal` the descriptor of a terminal that is the server's
+        own, and takes its log.
+        """
         if not SERVER.exists():
             raise FileNotFoundError(f"{SERVER} is not built: run make build")
 
@@ -77,6 +83,11 @@ class Node:
                 os.setgroups([])
                 os.setgid(user)
                 os.setuid(user)
+            if terminal is not None:
+                os.setsid()
+                fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+            # The tests may run under nohup, whose children ignore it, too.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             # The server must not outlive the tests, even when they are killed.
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -85,7 +96,7 @@ class Node:
                 self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log if terminal is None else terminal,
                 preexec_fn=before,
             )
         self.ready = self._await_ready()

@@ -13,8 +13,8 @@ struct CheckCommand: LoadCommand {
         abstract: "Write versions to keys, read them back, and tell what was lost.",
         discussion: """
             Meant to run while nodes are killed, failed over and rebalanced. Each key has one writer, \
-            which reads it after each write. At the end, and on Ctrl-C or SIGTERM, all keys are read \
-            once more. Exits with 1 where an acknowledged version is gone, where a version was there \
+            which reads it after each write. At the end, and on Ctrl-C, SIGTERM or SIGHUP, all keys are \
+            read once more. Exits with 1 where an acknowledged version is gone, where a version was there \
             and then was not, or where a value was found that nobody wrote. Writes without \
             --durability may rightly be lost when a node dies; the others never.
             """

@@ -15,7 +15,7 @@ struct SteadyCommand: LoadCommand {
         discussion: """
             Routes by the cluster map and follows it. Prints errors by kind, latencies, the longest \
             time without any success and the longest time that one key was not served; --json also \
-            writes a timeline of tenths of a second. Ctrl-C or SIGTERM ends the load early.
+            writes a timeline of tenths of a second. Ctrl-C, SIGTERM or SIGHUP ends the load early.
             """
     )
 
@@ -127,20 +127,15 @@ struct SteadyCommand: LoadCommand {
     }
 }
 
-/// Ctrl-C or SIGTERM: the load ends as if its time were over.
+/// Ctrl-C, SIGTERM or a closed terminal: the load ends as if its time were over.
 final class Interruption {
-    private let sources: [any DispatchSourceSignal]
-    private let flag = Guarded(false)
+    private let watch: SignalWatch
+    private let flag: Guarded<Bool>
 
     init() {
-        let flag = flag
-        sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { flag.withLock { $0 = true } }
-            source.resume()
-            return source
-        }
+        let flag = Guarded(false)
+        self.flag = flag
+        watch = SignalWatch { _ in flag.withLock { $0 = true } }
     }
 
     var hasCome: Bool { flag.withLock { $0 } }

@@ -44,7 +44,7 @@ void divan_name_thread(const char *name);
 void divan_lower_priority(int niceness);
 
 // Has these signals write their number as one byte into a pipe; returns the end to read
-// from. Once a process: a second call returns -1.
+// from. Once a process: a second call returns -1. SIGHUP stays ignored where it is.
 int divan_signal_pipe(const int *signals, int count);
 
 // Up to `count` (at most 256) random bytes; how many it wrote, or -1.
