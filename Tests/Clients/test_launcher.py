@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -94,6 +95,45 @@ class Checkout:
         os.close(terminal)
         assert result.returncode == 0, result.stdout + text
         return result.stdout, text
+
+    def launch(self, *arguments):
+        """A command that runs on while the test goes on; it is one that a terminal may interrupt."""
+        return subprocess.Popen(
+            [str(LAUNCHER), *arguments, "--port-offset", str(self.offset)],
+            env={**os.environ, "DIVAN_CHECKOUT": str(self.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        )
+
+    def hold_back(self, node):
+        """Has a node's server come to nothing, and never be ready."""
+        program = self.path / ".build/release/divan-server"
+        program.unlink()
+        program.write_text(
+            f"#!/bin/sh\ncase \"$*\" in *node-{node}*) while :; do sleep 1; done ;; esac\n"
+            f'exec {SERVER} "$@"\n'
+        )
+        program.chmod(0o755)
+
+    def release(self):
+        program = self.path / ".build/release/divan-server"
+        program.unlink()
+        program.symlink_to(SERVER)
+
+    def processes(self):
+        """The numbers of the processes that serve nodes of this checkout, dead ones not counted."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (path / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"--data" in words and any(str(self.path).encode() in word for word in words):
+                found.append(int(path.name))
+        return sorted(found)
 
     def start(self, *arguments, **options):
         return self.run("start", "--port-offset", str(self.offset), *arguments, **options)
@@ -330,6 +370,94 @@ def test_a_port_in_use_is_told(checkout):
         told = checkout.start(code=1)
     assert str(8091 + checkout.offset) in told and "in use" in told.lower()
     checkout.start()
+
+
+def test_start_that_fails_stops_the_nodes_that_it_started(checkout):
+    with socket.create_server(("127.0.0.1", 8091 + checkout.offset + 200)):
+        told = checkout.start("--nodes", "3", code=1)
+    assert "Node 2 ended before it was ready" in told and "in use" in told.lower()
+    assert "Stopping what this command started: nodes 0, 1, 2" in told
+    assert checkout.processes() == []
+    # Nothing of it is remembered: another start may ask for another number of nodes.
+    assert checkout.status()["nodes"] == []
+    checkout.start("--nodes", "2", seconds=120)
+    assert len(checkout.status()["nodes"]) == 2
+
+
+def test_start_that_fails_leaves_the_nodes_that_ran_before(checkout):
+    checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
+    pid = checkout.status()["nodes"][0]["pid"]
+    for node in ("1", "2"):
+        checkout.run("kill", node)
+    with socket.create_server(("127.0.0.1", 8091 + checkout.offset + 200)):
+        told = checkout.start(code=1)
+    assert "Stopping what this command started: nodes 1, 2" in told
+    assert checkout.processes() == [pid]
+    assert [node["running"] for node in checkout.status()["nodes"]] == [True, False, False]
+    checkout.start(seconds=120)
+    assert [node["running"] for node in checkout.status()["nodes"]] == [True] * 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_start_that_is_interrupted_stops_the_nodes_that_it_started(checkout, number):
+    checkout.hold_back(1)
+    with checkout.launch("start", "--nodes", "2") as command:
+        wait_until(lambda: len(checkout.processes()) == 2, 20)
+        command.send_signal(number)
+        told, _ = command.communicate(timeout=60)
+    # By the signal, so that a script that called it ends, too.
+    assert command.returncode == -number
+    assert "Stopping what this command started: nodes 0, 1" in told
+    assert checkout.processes() == []
+    checkout.release()
+    assert checkout.status()["nodes"] == []
+
+
+def test_terminal_that_closes_leaves_a_cluster_that_was_started_from_it(checkout):
+    terminal, screen = pty.openpty()
+
+    def own_terminal():
+        os.setsid()
+        fcntl.ioctl(screen, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    # The shell of the terminal, which stays until the terminal closes.
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"{LAUNCHER} start --port-offset {checkout.offset}; echo done; cat"],
+        env={**os.environ, "DIVAN_CHECKOUT": str(checkout.path)},
+        stdin=screen,
+        stdout=screen,
+        stderr=screen,
+        preexec_fn=own_terminal,
+    ) as shell:
+        os.close(screen)
+        shown = b""
+        while b"done" not in shown:
+            shown += os.read(terminal, 1 << 16)
+        pids = checkout.processes()
+        os.close(terminal)
+        assert shell.wait(20) == -signal.SIGHUP
+    assert len(pids) == 1
+    assert checkout.admin.get("/pools/default").status == 200
+    assert checkout.processes() == pids
+
+
+def test_start_that_fails_once_nodes_are_ready_says_that_they_run_on(checkout):
+    told = checkout.start("--bucket", "small:50", code=1)
+    assert "This command started node 0" in told and "cluster/stop" in told
+    assert [node["running"] for node in checkout.status()["nodes"]] == [True]
+    # What did not start them does not speak of them.
+    assert "This command started" not in checkout.start("--bucket", "small:50", code=1)
+
+
+def test_add_that_fails_leaves_no_node_behind(checkout):
+    checkout.start()
+    pids = checkout.processes()
+    with socket.create_server(("127.0.0.1", 8091 + checkout.offset + 100)):
+        assert "Stopping what this command started: node 1" in checkout.run("add", code=1)
+    assert checkout.processes() == pids
+    assert len(checkout.status()["nodes"]) == 1
+    assert "Node 1 is in" in checkout.run("add", seconds=120)
 
 
 def test_another_password_is_told(checkout):

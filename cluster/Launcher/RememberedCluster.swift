@@ -67,7 +67,7 @@ struct NodePorts: Codable {
 /// Two commands at once would both start node 0, or forget each other's processes: whoever opens
 /// the memory holds its lock until it ends. Whoever only reads needs none: what is written comes
 /// whole.
-final class ClusterMemory {
+final class ClusterMemory: Sendable {
     private let path: String
     private let lock: Int32
 
@@ -105,6 +105,14 @@ final class ClusterMemory {
         }
     }
 
+    /// Remembers what was remembered before: nil for nothing.
+    func restore(_ cluster: RememberedCluster?) throws {
+        if let cluster { return try store(cluster) }
+        if unlink(path) != 0, errno != ENOENT {
+            throw Refusal("Cannot remove \(path): \(systemError()).")
+        }
+    }
+
     func store(_ cluster: RememberedCluster) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -114,7 +122,8 @@ final class ClusterMemory {
 
 /// Words for the person at the terminal that are no result.
 func note(_ text: String) {
-    FileHandle.standardError.write(Data((text + "\n").utf8))
+    // Where the terminal was closed there is nothing to write to: the command goes on.
+    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
 }
 
 /// What the system call that just failed says about it.

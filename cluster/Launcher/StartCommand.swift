@@ -39,7 +39,7 @@ struct StartCommand: ParsableCommand {
         let checkout = try Checkout()
         let credentials = Credentials()
         let memory = try ClusterMemory(checkout)
-        let starter = Starter(checkout: checkout, credentials: credentials, memory: memory)
+        let starter = try Starter(checkout: checkout, credentials: credentials, memory: memory)
         let outcome = try starter.start(
             directory: directory,
             nodes: nodes,

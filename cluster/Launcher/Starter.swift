@@ -5,7 +5,17 @@ internal import Foundation
 struct Starter {
     let checkout: Checkout
     let credentials: Credentials
-    let memory: ClusterMemory
+    private let memory: ClusterMemory
+    /// What this command starts; the command keeps it once nothing more can go wrong.
+    let servers: StartedServers
+
+    /// - Throws: `Refusal` where the cluster that is remembered cannot be read.
+    init(checkout: Checkout, credentials: Credentials, memory: ClusterMemory) throws {
+        self.checkout = checkout
+        self.credentials = credentials
+        self.memory = memory
+        servers = try StartedServers(memory)
+    }
 
     /// What a start came to.
     struct Outcome {
@@ -22,7 +32,25 @@ struct Starter {
     ) throws -> Outcome {
         var cluster = try resolve(directory: directory, nodes: nodes, portOffset: portOffset)
         let started = try run(&cluster)
+        do {
+            let statuses = try makeServe(cluster, buckets)
+            servers.keep()
+            return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
+        } catch {
+            // They are ready, and may be what the cluster needs to get well again.
+            servers.keep()
+            if let names = servers.names {
+                note("This command started \(names), which will run on until cluster/stop.")
+            }
+            throw error
+        }
+    }
 
+    /// From nodes that run to where every bucket serves.
+    private func makeServe(
+        _ cluster: RememberedCluster,
+        _ buckets: [BucketRequest]
+    ) throws -> [BucketStatus] {
         let admin = try admin(of: cluster)
         let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
         try provisioning.provision()
@@ -41,45 +69,46 @@ struct Starter {
             )
         }
         let serving = cluster.runningNodes.filter { active.contains($0.ports.admin) }
-        let statuses = try provisioning.awaitServing(kvPorts: serving.map(\.ports.kv))
-        return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
+        return try provisioning.awaitServing(kvPorts: serving.map(\.ports.kv))
     }
 
-    /// Starts the nodes that do not run, and waits until they listen; returns how many those were.
+    /// Starts the nodes that do not run, and waits until they listen.
+    ///
+    /// - Returns: How many those were.
+    /// - Throws: `Refusal` where one does not become ready; then all of them are stopped again.
     @discardableResult
     func run(_ cluster: inout RememberedCluster) throws -> Int {
+        do {
+            return try startAll(&cluster)
+        } catch {
+            try servers.stop()
+            throw error
+        }
+    }
+
+    private func startAll(_ cluster: inout RememberedCluster) throws -> Int {
         let program = try checkout.program("divan-server")
         try makeDirectory(cluster.directory)
         var started: [Int] = []
         for (place, node) in cluster.nodes.enumerated() where node.process?.isRunning != true {
-            cluster.nodes[place].process = try ServerProcess.start(
-                program,
-                arguments: [
-                    "--data", node.dataDirectory(in: cluster.directory),
-                    "--kv-port", String(node.ports.kv), "--admin-port", String(node.ports.admin),
-                    "--views-port", String(node.ports.views),
-                    "--peer-port", String(node.ports.peer),
-                ],
-                output: node.readyFile(in: cluster.directory),
-                log: node.logFile(in: cluster.directory)
-            )
+            cluster.nodes[place].process = try servers.start(program, node, in: cluster.directory)
             started.append(place)
         }
         // Remembered before anything can go wrong, so that `stop` finds them whatever comes.
-        try memory.store(cluster)
+        try servers.store(cluster)
         for place in started {
             try awaitReady(&cluster.nodes[place], in: cluster.directory)
         }
-        try memory.store(cluster)
+        try servers.store(cluster, isToStay: true)
         return started.count
     }
 
     /// How long somebody may take to lead, once nodes run.
-    private static let patience = 5.0
+    static let patience = 5.0
 
-    /// The admin port of a node that speaks for the cluster, of another one than `except`.
-    func admin(of cluster: RememberedCluster, except: Int? = nil) throws -> AdminClient {
-        try cluster.admin(credentials, except: except, patience: Starter.patience)
+    /// The admin port of a node that speaks for the cluster.
+    func admin(of cluster: RememberedCluster) throws -> AdminClient {
+        try cluster.admin(credentials, patience: Starter.patience)
     }
 
     /// Takes into the cluster those nodes that are in none yet, and gives them their share.
@@ -172,14 +201,14 @@ struct Starter {
                 throw Refusal(
                     "Node \(node.index) ended before it was ready. The end of its log:\n"
                         + lastLines(of: log, count: 8),
-                    cure: "The whole log: cluster/logs \(node.index)"
+                    cure: "The whole log: \(log)"
                 )
             }
             if deadline.hasPassed {
                 throw Refusal(
                     "Node \(node.index) is not ready after 60 seconds. The end of its log:\n"
                         + lastLines(of: log, count: 8),
-                    cure: "It still runs; cluster/stop ends it."
+                    cure: "The whole log: \(log)"
                 )
             }
             pause(milliseconds: 5)

@@ -134,11 +134,13 @@ struct ProgressText {
         guard isWatched, line != shown else { return }
         shown = line
         let text = line.prefix(ProgressText.columns)
-        FileHandle.standardError.write(Data("\r\u{1b}[K\(text)".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1b}[K\(text)".utf8))
     }
 
     mutating func end() {
-        if !shown.isEmpty { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
+        if !shown.isEmpty {
+            try? FileHandle.standardError.write(contentsOf: Data("\r\u{1b}[K".utf8))
+        }
         shown = ""
     }
 

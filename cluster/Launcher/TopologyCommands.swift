@@ -15,20 +15,28 @@ struct AddCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout)
         var cluster = try runningCluster(memory)
-        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
+        let starter = try Starter(checkout: checkout, credentials: Credentials(), memory: memory)
         let index = (cluster.nodes.map(\.index).max() ?? -1) + 1
         let ports = NodePorts(node: index, like: cluster.nodes.first)
+        let (before, place) = (cluster, cluster.nodes.count)
         cluster.nodes.append(RememberedNode(index: index, ports: ports, process: nil))
-        try starter.run(&cluster)
-        guard let node = cluster.nodes.last else { return }
-        let topology = try Topology(admin: starter.admin(of: cluster))
-        try topology.add(port: node.ports.admin)
+        let topology: Topology
+        do {
+            try starter.run(&cluster)
+            topology = try Topology(admin: starter.admin(of: cluster))
+            try topology.add(port: cluster.nodes[place].ports.admin)
+        } catch {
+            // It is in no cluster: neither it nor its number is of use.
+            try starter.servers.stop(restoring: before)
+            throw error
+        }
+        starter.servers.keep()
         if rebalance {
             try topology.rebalance()
             try topology.requireBalance()
         }
         print(
-            "Node \(index) is in: http://127.0.0.1:\(node.ports.admin)"
+            "Node \(index) is in: http://127.0.0.1:\(cluster.nodes[place].ports.admin)"
                 + (rebalance ? "" : "   it serves documents after cluster/rebalance")
         )
     }
@@ -49,8 +57,8 @@ struct RemoveCommand: ParsableCommand {
         let memory = try ClusterMemory(checkout)
         var cluster = try runningCluster(memory)
         let leaving = try cluster.node(node)
-        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
-        let topology = try Topology(admin: starter.admin(of: cluster, except: node))
+        let admin = try cluster.admin(Credentials(), except: node, patience: Starter.patience)
+        let topology = Topology(admin: admin)
         try topology.rebalance(ejecting: [topology.member(leaving)])
         guard try topology.member(port: leaving.ports.admin) == nil else {
             throw Refusal(
@@ -91,8 +99,8 @@ struct FailoverCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout)
         let cluster = try runningCluster(memory)
-        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
-        let topology = try Topology(admin: starter.admin(of: cluster, except: node))
+        let admin = try cluster.admin(Credentials(), except: node, patience: Starter.patience)
+        let topology = Topology(admin: admin)
         let failing = try cluster.node(node)
         try topology.failOver(topology.member(failing), isHard: hard)
         let after = try topology.member(failing)
@@ -120,8 +128,8 @@ struct RebalanceCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout, isRead: stop)
         let cluster = try runningCluster(memory)
-        let starter = Starter(checkout: checkout, credentials: Credentials(), memory: memory)
-        let topology = try Topology(admin: starter.admin(of: cluster))
+        let admin = try cluster.admin(Credentials(), patience: Starter.patience)
+        let topology = Topology(admin: admin)
         if stop {
             try topology.stopRebalance()
             print("The rebalance was stopped.")

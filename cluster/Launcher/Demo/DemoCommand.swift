@@ -63,7 +63,7 @@ struct DemoCommand: ParsableCommand {
     }
 
     private func start(_ checkout: Checkout) throws -> Starter.Outcome {
-        let starter = Starter(
+        let starter = try Starter(
             checkout: checkout,
             credentials: Credentials(),
             memory: try ClusterMemory(checkout)

@@ -1,0 +1,137 @@
+internal import Bytes
+internal import Foundation
+internal import LinuxPlatform
+
+/// The servers that a command has started and does not keep yet: they are stopped where it fails, and
+/// where it is interrupted (Ctrl-C, SIGTERM, a closed terminal).
+///
+/// Signals are handled on a thread of their own, because the command may wait for a node meanwhile.
+/// That thread holds the lock until the launcher ends: from then on the command starts nothing more,
+/// and writes nothing into `cluster.json`.
+final class StartedServers: Sendable {
+    private struct State {
+        var started: [(node: Int, process: ServerProcess)] = []
+        /// What `cluster.json` says once they are stopped; nil where there was none.
+        var fallback: RememberedCluster?
+        var isKept = false
+    }
+
+    private static let patience = 60.0
+
+    private let memory: ClusterMemory
+    private let state: Guarded<State>
+    private let watch: SignalWatch
+
+    /// - Parameter memory: Where the cluster is remembered; as it is now, it is restored.
+    /// - Throws: `Refusal` where it cannot be read.
+    init(_ memory: ClusterMemory) throws {
+        let state = Guarded(State(fallback: try memory.load()))
+        self.memory = memory
+        self.state = state
+        watch = SignalWatch { StartedServers.interrupt($0, state, memory) }
+    }
+
+    /// The numbers of the nodes that were started, as words; nil where there are none.
+    var names: String? {
+        state.withLock { state in state.started.isEmpty ? nil : Self.names(state) }
+    }
+
+    /// Starts a node's server.
+    ///
+    /// - Throws: `Refusal` where the system does not start the program.
+    func start(_ program: String, _ node: RememberedNode, in directory: String) throws
+        -> ServerProcess
+    {
+        try state.withLock { state in
+            let process = try ServerProcess.start(
+                program,
+                arguments: [
+                    "--data", node.dataDirectory(in: directory),
+                    "--kv-port", String(node.ports.kv), "--admin-port", String(node.ports.admin),
+                    "--views-port", String(node.ports.views),
+                    "--peer-port", String(node.ports.peer),
+                ],
+                output: node.readyFile(in: directory),
+                log: node.logFile(in: directory)
+            )
+            state.started.append((node.index, process))
+            return process
+        }
+    }
+
+    /// Remembers a cluster whose servers may still be stopped again.
+    ///
+    /// - Parameters:
+    ///   - cluster: The cluster, with the servers that were started.
+    ///   - isToStay: Whether its nodes are remembered once they are stopped: they are ready, and what
+    ///     they keep belongs to this cluster.
+    /// - Throws: An error of the file system.
+    func store(_ cluster: RememberedCluster, isToStay: Bool = false) throws {
+        try state.withLock { state in
+            try memory.store(cluster)
+            guard isToStay else { return }
+            let stopped = Set(state.started.map(\.node))
+            var fallback = cluster
+            for place in fallback.nodes.indices where stopped.contains(fallback.nodes[place].index)
+            {
+                fallback.nodes[place].process = nil
+            }
+            state.fallback = fallback
+        }
+    }
+
+    /// The servers stay, whatever comes.
+    func keep() { state.withLock { $0.isKept = true } }
+
+    /// Stops what was started.
+    ///
+    /// - Parameter cluster: What is remembered then, if not what was remembered before.
+    /// - Throws: An error of the file system, or `Refusal` where a server does not end.
+    func stop(restoring cluster: RememberedCluster? = nil) throws {
+        try state.withLock { state in
+            if let cluster { state.fallback = cluster }
+            try Self.stop(&state, memory)
+        }
+    }
+
+    private static func stop(_ state: inout State, _ memory: ClusterMemory) throws {
+        guard !state.isKept, !state.started.isEmpty else { return }
+        note("Stopping what this command started: \(names(state)).")
+        // All at once, so that they flush side by side.
+        for (_, process) in state.started { process.signal(SIGTERM) }
+        for (node, process) in state.started where !process.awaitEnd(seconds: patience) {
+            note("Node \(node) did not end within \(Int(patience)) seconds: killing it.")
+            process.signal(SIGKILL)
+            guard process.awaitEnd(seconds: 10) else {
+                throw Refusal("Process \(process.pid) does not even end when killed.")
+            }
+        }
+        state.started = []
+        try memory.restore(state.fallback)
+    }
+
+    private static func names(_ state: State) -> String {
+        let numbers = state.started.map { String($0.node) }
+        return numbers.count == 1
+            ? "node \(numbers[0])" : "nodes " + numbers.joined(separator: ", ")
+    }
+
+    private static func interrupt(
+        _ number: Int32,
+        _ state: Guarded<State>,
+        _ memory: ClusterMemory
+    ) {
+        // The next signal ends the launcher at once: every server was told to end before.
+        for ending in SignalWatch.endings { Foundation.signal(ending, SIG_DFL) }
+        state.withLock { state in
+            do {
+                if !state.isKept, !state.started.isEmpty { note("Interrupted.") }
+                try stop(&state, memory)
+            } catch {
+                note("\(error)")
+            }
+            // The shell is to see that the signal ended the command.
+            raise(number)
+        }
+    }
+}
