@@ -138,7 +138,7 @@ extension AdministrationService {
         settings.maxBucketCount = maxBucketCount
         return await carry(
             [.setSettings(settings, was: was)],
-            telling: "At most \(maxBucketCount) buckets may be made now."
+            telling: "At most \(Words.count(Int(maxBucketCount), "bucket")) may be made now."
         )
     }
 

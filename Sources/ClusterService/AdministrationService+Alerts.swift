@@ -37,7 +37,8 @@ extension AdministrationService {
             let (name, count) = (bucket.settings.name, state.unserved(bucket))
             guard count > 0 else { continue }
             let message =
-                "\(count) of \(bucket.placements.count) vBuckets of bucket \(name) are "
+                "\(count) of \(bucket.placements.count) vBuckets of bucket \(name) "
+                + (count == 1 ? "is " : "are ")
                 + BucketImbalance.unserved
             alerts.append(Alert(id: "unserved/\(name)", message: message))
         }

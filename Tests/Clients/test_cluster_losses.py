@@ -21,7 +21,7 @@ def told(cluster, at, pattern):
 
 
 def lost_at_least(cluster, at):
-    return told(cluster, at, r"was failed over; at least (\d+) changes may be lost")
+    return told(cluster, at, r"was failed over; at least (\d+) changes? may be lost")
 
 
 def given_up(cluster, at):

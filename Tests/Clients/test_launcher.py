@@ -286,10 +286,18 @@ def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checko
     checkout.run("kill", "2")
     assert "Node 2 is failed over" in checkout.run("failover", "2", "--hard")
     assert memberships(checkout) == ["active", "active", "inactiveFailed"]
+    *_, line = [line for line in checkout.run("status").splitlines() if line.startswith("node")]
+    assert line == "node 2   down   failed over; the next rebalance takes it out"
+    assert "A rebalance is needed: cluster/rebalance" in checkout.run("status")
+    assert checkout.status()["needsRebalance"] is True
     checkout.start(seconds=120)
     recover(checkout, 2)
+    assert "failed over; the next rebalance takes it back in" in checkout.run("status")
+    assert checkout.status()["nodes"][2]["recoveryType"] == "delta"
     told, shown = checkout.watch("rebalance", columns=40)
     assert told == "Balanced.\n" and memberships(checkout) == ["active"] * 3
+    assert checkout.status()["needsRebalance"] is False
+    assert "rebalance" not in checkout.run("status")
     # Each line in the place of the one before, as long as it fits; the last one is wiped away.
     first, *lines, last = shown.split("\r\x1b[K")
     assert first == last == "" and lines, shown

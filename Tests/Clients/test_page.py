@@ -263,6 +263,18 @@ def test_page_of_large_documents_says_which_are_not_shown(page, node):
     node.admin.delete("/pools/default/buckets/large")
 
 
+def test_one_bucket_is_counted_in_the_singular(page, make_node):
+    node = make_node().start().provision()
+    page.open(f"http://127.0.0.1:{node.admin_port}/")
+    log_in(page)
+    page.wait_for_text("in 0 buckets")
+    node.create_bucket("only")
+    page.wait_for_text("in 1 bucket")
+    page.wait_for_no_text("in 1 buckets")
+    node.create_bucket("other")
+    page.wait_for_text("in 2 buckets")
+
+
 def test_deleting_a_document_called_dot_dot_leaves_its_bucket(page, node):
     """A browser takes ".." out of a path, and what is left of it is the bucket's."""
     node.create_bucket("dots")

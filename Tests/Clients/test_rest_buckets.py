@@ -306,3 +306,13 @@ def test_a_deleted_bucket_is_gone(node):
     assert "deleted" not in names
     assert node.admin.delete(f"{BUCKETS}/deleted").status == 404
     node.create_bucket("deleted")
+
+
+@pytest.mark.parametrize("path", ["/pools/default/buckets", "/pools/default", "/settings/web"])
+def test_multipart_form_is_refused_with_the_content_type_to_send(node, path):
+    body = '--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nb\r\n--x--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    reply = node.admin.request("POST", path, body, headers)
+    assert reply.status == 400
+    assert "multipart/form-data is not supported" in reply.json["errors"]["_"]
+    assert "application/x-www-form-urlencoded" in reply.json["errors"]["_"]

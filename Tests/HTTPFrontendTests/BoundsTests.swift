@@ -2,6 +2,7 @@ import ClusterService
 import Foundation
 import HTTPFrontend
 import Logging
+import Orchestration
 import Testing
 
 @Suite struct BoundsTests {
@@ -116,6 +117,47 @@ import Testing
                 return try client.response().status
             }
             #expect(understood == 200)
+        }
+    }
+
+    @Test(arguments: [
+        "POST /pools/default/buckets", "POST /pools/default/buckets/b", "POST /pools/default",
+        "POST /settings/autoFailover", "POST /settings/rebalance", "POST /controller/addNode",
+        "POST /controller/rebalance", "POST /settings/web", "POST /uilogin",
+        "PUT /settings/rbac/users/local/a", "POST /pools/default/serverGroups",
+        "PUT /pools/default/serverGroups", "POST /pools/default/buckets/b/docs/k",
+    ])
+    func multipartFormIsRefusedWithTheContentTypeToSend(line: String) async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            let body = "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nb\r\n--x--\r\n"
+            let reply = try await site.ask(
+                line,
+                headers: ["Content-Type: multipart/form-data; boundary=x"],
+                json: body
+            )
+            #expect(reply.status == 400)
+            #expect(reply.text.contains("multipart/form-data is not supported"), "\(reply.text)")
+            let isJSON = line == "PUT /pools/default/serverGroups"
+            let cure = isJSON ? "application/json" : "application/x-www-form-urlencoded"
+            #expect(reply.text.contains(cure), "\(reply.text)")
+        }
+    }
+
+    @Test(arguments: ["", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"])
+    func formIsReadUnderTheTypesThatToolsSendIt(type: String) async throws {
+        try await Site.with { site in
+            let headers = type.isEmpty ? [] : ["Content-Type: \(type)"]
+            let form = "clusterName=x"
+            let reply = try await site.ask("POST /pools/default", headers: headers, json: form)
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(site.service.state.name == "x")
+            // JSON under a form's type is what a tool sends that was told no type.
+            let json = "{\"clusterName\":\"y\"}"
+            let refused = try await site.ask("POST /pools/default", headers: headers, json: json)
+            #expect(refused.status == 400)
+            #expect(refused.text.contains("JSON"), "\(refused.text)")
+            #expect(site.service.state.name == "x")
         }
     }
 

@@ -34,10 +34,11 @@ import Vocabulary
         losses.serves(place, vBucket, fence: 5, high: Seqno(30))
         losses.promoted(place, vBucket, fence: 6, covered: Seqno(10))
         func flaw(_ count: Int) -> String? {
-            losses.flaw(
+            let changes = count == 1 ? "1 change" : "\(count) changes"
+            return losses.flaw(
                 Losses.told([
                     "Node one was failed over; no change is known to be lost.",
-                    "Node two was failed over; at least \(count) changes may be lost. More of it.",
+                    "Node two was failed over; at least \(changes) may be lost. More of it.",
                 ])
             )
         }

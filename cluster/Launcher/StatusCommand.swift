@@ -32,6 +32,9 @@ struct ClusterStatus: Encodable {
         /// As the cluster has it: `active`, `inactiveAdded`, `inactiveFailed`; absent where the node
         /// belongs to none.
         let membership: String?
+        /// Of a node that was failed over or waits to come in: whether the next rebalance takes it
+        /// in, with its copies (`delta`) or without (`full`), or not (`none`).
+        let recoveryType: String?
     }
 
     struct Bucket: Encodable {
@@ -47,6 +50,8 @@ struct ClusterStatus: Encodable {
     let nodes: [Node]
     /// Absent where no node runs that could say.
     let buckets: [Bucket]?
+    /// Whether a rebalance would change anything; absent where no node of a cluster runs.
+    let needsRebalance: Bool?
 
     init(cluster: RememberedCluster?) throws {
         directory = cluster?.directory
@@ -55,12 +60,14 @@ struct ClusterStatus: Encodable {
             try cluster.runningNodes.isEmpty ? nil : cluster.admin(Credentials(), patience: 0)
         }
         let standing = try admin.map { try Standing(asking: $0) }
-        let members = try standing.map { standing in
-            standing == .alone ? [] : try admin.map { try Topology(admin: $0).members } ?? []
+        let pool = try standing.flatMap { standing in
+            standing == .alone ? nil : try admin.map { try Topology(admin: $0).pool }
         }
+        needsRebalance = pool.map { !$0.balanced }
         nodes =
             cluster?.nodes.map { node in
                 let process = node.process.flatMap { $0.isRunning ? $0 : nil }
+                let member = pool?.nodes.first { $0.port == node.ports.admin }
                 return Node(
                     index: node.index,
                     running: process != nil,
@@ -70,7 +77,8 @@ struct ClusterStatus: Encodable {
                     admin: node.ports.admin,
                     data: node.dataDirectory(in: cluster?.directory ?? ""),
                     log: node.logFile(in: cluster?.directory ?? ""),
-                    membership: members?.first { $0.port == node.ports.admin }?.clusterMembership
+                    membership: member?.clusterMembership,
+                    recoveryType: member?.isActive == false ? member?.recoveryType : nil
                 )
             } ?? []
         guard let admin, standing != .alone else {
@@ -99,25 +107,34 @@ struct ClusterStatus: Encodable {
     var text: String {
         guard running else { return "No cluster runs. cluster/start starts one." }
         var lines = nodes.map { node in
-            guard node.running else { return "node \(node.index)   down" }
+            guard node.running else {
+                let isKnown = needsRebalance != nil
+                return "node \(node.index)   down" + (isKnown ? remark(node) : "")
+            }
             let pid = node.pid.map { String($0) } ?? "-"
             return "node \(node.index)   up \(node.uptimeSeconds ?? 0) s   "
                 + "http://127.0.0.1:\(node.admin)   couchbase://127.0.0.1:\(node.kv)   pid \(pid)"
-                + ClusterStatus.remark(node.membership)
+                + remark(node)
         }
         lines += (buckets ?? []).map { bucket in
             "bucket   \(bucket.name)   \(bucket.healthy ? "healthy" : "not healthy")   "
-                + "\(bucket.items) items   \(bucket.quotaMegabytes) MB"
+                + "\(bucket.items) \(bucket.items == 1 ? "item" : "items")   \(bucket.quotaMegabytes) MB"
                 + (bucket.passwordless ? "   no password needed" : "")
+        }
+        if needsRebalance == true {
+            lines.append("A rebalance is needed: cluster/rebalance")
         }
         return lines.joined(separator: "\n")
     }
 
-    private static func remark(_ membership: String?) -> String {
-        switch membership {
+    /// What a node is to its cluster, where that is not what a node usually is.
+    private func remark(_ node: Node) -> String {
+        switch node.membership {
         case "active": ""
-        case "inactiveAdded": "   serves after cluster/rebalance"
-        case "inactiveFailed": "   failed over"
+        case "inactiveAdded" where node.recoveryType ?? "none" != "none":
+            "   failed over; the next rebalance takes it back in"
+        case "inactiveAdded": "   serves after the next rebalance"
+        case "inactiveFailed": "   failed over; the next rebalance takes it out"
         case nil: "   in no cluster"
         case .some(let other): "   \(other)"
         }

@@ -19,8 +19,9 @@ struct Topology {
         var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
     }
 
-    private struct Pool: Decodable {
+    struct Pool: Decodable {
         let nodes: [Member]
+        /// Every copy is in its place, and no node waits to come in or to go.
         let balanced: Bool
     }
 
@@ -32,13 +33,13 @@ struct Topology {
         let waitingFor: String?
     }
 
-    var members: [Member] {
-        get throws { try admin.require("GET", "/pools/default").json(Pool.self).nodes }
-    }
+    var pool: Pool { get throws { try admin.require("GET", "/pools/default").json(Pool.self) } }
+
+    var members: [Member] { get throws { try pool.nodes } }
 
     /// After a rebalance that was to leave nothing to do.
     func requireBalance() throws {
-        guard try !admin.require("GET", "/pools/default").json(Pool.self).balanced else { return }
+        guard try !pool.balanced else { return }
         throw Refusal(
             "The cluster is not balanced: the rebalance was stopped, or the cluster changed meanwhile.",
             cure: "cluster/rebalance goes on from where it is."

@@ -76,7 +76,7 @@ extension Orchestrator {
         }
         parts += sentences(epoch.obstacles.filter(\.isAboutLateCopies))
         if epoch.changesLost > 0 {
-            parts.append("At least \(epoch.changesLost) changes may be lost.")
+            parts.append("At least \(Words.count(Int(epoch.changesLost), "change")) may be lost.")
         }
         return parts.joined(separator: " ")
     }

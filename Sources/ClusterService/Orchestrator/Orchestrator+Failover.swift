@@ -83,7 +83,8 @@ extension Orchestrator {
         var sentence = "Node \(names) was failed over"
         sentence +=
             lost > 0
-            ? "; at least \(lost) changes may be lost." : "; no change is known to be lost."
+            ? "; at least \(Words.count(Int(lost), "change")) may be lost."
+            : "; no change is known to be lost."
         let unsafe = sentences(obstacles)
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
         member.tell(.warning, .node, sentence)

@@ -67,7 +67,7 @@ extension Warmup {
         }
         environment.trace.error(
             "warmup",
-            "bucket \(engine.name): \(count) vBuckets cannot be read: \(reason)"
+            "bucket \(engine.name): \(vBuckets(count)) cannot be read: \(reason)"
         )
         worker.lane.post(after: pause) { [weak self] in self?.retry(lane, worker, after: pause) }
     }
@@ -80,6 +80,10 @@ extension Warmup {
 
     // MARK: Telling
 
+    private func vBuckets(_ count: Int) -> String {
+        count == 1 ? "1 vBucket" : "\(count) vBuckets"
+    }
+
     private func alertID(_ lane: LaneStore) -> String { "warmup/\(engine.name)/\(lane.number)" }
 
     private func show(_ lane: LaneStore) {
@@ -91,7 +95,8 @@ extension Warmup {
             }
             alerts.raise(
                 alertID(lane),
-                "A part of bucket \(engine.name) cannot be read (\(count) vBuckets): \(reason). "
+                "A part of bucket \(engine.name) cannot be read "
+                    + "(\(vBuckets(count))): \(reason). "
                     + "It is tried again every minute."
             )
         }

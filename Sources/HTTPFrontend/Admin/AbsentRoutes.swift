@@ -13,7 +13,7 @@ extension Routes {
         editions.flatMap { path, sentence in
             [
                 Route(.get, path, settingsRead) { _ in anotherEdition(sentence) },
-                Route(.post, path, settingsWrite) { _ in anotherEdition(sentence) },
+                Route(.post, path, settingsWrite, body: .raw) { _ in anotherEdition(sentence) },
             ]
         } + [
             Route(.get, "/settings/alerts", settingsRead) { _ in .json(alerts) },
@@ -28,7 +28,7 @@ extension Routes {
             },
             // Tools look here before they add a node, and send back nothing where nothing is chosen.
             Route(.get, "/settings/indexes", settingsRead) { _ in .json(indexes) },
-            Route(.post, "/settings/indexes", settingsWrite) { _ in
+            Route(.post, "/settings/indexes", settingsWrite, body: .raw) { _ in
                 anotherEdition("This server has no index service")
             },
             // Nothing was ever counted.
@@ -49,12 +49,13 @@ extension Routes {
             Route(
                 .post,
                 "/pools/default/remoteClusters",
-                .administrator("cluster.xdcr.remote_clusters!write")
+                .administrator("cluster.xdcr.remote_clusters!write"),
+                body: .raw
             ) { _ in
                 .refused([FieldError("_", "This server does not replicate to other clusters")])
             },
-            Route(.post, "/diag/eval", .administrator("cluster.admin.diag!write")) { _ in
-                .text("This server does not run code that is sent to it.\r\n", status: 403)
+            Route(.post, "/diag/eval", .administrator("cluster.admin.diag!write"), body: .raw) {
+                _ in .text("This server does not run code that is sent to it.\r\n", status: 403)
             },
         ]
 

@@ -149,8 +149,9 @@ extension Routes {
     @Sendable private static func writeDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
-        guard call.request.contentType == "application/x-www-form-urlencoded" else {
-            return badRequest("The document comes as a form with a field named value")
+        guard call.request.contentType == AdminRequest.formType else {
+            let cure = "send the document as \(AdminRequest.formType), in a field named value"
+            return badRequest(call.request.unsupported(cure))
         }
         let fields = call.request.formFields
         guard let value = fields["value"] else { return badRequest("The field value is missing") }

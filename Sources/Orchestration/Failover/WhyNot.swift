@@ -67,9 +67,9 @@ package enum WhyNot: Hashable, Sendable {
 }
 
 /// Numbers and lists as sentences have them.
-enum Words {
+package enum Words {
     /// “1 node”, “3 nodes”; with a word of its own for many where adding an s is not it.
-    static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
+    package static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
         "\(number) \(number == 1 ? one : many ?? one + "s")"
     }
 

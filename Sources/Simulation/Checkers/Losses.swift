@@ -81,7 +81,7 @@ package struct Losses {
         for text in texts {
             let words = text.split(separator: " ")
             guard let place = words.firstIndex(of: "least"), place + 2 < words.count,
-                words[place + 2] == "changes", let count = UInt64(words[place + 1])
+                words[place + 2].hasPrefix("change"), let count = UInt64(words[place + 1])
             else { continue }
             told.failovers += 1
             told.changes += count

@@ -17,7 +17,8 @@ struct ByHand: Sendable {
         switch outcome {
         // Anything else in the sentence says what could not be asked.
         case .done(let text)
-        where text.hasSuffix(" known to be lost.") || text.hasSuffix(" changes may be lost."):
+        where [" known to be lost.", " change may be lost.", " changes may be lost."]
+            .contains(where: text.hasSuffix):
             safe += 1
         case .refused: safe += 1
         default: break

@@ -186,7 +186,7 @@ function bucketDialog(bucket, pool, changed) {
     isNew && field({ id: "bucket-name", name: "name", label: "Bucket name", control: name }),
     h("div", { class: "two" },
       field({ id: "bucket-quota", name: "ramQuota", label: "Memory quota in MB", control: quota,
-        hint: `On each node; ${count(Math.floor(free + own))} MB are free` }),
+        hint: `On each node; free: ${count(Math.floor(free + own))} MB` }),
       field({ id: "bucket-replicas", name: "replicaNumber", label: "Replicas", control: replicas,
         hint: "Copies on other nodes" })),
     field({ id: "bucket-flush", name: "flushEnabled", control: flush,

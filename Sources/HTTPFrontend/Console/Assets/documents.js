@@ -105,7 +105,8 @@ export function documents([bucket]) {
       const shown = rows.slice(0, pageSize);
       fill(body, shown.map(row => documentRow(row, contentOf(row.doc), whyAbsent(row))));
       const first = (starts.length - 1) * pageSize + 1;
-      range.textContent = shown.length ? `${first} to ${first + shown.length - 1}` : "";
+      range.textContent = shown.length < 2
+        ? shown.length && first || "" : `${first} to ${first + shown.length - 1}`;
       before.disabled = starts.length === 1;
       after.disabled = next === null;
       showEmpty(shown.length ? "" : "There are no documents here.");

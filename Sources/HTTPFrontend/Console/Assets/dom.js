@@ -34,6 +34,10 @@ export function say(element, text) {
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 export const count = number => whole.format(number || 0);
 
+// A number with its noun: 1 bucket, 2 buckets.
+export const counted = (number, one, many = `${one}s`) =>
+  `${count(number)} ${number === 1 ? one : many}`;
+
 export function size(bytes) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let [value, unit] = [bytes || 0, 0];

@@ -1,7 +1,7 @@
 // The nodes: how each is, what a rebalance would change, and everything that adds or takes one out.
 
 import { get, poll, post } from "/ui/api.js";
-import { h, fill, say, bar, count, size, duration, field, formError, notice, openDialog, showErrors,
+import { h, fill, say, bar, count, counted, size, duration, field, formError, notice, openDialog, showErrors,
   onSubmit } from "/ui/dom.js";
 import { stateOf } from "/ui/overview.js";
 
@@ -86,7 +86,7 @@ export function nodes() {
   }
 
   function showAutomatic(failover) {
-    const used = `${failover.count} of ${failover.maxCount} nodes`;
+    const used = `${failover.count} of ${counted(failover.maxCount, "node")}`;
     settings = failover;
     say(automaticWords, failover.enabled
       ? `Automatic failover: after ${failover.timeout} s without an answer; ${used} so far.`
@@ -123,13 +123,16 @@ export function nodes() {
 
   function whyUnbalanced() {
     const texts = [];
-    const some = (nodes, text) => nodes.length && texts.push(`${nodes.join(", ")} ${text}.`);
+    const some = (nodes, one, many) =>
+      nodes.length && texts.push(`${nodes.join(", ")} ${nodes.length === 1 ? one : many}.`);
     const host = node => node.hostname;
     some(pool.nodes.filter(node => node.clusterMembership === "inactiveAdded").map(host),
-      "waits to be brought in");
+      "waits to be brought in", "wait to be brought in");
     some(pool.nodes.filter(node => node.clusterMembership === "inactiveFailed").map(host),
-      "was failed over, and leaves unless it is added back");
-    some(pool.nodes.filter(node => leaving.has(node.otpNode)).map(host), "is marked to leave");
+      "was failed over, and leaves unless it is added back",
+      "were failed over, and leave unless they are added back");
+    some(pool.nodes.filter(node => leaving.has(node.otpNode)).map(host),
+      "is marked to leave", "are marked to leave");
     for (const { description, buckets } of pool.bucketsNeedRebalance || []) {
       texts.push(`${description} (${buckets.join(", ")})`);
     }
@@ -203,7 +206,7 @@ function makeRow(pool, statusOf, again) {
     const stats = node.interestingStats;
     const isHeard = stats.curr_items !== undefined;
     say(items, isHeard
-      ? `${count(stats.curr_items)}, ${count(stats.vb_replica_curr_items)} copies of others'` : "–");
+      ? `${count(stats.curr_items)}, ${counted(stats.vb_replica_curr_items, "copy", "copies")} of others'` : "–");
     say(cpu, isHeard ? `${Math.round(node.systemStats.cpu_utilization_rate)} %` : "–");
     say(text, isHeard ? `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}` : "–");
     meter.hidden = !isHeard;

@@ -1,6 +1,6 @@
 // The cluster at a glance: what it holds, how busy it is, and how its nodes are.
 
-import { h, fill, say, bar, count, size, duration } from "/ui/dom.js";
+import { h, fill, say, bar, count, counted, size, duration } from "/ui/dom.js";
 
 const words = { healthy: "Serves everything", warmup: "Reads buckets back from disk",
   unhealthy: "A bucket does not serve" };
@@ -42,8 +42,8 @@ export function overview() {
     disk.show(size(hdd.usedByData), `${size(hdd.free)} of ${size(hdd.total)} free`,
       hdd.total ? 1 - hdd.free / hdd.total : 0);
     const sum = name => pool.nodes.reduce((all, node) => all + (node.interestingStats[name] || 0), 0);
-    operations.show(count(sum("ops")), `${count(sum("cmd_get"))} of them reads`);
-    items.show(count(sum("curr_items")), `in ${pool.bucketNames.length} buckets`);
+    operations.show(count(sum("ops")), `of them ${counted(sum("cmd_get"), "read")}`);
+    items.show(count(sum("curr_items")), `in ${counted(pool.bucketNames.length, "bucket")}`);
     const names = new Set(pool.nodes.map(node => node.otpNode));
     for (const [name, row] of rows) {
       if (names.has(name)) continue;
@@ -92,7 +92,7 @@ function makeRow(body) {
     say(version, node.version);
     const isKnown = isHeard(node);
     say(cpu, isKnown
-      ? `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${node.cpuCount} cores` : "–");
+      ? `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${counted(node.cpuCount, "core")}` : "–");
     say(text, isKnown ? `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}` : "–");
     meter.hidden = !isKnown;
     if (isKnown) meter.show(1 - node.memoryFree / node.memoryTotal);
