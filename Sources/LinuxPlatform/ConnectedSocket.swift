@@ -9,6 +9,8 @@ struct ConnectedSocket: Sendable {
     let local: SocketAddress
     /// The listener it came through; 0 where we opened it.
     let listener: UInt64
+    /// What bounds it together with others; nil where it is exempt.
+    let memory: ConnectionMemory?
 }
 
 extension Reactor {

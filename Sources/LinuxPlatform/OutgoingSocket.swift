@@ -65,7 +65,8 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
             descriptor: descriptor,
             peer: address,
             local: local,
-            listener: 0
+            listener: 0,
+            memory: nil
         )
         let connection = SocketConnection(socket, loop: loop)
         loop.pass(slot: watched, to: connection)

@@ -13,8 +13,17 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
 {
     typealias Accept = @Sendable (any ConnectionPort) -> any ConnectionHandler
 
+    /// The socket that was claimed, and what its connections have in common.
+    struct Claim {
+        let number: UInt64
+        let descriptor: Int32
+        /// What its connections share; nil where they are exempt.
+        let memory: ConnectionMemory?
+    }
+
     let number: UInt64
     private let descriptor: Int32
+    private let memory: ConnectionMemory?
     private let loop: Reactor
     private let reactors: [Reactor]
     private let accept: Accept
@@ -22,14 +31,14 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
     private var complainedAt: UInt64?
 
     init(
-        number: UInt64,
-        descriptor: Int32,
+        _ claim: Claim,
         loop: Reactor,
         reactors: [Reactor],
         accept: @escaping Accept
     ) {
-        self.number = number
-        self.descriptor = descriptor
+        number = claim.number
+        descriptor = claim.descriptor
+        memory = claim.memory
         self.loop = loop
         self.reactors = reactors
         self.accept = accept
@@ -145,7 +154,8 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             descriptor: connected,
             peer: peer,
             local: local,
-            listener: number
+            listener: number,
+            memory: memory
         )
         let target = Reactor.leastBusy(of: reactors)
         if target === loop {

@@ -1,3 +1,5 @@
+internal import Seams
+
 /// The bounds of one reactor and its connections, each with its reason.
 package struct ReactorLimits: Sendable {
     /// Bytes of the receive buffer that all connections share.
@@ -7,6 +9,17 @@ package struct ReactorLimits: Sendable {
     package var receiveBytes = 256 << 10
     /// Bytes that a connection may hold unconsumed: the largest frame, its header, and some.
     package var inputBytesMax = (30 << 20) + 4_096
+    /// Bytes of input that each client's connection may hold whatever others hold: small requests
+    /// never wait for memory, and ten thousand connections cost 640 MiB at most.
+    package var ownInputBytes = 64 << 10
+    /// Bytes beyond these that all clients' connections may hold, raised to what two of the largest
+    /// frames need; a server sets it by the machine's memory.
+    package var clientInputBytesMax = 64 << 20
+    /// Bytes of replies that clients may leave unread beyond the same for each, and as many of
+    /// requests that wait, before no more are taken.
+    package var clientKeptBytesMax = 64 << 20
+    /// A client that keeps memory beyond its own bytes and sends nothing for so long is dropped.
+    package var stalledSenderNanoseconds: UInt64 = 30_000_000_000
     /// Bytes that the shared reply buffer keeps between uses; one huge reply must not pin memory.
     package var outputBytesKept = 1 << 20
     /// A peer that takes nothing for so long is dropped.
@@ -20,7 +33,17 @@ package struct ReactorLimits: Sendable {
 
     /// How far apart the looks at deadlines are.
     var deadlinePrecision: UInt64 {
-        min(1_000_000_000, max(10_000_000, min(slowReaderNanoseconds, lingerNanoseconds) / 4))
+        let shortest = min(slowReaderNanoseconds, lingerNanoseconds, stalledSenderNanoseconds)
+        return min(1_000_000_000, max(10_000_000, shortest / 4))
+    }
+
+    var receiveSizes: ReceiveSizes {
+        ReceiveSizes(
+            readBytes: receiveBytes,
+            ownBytes: min(ownInputBytes, receiveBytes),
+            heldBytesMax: inputBytesMax,
+            stalledNanoseconds: stalledSenderNanoseconds
+        )
     }
 
     package init() {}

@@ -6,6 +6,7 @@ internal import Synchronization
 /// The network of Linux: a reactor thread a core.
 package final class ReactorNetwork: Network {
     package let quiescence: Quiescence
+    package let memory: ConnectionMemory
     private let reactors: [Reactor]
     private let trace: any Trace
     private let resolver = Resolver()
@@ -16,6 +17,10 @@ package final class ReactorNetwork: Network {
         let quiescence = Quiescence(reactorCount: count)
         self.quiescence = quiescence
         self.trace = trace
+        memory = ConnectionMemory(
+            receive: limits.receiveSizes.memory(limits.clientInputBytesMax, reactors: count),
+            keptBytesMax: limits.clientKeptBytesMax
+        )
         reactors = (0..<count).map {
             Reactor(index: $0, limits: limits, quiescence: quiescence, trace: trace)
         }
@@ -25,14 +30,18 @@ package final class ReactorNetwork: Network {
 
     package func listen(
         on address: SocketAddress,
+        for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener {
         let (descriptor, claimed) = try PortListener.claim(address)
         let number = numbers.add(1, ordering: .relaxed).newValue
         let loop = reactors[Int(number) % reactors.count]
         let listener = PortListener(
-            number: number,
-            descriptor: descriptor,
+            PortListener.Claim(
+                number: number,
+                descriptor: descriptor,
+                memory: callers == .clients ? memory : nil
+            ),
             loop: loop,
             reactors: reactors,
             accept: accept

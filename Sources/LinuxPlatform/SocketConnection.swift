@@ -11,6 +11,8 @@ internal import Synchronization
 /// input that is no whole frame, and output that the peer does not take.
 ///
 /// - While output waits, nothing is read and the handler is not called: memory stays bounded.
+/// - What it receives beyond its own bytes is the node's memory (`ReceiveAllowance`): while there is
+///   none, the connection is not read.
 /// - The handler is called on the reactor's thread only, and never after `closed`.
 /// - Our last word arrives: after it we shut down our side and read on for a moment, since closing
 ///   a socket with unread input makes the kernel destroy what is under way.
@@ -22,6 +24,8 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         let rawValue: UInt8
         static let wake = Requests(rawValue: 1)
         static let close = Requests(rawValue: 2)
+        /// Memory to receive into was granted.
+        static let room = Requests(rawValue: 4)
     }
 
     static let events =
@@ -49,8 +53,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private var handler: (any ConnectionHandler)?
     private var phase = Phase.open
     private var input = InputBuffer()
-    /// What the handler said it needs in all, when it wants more than it has.
-    private var needed = 0
+    private var allowance: ReceiveAllowance
     private var backlog: ByteWriter?
     private var backlogSent = 0
     private var deadline: UInt64?
@@ -67,6 +70,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         peer = socket.peer
         local = socket.local
         listener = socket.listener
+        allowance = ReceiveAllowance(loop.limits.receiveSizes, memory: socket.memory)
         self.loop = loop
     }
 
@@ -93,7 +97,11 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     func handle(_ requests: Requests) {
         if requests.contains(.close) { return end() }
-        isWoken = true
+        if requests.contains(.room) {
+            allowance.update()
+            if allowance.isTimed { startWatching() }
+        }
+        if requests.contains(.wake) { isWoken = true }
         advance()
     }
 
@@ -115,18 +123,25 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     func abandon() { end() }
 
-    /// Whether the connection still has a deadline; one that has passed it is closed.
+    /// Closes the connection if its time is over; returns whether there is more to watch for.
     func isStillWatched(at now: UInt64) -> Bool {
-        guard phase != .gone, let deadline else {
-            isWatched = false
-            return false
+        if let deadline, deadline <= now {
+            if phase != .lingering {
+                loop.trace.info("network", "dropped \(peer): it takes no replies")
+            }
+            end()
+        } else if allowance.isStalled(at: now, isAwaited: isAwaitingInput) {
+            let reason = "it stopped in the middle of a large frame"
+            loop.trace.info("network", "dropped \(peer): \(reason)")
+            end()
         }
-        guard deadline <= now else { return true }
-        if phase != .lingering {
-            loop.trace.info("network", "dropped \(peer): it takes no replies")
-        }
-        end()
-        return false
+        isWatched = phase != .gone && (deadline != nil || allowance.isTimed)
+        return isWatched
+    }
+
+    private var isAwaitingInput: Bool {
+        phase == .open && backlog == nil
+            && !(isReadable || isPaused || isDraining || isWoken || isQueued)
     }
 
     // MARK: One step at a time
@@ -143,7 +158,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
                 isWoken = false
                 isPaused = false
                 handOver(input.view, isShared: false, isWake: true)
-            } else if isReadable && !isPaused {
+            } else if mayReceive {
                 receive()
             }
         case .finishing: linger()
@@ -153,48 +168,48 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         guard backlog == nil, !isQueued else { return }
         let hasMore =
             phase == .open
-            ? isDraining || isWoken || (isReadable && !isPaused) : phase == .lingering && isReadable
+            ? isDraining || isWoken || mayReceive : phase == .lingering && isReadable
         guard hasMore else { return }
         isQueued = true
         loop.serveAgain(self)
     }
 
+    private var mayReceive: Bool { isReadable && !isPaused && !allowance.isWaiting }
+
     private func receive() {
-        // A short rest is put in front of the new bytes, so that a pipeline cut in the middle of a
-        // frame goes on in the large buffer. A large frame grows in a buffer of its own.
-        let room = loop.limits.receiveBytes
-        if input.count <= room / 2 && needed <= room {
-            let rest = input.count
-            guard let count = take(into: loop.input + rest, room - rest) else { return }
-            Memory.copy(to: loop.input, from: input.view.start, count: rest)
-            let view = ByteView(start: loop.input, count: rest + count)
-            handOver(view, isShared: true, isWake: false)
-        } else {
-            guard growInput() else { return }
-            // A megabyte at a time: others wait while the kernel copies.
-            guard let place = input.free.baseAddress,
-                let count = take(into: place, min(1 << 20, input.free.count))
-            else { return }
-            input.extend(by: count)
-            // Until a frame whose length is known is whole there is nothing to say about it.
-            if input.count < needed { return }
-            handOver(input.view, isShared: false, isWake: false)
+        switch allowance.step(count: input.count, capacity: input.capacity) {
+        case .readShared(let most): receiveShared(most)
+        case .readOwn(let capacity, let most):
+            if input.capacity != capacity { input.resize(to: capacity) }
+            receiveOwn(most)
+        case .claim(let bytes):
+            let isGranted = allowance.claim(bytes, count: input.count) { [weak self] in
+                guard let self else { return }
+                loop.request(.room, of: self)
+            }
+            // Granted at once, it is read in its next turn.
+            if isGranted { startWatching() }
+        case .refuse:
+            loop.trace.warning("network", "closed \(peer): it sent a frame beyond all bounds")
+            end()
         }
     }
 
-    private func growInput() -> Bool {
-        let most = loop.limits.inputBytesMax
-        guard input.count < most && needed <= most else {
-            loop.trace.warning("network", "closed \(peer): it sent a frame beyond all bounds")
-            end()
-            return false
-        }
-        if input.count < needed {
-            if input.capacity != needed { input.resize(to: needed) }
-        } else if input.count == input.capacity {
-            input.resize(to: min(most, 2 * input.count))
-        }
-        return true
+    private func receiveShared(_ most: Int) {
+        let rest = input.count
+        guard let count = take(into: loop.input + rest, most) else { return }
+        Memory.copy(to: loop.input, from: input.view.start, count: rest)
+        let view = ByteView(start: loop.input, count: rest + count)
+        handOver(view, isShared: true, isWake: false)
+    }
+
+    private func receiveOwn(_ most: Int) {
+        guard let place = input.free.baseAddress, let count = take(into: place, most)
+        else { return }
+        input.extend(by: count)
+        // Until a frame whose length is known is whole there is nothing to say about it.
+        if input.count < allowance.needed { return }
+        handOver(input.view, isShared: false, isWake: false)
     }
 
     /// Receives once; nil where there was nothing or the connection ended.
@@ -205,6 +220,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
                 // A short read has emptied the socket: what comes later makes a new event. But for
                 // the end of the stream there may have been one already.
                 isReadable = count == room || hasPeerEnded
+                allowance.received(count)
                 return count
             }
             if count < 0 && errno == EINTR { continue }
@@ -235,7 +251,11 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         )
         let rest = view.dropFirst(progress.consumed)
         guard send(output) else { return }
-        needed = progress.needed
+        allowance.settle(
+            count: rest.count,
+            consumed: progress.consumed,
+            needed: progress.needed
+        )
         keep(rest, isShared: isShared)
         switch progress.next {
         case .receive: break
@@ -248,13 +268,15 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     }
 
     private func keep(_ rest: ByteView, isShared: Bool) {
-        guard isShared else { return input.removeFirst(input.count - rest.count) }
-        guard rest.count > 0 else {
-            if input.capacity > 0 { input.clear() }
-            return
+        if !isShared {
+            input.removeFirst(input.count - rest.count)
+        } else if rest.count > 0 {
+            input.store(rest, capacity: allowance.capacity(for: rest.count))
+        } else if input.capacity > 0 {
+            input.clear()
         }
-        let isLarge = needed > loop.limits.receiveBytes && needed <= loop.limits.inputBytesMax
-        input.store(rest, capacity: isLarge ? needed : rest.count)
+        if input.capacity > allowance.capacityMax { input.resize(to: input.count) }
+        if allowance.isTimed { startWatching() }
     }
 
     // MARK: Output
@@ -283,8 +305,16 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             backlogSent = 0
             output.removeAll(keepingAtMost: loop.limits.outputBytesKept)
         }
+        countBacklog(1)
         watch(for: loop.limits.slowReaderNanoseconds)
         return true
+    }
+
+    /// Counts the memory of what waits for the client to read it, or, with -1, returns it.
+    private func countBacklog(_ sign: Int) {
+        guard let memory = allowance.memory, let backlog else { return }
+        let bytes = backlog.capacity - loop.limits.ownInputBytes
+        if bytes > 0 { memory.countReplies(sign * bytes) }
     }
 
     private func sendBacklog() {
@@ -300,6 +330,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     }
 
     private func dropBacklog() {
+        countBacklog(-1)
         // Handlers tend to remember the writer they were given: its memory must not stay for that.
         backlog?.removeAll(keepingAtMost: 16)
         backlog = nil
@@ -322,6 +353,11 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     private func watch(for nanoseconds: UInt64) {
         deadline = LinuxClock.waitingNanoseconds() + nanoseconds
+        startWatching()
+    }
+
+    /// Has the loop look at the connection once in a while.
+    private func startWatching() {
         guard !isWatched else { return }
         isWatched = true
         loop.watchDeadline(of: self)
@@ -330,6 +366,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private func linger() {
         phase = .lingering
         input.clear()
+        allowance.end()
         shutdown(descriptor, Int32(SHUT_WR))
         tellHandler()
         watch(for: loop.limits.lingerNanoseconds)
@@ -344,6 +381,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         guard phase != .gone else { return }
         phase = .gone
         input.clear()
+        allowance.end()
         dropBacklog()
         deadline = nil
         loop.load.subtract(1, ordering: .relaxed)

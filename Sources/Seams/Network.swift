@@ -8,6 +8,8 @@ package import Bytes
 package protocol Network: Sendable {
     /// When memory that connection handlers may be looking at can be freed.
     var quiescence: Quiescence { get }
+    /// What the connections of client listeners may hold together.
+    var memory: ConnectionMemory { get }
     /// The lane on which a reactor runs other people's work between its connections: for timers and
     /// for state that belongs to one reactor. Only the platform stops it.
     func lane(ofReactor index: Int) -> any Lane
@@ -17,15 +19,19 @@ package protocol Network: Sendable {
     ///
     /// - Parameters:
     ///   - address: Where to listen; port 0 takes any free one.
+    ///   - callers: Who connects: decides whether `memory` bounds the connections.
     ///   - accept: Called on the reactor that owns the new connection.
     /// - Throws: `NetworkError` that names the address and what to do.
     /// - Returns: The listener, with the port that was really claimed.
     func listen(
         on address: SocketAddress,
+        for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener
 
     /// Opens a connection, served by one of the reactors; `connected` is called there.
+    ///
+    /// `memory` does not bound it: this node chose to open it.
     func connect(
         to address: SocketAddress,
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
@@ -41,7 +47,26 @@ package protocol Network: Sendable {
     )
 }
 
+/// Who connects to a listener.
+package enum Callers: Sendable {
+    /// Any number of connections: `Network.memory` bounds what they hold together.
+    case clients
+    /// Nodes of the cluster, whose number and protocols bound what they send. Exempt from
+    /// `Network.memory`, so that clients cannot keep nodes from hearing each other.
+    case nodes
+}
+
 extension Network {
+    /// Claims `address` for clients.
+    ///
+    /// - Throws: As `listen(on:for:accept:)`.
+    package func listen(
+        on address: SocketAddress,
+        accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
+    ) throws(NetworkError) -> any Listener {
+        try listen(on: address, for: .clients, accept: accept)
+    }
+
     /// A network whose hosts are called by their names has nothing to look up.
     package func resolve(
         _ host: String,

@@ -177,6 +177,10 @@ final class HandLane: Lane {
 
 struct NoNetwork: Network {
     let quiescence = Quiescence(reactorCount: 1)
+    let memory = ConnectionMemory(
+        receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
+        keptBytesMax: 64 << 20
+    )
     /// What names lead to; digits lead to themselves.
     let names = Guarded<[String: [String]]>([:])
 
@@ -194,6 +198,7 @@ struct NoNetwork: Network {
 
     func listen(
         on address: SocketAddress,
+        for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener {
         throw NetworkError(code: .other, description: "there is no network here")

@@ -51,6 +51,8 @@ private final class Pair {
     var server: Talker? { servers.withLock { $0.last } }
     var client: Talker? { clients.withLock { $0.last } }
     var failures: [NetworkError.Code] { errors.withLock { $0.map(\.code) } }
+    var allServers: [Talker] { servers.withLock { $0 } }
+    var allClients: [Talker] { clients.withLock { $0 } }
     var serverCount: Int { servers.withLock { $0.count } }
 
     func open() throws -> (server: Talker, client: Talker) {
@@ -270,6 +272,42 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(!server.isClosed)
         pair.pass(2_000)
         #expect(server.isClosed && client.isClosed)
+    }
+
+    /// Frames of 20 MiB: three fit the memory for clients, and the fourth waits until their senders
+    /// are closed for making no progress.
+    @Test func stalledLargeFramesAreBoundedAndClosedAsOnLinux() throws {
+        let pair = Pair()
+        let frameBytes = 20 << 20
+        try pair.listen { talker, input, output in
+            guard input.count >= frameBytes else {
+                return ReceiveProgress(consumed: 0, next: .receive, needed: frameBytes)
+            }
+            talker.inputs.append([])
+            output.append([1])
+            return ReceiveProgress(consumed: frameBytes, next: .receive)
+        }
+        for _ in 0..<4 { pair.connect() }
+        pair.pass()
+        let (servers, clients) = (pair.allServers, pair.allClients)
+        try #require(servers.count == 4 && clients.count == 4)
+        let memory = pair.environments[0].network.memory
+        let part = [UInt8](repeating: 1, count: frameBytes - 1)
+        for client in clients.prefix(3) { client.say(part) }
+        pair.pass(10_000)
+        #expect(memory.usage.waitingCount == 0)
+        clients[3].say(part)
+        pair.pass(15_000)
+        #expect(memory.usage.waitingCount == 1)
+        #expect(memory.usage.receivedBytes <= memory.usage.receiveBytesMax)
+        #expect(!servers.contains { $0.isClosed })
+        pair.pass(15_000)
+        #expect(servers.filter(\.isClosed).count == 3)
+        #expect(memory.usage.waitingCount == 0)
+        clients[3].say([1])
+        pair.pass(1_000)
+        #expect(clients[3].heard == [1])
+        #expect(memory.usage.receivedBytes == 0)
     }
 
     @Test func connectionsSpreadOverTheReactors() throws {

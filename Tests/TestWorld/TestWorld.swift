@@ -176,6 +176,10 @@ package final class RecordingTrace: Trace {
 /// A network nobody listens on: connections are made by hand.
 package struct NoNetwork: Network {
     package let quiescence: Quiescence
+    package let memory = ConnectionMemory(
+        receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
+        keptBytesMax: 64 << 20
+    )
     /// Of the one reactor, where one runs.
     private let lane: (any Lane)?
 
@@ -191,6 +195,7 @@ package struct NoNetwork: Network {
 
     package func listen(
         on address: SocketAddress,
+        for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener {
         throw NetworkError(code: .other, description: "no network here")

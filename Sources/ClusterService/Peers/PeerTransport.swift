@@ -93,7 +93,7 @@ package final class PeerTransport: Sendable {
 
     /// Claims the peer port; once.
     package func listen(on address: SocketAddress) throws(NetworkError) -> SocketAddress {
-        let listener = try environment.network.listen(on: address) { port in
+        let listener = try environment.network.listen(on: address, for: .nodes) { port in
             self.accept(port)
         }
         let isTaken = state.withLock { state in

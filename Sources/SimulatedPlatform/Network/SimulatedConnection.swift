@@ -4,6 +4,7 @@ internal import Seams
 /// One end of a connection: does to its handler what a reactor's socket does.
 ///
 /// - While output waits nothing is read and the handler is not called.
+/// - What it may hold of received bytes is decided by the same `ReceiveAllowance` as on Linux.
 /// - The handler is called on its reactor only, and never after `closed`.
 /// - What the handler said last arrives, unless the other side is reset meanwhile.
 final class SimulatedConnection: ConnectionPort,
@@ -21,9 +22,16 @@ final class SimulatedConnection: ConnectionPort,
         case gone
     }
 
-    /// Bytes that are handed over at a time, as on Linux.
-    static let receiveBytes = 256 << 10
-    static let inputBytesMax = (30 << 20) + 4_096
+    /// The bounds that `ReactorLimits` has on Linux.
+    static let receiveSizes = ReceiveSizes(
+        readBytes: 256 << 10,
+        ownBytes: 64 << 10,
+        heldBytesMax: (30 << 20) + 4_096,
+        stalledNanoseconds: 30_000_000_000
+    )
+    static let clientBytesMax = 64 << 20
+    /// How far apart the looks at a sender's progress are, as on Linux.
+    private static let paceNanoseconds: UInt64 = 1_000_000_000
     /// How long we read on after our last word, as on Linux.
     static let lingerNanoseconds: UInt64 = 2_000_000_000
 
@@ -40,7 +48,7 @@ final class SimulatedConnection: ConnectionPort,
     let arrived = ByteWriter(capacity: 16)
     /// Taken, and not consumed by the handler.
     private let input = ByteWriter(capacity: 16)
-    private var needed = 0
+    private var allowance: ReceiveAllowance
     /// The stream to the other end.
     let outgoing: SimulatedStream
     private var hasPeerEnded = false
@@ -64,6 +72,10 @@ final class SimulatedConnection: ConnectionPort,
         self.listener = listener
         self.simulator = simulator
         lane = process.reactors[reactor]
+        allowance = ReceiveAllowance(
+            SimulatedConnection.receiveSizes,
+            memory: listener?.memory
+        )
         outgoing = SimulatedStream(simulator: simulator)
     }
 
@@ -178,7 +190,7 @@ final class SimulatedConnection: ConnectionPort,
                 isWoken = false
                 isPaused = false
                 handOver(isWake: true)
-            } else if !isPaused {
+            } else if mayReceive {
                 receive()
             }
         case .finishing: linger()
@@ -187,27 +199,70 @@ final class SimulatedConnection: ConnectionPort,
             if hasPeerEnded { end() }
         }
         guard phase == .open, !outgoing.hasBacklog else { return }
-        let isReadable = !isPaused && (arrived.count > 0 || hasPeerEnded)
+        let isReadable = mayReceive && (arrived.count > 0 || hasPeerEnded)
         if isDraining || isWoken || isReadable { serveSoon() }
     }
+
+    private var mayReceive: Bool { !isPaused && !allowance.isWaiting }
 
     private func receive() {
         guard arrived.count > 0 else {
             if hasPeerEnded { end() }
             return
         }
-        let room = SimulatedConnection.receiveBytes
-        let most = max(needed - input.count, room - min(input.count, room / 2))
-        guard input.count < SimulatedConnection.inputBytesMax,
-            needed <= SimulatedConnection.inputBytesMax
-        else { return end() }
+        switch allowance.step(count: input.count, capacity: input.count) {
+        case .readShared(let most): read(most)
+        case .readOwn(_, let most): read(most)
+        case .claim(let bytes):
+            let isGranted = allowance.claim(bytes, count: input.count) { [weak self] in
+                self?.roomWasGranted()
+            }
+            if isGranted { watchPace() }
+        case .refuse: end()
+        }
+    }
+
+    private func read(_ most: Int) {
         let count = min(most, arrived.count)
         input.append(arrived.view.slice(0, count))
         arrived.removeFirst(count)
+        allowance.received(count)
         outgoing.target?.outgoing.roomOpened()
         // Until a large frame whose length is known is whole there is nothing to say about it.
-        if needed > SimulatedConnection.receiveBytes, input.count < needed { return }
+        let isLarge = allowance.needed > SimulatedConnection.receiveSizes.readBytes
+        if isLarge, input.count < allowance.needed { return }
         handOver(isWake: false)
+    }
+
+    /// Another connection returned memory that this one waits for.
+    private func roomWasGranted() {
+        lane.post { [self] in
+            allowance.update()
+            if allowance.isTimed { watchPace() }
+            advance()
+        }
+    }
+
+    /// Closes the connection if its sender keeps memory and makes no progress.
+    private func watchPace() {
+        guard !allowance.isTimerSet else { return }
+        allowance.isTimerSet = true
+        let time = simulator.queue.time
+        time.add(
+            at: time.now + SimulatedConnection.paceNanoseconds,
+            .happen { [weak self] in self?.checkPace() }
+        )
+    }
+
+    private func checkPace() {
+        allowance.isTimerSet = false
+        guard phase == .open, allowance.isTimed else { return }
+        let isIdle = !isPaused && !isDraining && !isWoken && arrived.count == 0
+        let isAwaited = isIdle && !outgoing.hasBacklog && !process.isFrozen
+        if allowance.isStalled(at: simulator.queue.time.now, isAwaited: isAwaited) {
+            return close()
+        }
+        watchPace()
     }
 
     /// Calls the handler until it has had enough, sends what it said, and keeps what is left.
@@ -215,7 +270,7 @@ final class SimulatedConnection: ConnectionPort,
         guard let handler else { return }
         let output = process.outputs[reactor]
         var isWake = isWake
-        var rounds = 0
+        var (rounds, consumed) = (0, 0)
         var progress: ReceiveProgress
         repeat {
             output.removeAll()
@@ -232,31 +287,33 @@ final class SimulatedConnection: ConnectionPort,
                 "a handler that waits for its replies to go out must have made some"
             )
             input.removeFirst(progress.consumed)
+            consumed += progress.consumed
             // The process may have died in the handler: then nobody hears it.
             guard !process.isDead, phase == .open else { return }
-            if process.isFrozen { return finishLate(output.bytes, progress) }
+            if process.isFrozen { return finishLate(output.bytes, progress, consumed) }
             outgoing.send(output.view)
             isWake = false
             rounds += 1
         } while progress.next == .drain && !outgoing.hasBacklog && rounds < 8
-        finish(progress)
+        finish(progress, consumed)
     }
 
     /// The process was stopped while the handler ran.
-    private func finishLate(_ said: [UInt8], _ progress: ReceiveProgress) {
+    private func finishLate(_ said: [UInt8], _ progress: ReceiveProgress, _ consumed: Int) {
         process.sayLate { [self] in
             guard phase == .open else { return }
             said.withUnsafeBytes { bytes in
                 process.host.saidLate?(ByteView(bytes))
                 outgoing.send(ByteView(bytes))
             }
-            finish(progress)
+            finish(progress, consumed)
             serveSoon()
         }
     }
 
-    private func finish(_ progress: ReceiveProgress) {
-        needed = progress.needed
+    private func finish(_ progress: ReceiveProgress, _ consumed: Int) {
+        allowance.settle(count: input.count, consumed: consumed, needed: progress.needed)
+        if allowance.isTimed { watchPace() }
         switch progress.next {
         case .receive: break
         case .drain: isDraining = true
@@ -271,6 +328,7 @@ final class SimulatedConnection: ConnectionPort,
 
     private func linger() {
         phase = .lingering
+        allowance.end()
         input.removeAll(keepingAtMost: 16)
         outgoing.end()
         tellHandler()
@@ -314,6 +372,7 @@ final class SimulatedConnection: ConnectionPort,
 
     private func leave(isSilent: Bool, isUnread: Bool) {
         phase = .gone
+        allowance.end()
         input.removeAll(keepingAtMost: 16)
         arrived.removeAll(keepingAtMost: 16)
         if !process.isDead {

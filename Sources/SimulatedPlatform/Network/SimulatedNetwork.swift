@@ -2,9 +2,24 @@ internal import Bytes
 internal import Seams
 
 /// The network as one process sees it.
+///
+/// Made once for each process: its memory for clients ends with it.
 struct SimulatedNetwork: Network {
     let process: SimulatedProcess
+    /// What the process's clients may hold.
+    let memory: ConnectionMemory
     nonisolated(unsafe) let simulator: PacketSimulator  // tidy:allow one thread, checked on entry
+
+    init(process: SimulatedProcess, simulator: PacketSimulator) {
+        self.process = process
+        self.simulator = simulator
+        let bytesMax = SimulatedConnection.clientBytesMax
+        let reactors = process.host.reactorCount
+        memory = ConnectionMemory(
+            receive: SimulatedConnection.receiveSizes.memory(bytesMax, reactors: reactors),
+            keptBytesMax: bytesMax
+        )
+    }
 
     var quiescence: Quiescence { process.quiescence }
 
@@ -16,6 +31,7 @@ struct SimulatedNetwork: Network {
 
     func listen(
         on address: SocketAddress,
+        for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener {
         simulator.queue.checkThread()
@@ -37,6 +53,7 @@ struct SimulatedNetwork: Network {
         }
         let listener = SimulatedListener(
             address: SocketAddress(host: address.host, port: port),
+            memory: callers == .clients ? memory : nil,
             process: process,
             accept: accept
         )
@@ -90,16 +107,20 @@ struct SimulatedNetwork: Network {
 /// A claimed port of a process.
 final class SimulatedListener: Listener, @unchecked Sendable {  // tidy:allow one thread
     let address: SocketAddress
+    /// What its connections share; nil where they are exempt.
+    let memory: ConnectionMemory?
     let process: SimulatedProcess
     let accept: @Sendable (any ConnectionPort) -> any ConnectionHandler
     private(set) var isClosed = false
 
     init(
         address: SocketAddress,
+        memory: ConnectionMemory?,
         process: SimulatedProcess,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) {
         self.address = address
+        self.memory = memory
         self.process = process
         self.accept = accept
     }

@@ -50,6 +50,11 @@ enum Frames {
         withUnsafeBytes(of: UInt32(payload.count).bigEndian) { Array($0) } + payload
     }
 
+    /// An answer that says only how many bytes came.
+    static func short(_ count: Int) -> [UInt8] {
+        withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) }
+    }
+
     static func echo(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
         var consumed = 0
         while input.count - consumed >= 4 {

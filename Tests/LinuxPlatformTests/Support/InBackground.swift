@@ -45,3 +45,6 @@ final class InBackground: Sendable {
 
 /// Long enough for the other side to see one piece alone, mostly; no test depends on it.
 func usleepShortly() { usleep(2_000) }
+
+/// Several of these are longer than a timeout of a second.
+func usleepLong() { usleep(150_000) }

@@ -46,6 +46,18 @@ final class TestSocket: Sendable {
         }
     }
 
+    /// Sends as many of the bytes as the peer takes before it closes or the patience ends.
+    func offer(_ bytes: [UInt8]) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+
     /// Sends the same bytes over and over until the peer takes no more.
     func sendUntilRefused(_ bytes: [UInt8]) {
         var count = 1

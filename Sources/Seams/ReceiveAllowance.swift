@@ -1,0 +1,236 @@
+/// The bounds of what one connection receives.
+package struct ReceiveSizes: Sendable {
+    /// Bytes that are read at a time into memory that the connections of a reactor share.
+    package var readBytes: Int
+    /// Bytes that a connection holds outside the node's bound.
+    package var ownBytes: Int
+    /// Bytes that a connection holds at most: the largest frame, its header, and some.
+    package var heldBytesMax: Int
+    /// A sender that makes no progress for so long, while more than `ownBytes` are held for it, is
+    /// closed.
+    package var stalledNanoseconds: UInt64
+
+    package init(
+        readBytes: Int,
+        ownBytes: Int,
+        heldBytesMax: Int,
+        stalledNanoseconds: UInt64
+    ) {
+        self.readBytes = readBytes
+        self.ownBytes = ownBytes
+        self.heldBytesMax = heldBytesMax
+        self.stalledNanoseconds = stalledNanoseconds
+    }
+
+    /// The node's memory for received bytes, by these sizes.
+    ///
+    /// - Parameters:
+    ///   - bytesMax: The bound.
+    ///   - reactors: How many connections may be read at the same time.
+    /// - Returns: Unused memory.
+    package func memory(_ bytesMax: Int, reactors: Int) -> ReceiveMemory {
+        ReceiveMemory(
+            bytesMax: bytesMax,
+            claimBytesMax: heldBytesMax,
+            readAheadBytes: reactors * max(0, readBytes - ownBytes)
+        )
+    }
+}
+
+/// What a connection that has something to read does next.
+package enum ReceiveStep: Equatable, Sendable {
+    /// Read at most so many bytes behind those that are held, into the reactor's memory.
+    case readShared(Int)
+    /// Make the connection's own buffer so large, and read at most so many bytes into it.
+    case readOwn(capacity: Int, most: Int)
+    /// Claim so many bytes of the node's memory first.
+    case claim(Int)
+    /// The frame goes beyond all bounds: close.
+    case refuse
+}
+
+/// What one connection holds of the bytes that it received, and may receive next.
+///
+/// Both platforms' connections act on it, so that they read, wait and close alike. A connection that
+/// is exempt (no `memory`) is bounded by `heldBytesMax` alone.
+package struct ReceiveAllowance {
+    /// Bytes of a large frame that are read at a time: other connections wait meanwhile.
+    package static let largeReadBytes = 1 << 20
+
+    private let sizes: ReceiveSizes
+    /// What the connection shares with others; nil where it is exempt.
+    package let memory: ConnectionMemory?
+    /// Nil until the connection needs more than its own bytes.
+    private var holder: ReceiveMemory.Holder?
+    /// Bytes of the node's memory that the connection holds.
+    package private(set) var share = 0
+    /// A claim waits for memory: the connection is not read.
+    package private(set) var isWaiting = false
+    /// Held bytes when the claim was made.
+    private var countWhenClaimed = 0
+    /// Bytes that the handler needs in all to go on; 0 where it did not say.
+    package private(set) var needed = 0
+    private var pace: SenderPace
+    /// For a platform that sets a timer for each connection: whether it has.
+    package var isTimerSet = false
+
+    package init(_ sizes: ReceiveSizes, memory: ConnectionMemory?) {
+        self.sizes = sizes
+        self.memory = memory
+        pace = SenderPace(timeoutNanoseconds: sizes.stalledNanoseconds)
+    }
+
+    /// Bytes that the connection may hold now.
+    private var held: Int { memory == nil ? sizes.heldBytesMax : sizes.ownBytes + share }
+
+    // MARK: Reading
+
+    /// What to do with bytes that can be read.
+    ///
+    /// - Parameters:
+    ///   - count: Bytes that are held: received and not consumed by the handler.
+    ///   - capacity: Bytes that the connection's own buffer has room for, `count` included.
+    /// - Returns: The one thing to do.
+    package func step(count: Int, capacity: Int) -> ReceiveStep {
+        guard count < sizes.heldBytesMax, needed <= sizes.heldBytesMax else { return .refuse }
+        let allowsReadAhead = memory?.allowsReadAhead ?? true
+        let room = allowsReadAhead ? sizes.readBytes : min(sizes.readBytes, held)
+        // A short rest is put in front of the new bytes, so that a pipeline cut in the middle of a
+        // frame goes on in the large buffer. A large frame grows in a buffer of its own.
+        if count <= room / 2 && needed <= room { return .readShared(room - count) }
+        let isIncomplete = count < needed
+        let wanted =
+            isIncomplete
+            ? needed : count < capacity ? capacity : min(sizes.heldBytesMax, 2 * count)
+        let granted = min(wanted, held)
+        if count < granted {
+            let most = min(ReceiveAllowance.largeReadBytes, granted - count)
+            return .readOwn(capacity: granted, most: most)
+        }
+        // Where the length is unknown, all that the frame may come to: growing claims of several
+        // connections could wait for each other.
+        return .claim((isIncomplete ? needed : sizes.heldBytesMax) - sizes.ownBytes)
+    }
+
+    /// Counts bytes that were read.
+    package mutating func received(_ bytes: Int) { pace.received(bytes) }
+
+    /// Claims what `step` said.
+    ///
+    /// - Parameters:
+    ///   - bytes: As in `ReceiveStep.claim`.
+    ///   - count: Bytes that are held.
+    ///   - granted: Called once, on any thread, when a claim that had to wait is granted; the
+    ///     connection then calls `update`.
+    /// - Returns: Whether the connection may go on reading.
+    package mutating func claim(
+        _ bytes: Int,
+        count: Int,
+        granted: @escaping @Sendable () -> Void
+    ) -> Bool {
+        guard let memory else { return true }
+        isWaiting = !memory.claim(bytes, for: makeHolder(memory), granted: granted)
+        if isWaiting { countWhenClaimed = count } else { share = bytes }
+        return !isWaiting
+    }
+
+    /// A claim that waited was granted.
+    package mutating func update() {
+        guard let memory, let holder else { return }
+        (share, isWaiting) = memory.share(of: holder)
+    }
+
+    // MARK: After the handler
+
+    /// Counts what is left when the handler has run.
+    ///
+    /// - Parameters:
+    ///   - count: Bytes that it did not consume.
+    ///   - consumed: Bytes that it consumed.
+    ///   - needed: Bytes that it needs in all; 0 where it did not say.
+    package mutating func settle(count: Int, consumed: Int, needed: Int) {
+        // A handler that was woken for something else in the middle of a frame does not look at the
+        // frame: its length, and the memory for it, stay.
+        if consumed > 0 || needed > 0 { self.needed = needed }
+        guard share > 0 || isWaiting || count > sizes.ownBytes else { return }
+        settleShare(count)
+    }
+
+    private mutating func settleShare(_ count: Int) {
+        guard let memory else { return }
+        // A handler that was woken meanwhile left everything as it was: the claim keeps its place.
+        if isWaiting && count == countWhenClaimed { return }
+        let isIncomplete = needed > count && needed <= sizes.heldBytesMax
+        let frameShare = max(0, needed - sizes.ownBytes)
+        let holder = makeHolder(memory)
+        if isIncomplete, !isWaiting {
+            if frameShare <= share, frameShare > 0 { return hold(frameShare, holder, memory) }
+            if count > sizes.ownBytes, memory.tryClaim(frameShare, for: holder) {
+                share = frameShare
+                return
+            }
+        }
+        // The bytes are here already.
+        hold(max(0, count - sizes.ownBytes), holder, memory)
+    }
+
+    private mutating func hold(
+        _ bytes: Int,
+        _ holder: ReceiveMemory.Holder,
+        _ memory: ConnectionMemory
+    ) {
+        guard bytes != share || isWaiting else { return }
+        share = bytes
+        isWaiting = false
+        memory.hold(bytes, by: holder)
+    }
+
+    /// Bytes that a buffer for `count` bytes is best made for: those of the whole frame, where its
+    /// memory is granted.
+    package func capacity(for count: Int) -> Int {
+        let isLarge = needed > sizes.readBytes && needed <= held
+        return isLarge ? max(needed, count) : count
+    }
+
+    /// Bytes that the connection's buffer may have room for.
+    package var capacityMax: Int { held }
+
+    /// The connection ended: returns everything.
+    package mutating func end() {
+        guard let memory, let holder else { return }
+        self.holder = nil
+        share = 0
+        isWaiting = false
+        memory.hold(0, by: holder)
+    }
+
+    private mutating func makeHolder(_ memory: ConnectionMemory) -> ReceiveMemory.Holder {
+        if let holder { return holder }
+        let made = memory.makeHolder()
+        holder = made
+        return made
+    }
+
+    // MARK: Senders that stall
+
+    /// Whether the connection has to be asked `isStalled` once in a while.
+    package var isTimed: Bool { share > 0 }
+
+    /// Whether the sender keeps memory and makes no progress.
+    ///
+    /// - Parameters:
+    ///   - now: Monotonic nanoseconds.
+    ///   - isAwaited: Whether the connection is ready to read and nothing has come.
+    /// - Returns: Whether to close the connection.
+    package mutating func isStalled(at now: UInt64, isAwaited: Bool) -> Bool {
+        guard let memory, share > 0 else {
+            pace = SenderPace(timeoutNanoseconds: sizes.stalledNanoseconds)
+            return false
+        }
+        return pace.isStalled(
+            at: now,
+            isAwaited: isAwaited && !isWaiting,
+            isShort: !memory.allowsReadAhead
+        )
+    }
+}

@@ -1,0 +1,221 @@
+import Bytes
+import LinuxPlatform
+import Seams
+import Testing
+
+/// Large frames of many clients share a bounded memory, over real sockets.
+@Suite struct ClientMemoryTests {
+    let trace = TestTrace()
+
+    private static let frameBytes = 8 << 20
+
+    /// Room for two frames.
+    private func limits(stalledMilliseconds: UInt64 = 30_000) -> ReactorLimits {
+        var limits = ReactorLimits()
+        limits.inputBytesMax = 10 << 20
+        limits.clientInputBytesMax = 20 << 20
+        limits.stalledSenderNanoseconds = stalledMilliseconds * 1_000_000
+        return limits
+    }
+
+    private func network(_ limits: ReactorLimits) -> ReactorNetwork {
+        ReactorNetwork(reactors: 2, limits: limits, trace: trace)
+    }
+
+    private func listen(_ network: ReactorNetwork) throws -> any Listener {
+        try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, output in
+                let progress = Frames.echo(input, output)
+                // Answered in short, so that replies take no part in this.
+                let count = output.count
+                output.removeAll()
+                if count > 0 { output.append(Frames.short(count)) }
+                return progress
+            })
+        }
+    }
+
+    private func eventually(_ condition: () -> Bool) async -> Bool {
+        for _ in 0..<3_000 {
+            if condition() { return true }
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        return condition()
+    }
+
+    /// The same without `await`, behind which a crowd of other tests may run for seconds.
+    private func soon(_ condition: () -> Bool) -> Bool {
+        for _ in 0..<15_000 {
+            if condition() { return true }
+            usleepShortly()
+        }
+        return condition()
+    }
+
+    private var frame: [UInt8] {
+        Frames.frame([UInt8](repeating: 7, count: ClientMemoryTests.frameBytes))
+    }
+
+    @Test func stalledSendersKeepNoMoreThanTheBoundAndOthersAreServed() async throws {
+        let network = network(limits())
+        defer { network.stop() }
+        let listener = try listen(network)
+        let frame = frame
+        let stalled = try (0..<12).map { _ in try TestSocket(to: listener.address) }
+        for socket in stalled {
+            InBackground { socket.offer(Array(frame.dropLast())) }.forget()
+        }
+        #expect(await eventually { network.memory.usage.waitingCount == 10 })
+        let usage = network.memory.usage
+        #expect(usage.receivedBytes <= usage.receiveBytesMax)
+        // A client with small requests notices nothing.
+        let other = try TestSocket(to: listener.address)
+        for _ in 0..<100 {
+            try other.send(Frames.frame([1, 2, 3]))
+            #expect(other.mismatch(Frames.short(7)) == nil)
+        }
+        network.stop()
+        #expect(network.memory.usage.receivedBytes == 0)
+        #expect(network.memory.usage.waitingCount == 0)
+    }
+
+    @Test func moreFramesThanFitAreAllHandled() async throws {
+        let network = network(limits(stalledMilliseconds: 2_000))
+        defer { network.stop() }
+        let listener = try listen(network)
+        let frame = frame
+        let clients = try (0..<20).map { _ in try TestSocket(to: listener.address) }
+        let senders = clients.map { socket in
+            InBackground {
+                for _ in 0..<2 {
+                    try socket.send(frame)
+                    #expect(socket.mismatch(Frames.short(frame.count)) == nil)
+                }
+            }
+        }
+        for sender in senders { try sender.wait() }
+        #expect(await eventually { network.memory.usage.receivedBytes == 0 })
+        #expect(!trace.lines.values.contains { $0.contains("dropped") })
+    }
+
+    @Test func aStalledSenderIsClosedAndItsMemoryGoesToTheNext() throws {
+        let network = network(limits(stalledMilliseconds: 2_000))
+        defer { network.stop() }
+        let listener = try listen(network)
+        let frame = frame
+        let stalled = try (0..<3).map { _ in try TestSocket(to: listener.address) }
+        for socket in stalled {
+            InBackground { socket.offer(Array(frame.dropLast(9))) }.forget()
+        }
+        #expect(soon { network.memory.usage.waitingCount >= 1 })
+        // It waits behind them, is not closed for that, and is handled in the end.
+        let patient = try TestSocket(to: listener.address)
+        let sender = InBackground { try patient.send(frame) }
+        #expect(patient.mismatch(Frames.short(frame.count)) == nil)
+        try sender.wait()
+        for socket in stalled { #expect(socket.isClosedByPeer()) }
+        #expect(trace.lines.values.contains { $0.contains("in the middle of a large frame") })
+        #expect(soon { network.loads.reduce(0, +) == 1 })
+    }
+
+    @Test func aSenderWithinItsOwnBytesMayStopForAsLongAsItLikes() async throws {
+        let network = network(limits(stalledMilliseconds: 100))
+        defer { network.stop() }
+        let listener = try listen(network)
+        let small = try TestSocket(to: listener.address)
+        let frame = Frames.frame([UInt8](repeating: 7, count: 60_000))
+        try small.send(Array(frame.dropLast()))
+        let begun = try TestSocket(to: listener.address)
+        let large = self.frame
+        try begun.send(Array(large.prefix(10_000)))
+        try await Task.sleep(for: .milliseconds(600))
+        try small.send([7])
+        #expect(small.mismatch(Frames.short(frame.count)) == nil)
+        try begun.send(Array(large.dropFirst(10_000)))
+        #expect(begun.mismatch(Frames.short(large.count)) == nil)
+    }
+
+    @Test func aSlowSenderThatMakesProgressIsKept() throws {
+        let network = network(limits(stalledMilliseconds: 1_000))
+        defer { network.stop() }
+        let listener = try listen(network)
+        let slow = try TestSocket(to: listener.address)
+        let frame = Frames.frame([UInt8](repeating: 7, count: 1 << 20))
+        for start in stride(from: 0, to: frame.count, by: 1 << 16) {
+            try slow.send(Array(frame[start..<min(frame.count, start + 1 << 16)]))
+            usleepLong()
+        }
+        #expect(slow.mismatch(Frames.short(frame.count)) == nil)
+    }
+
+    /// What a paused handler does not consume is counted, and its sender is not closed for it.
+    @Test func inputOfAPausedHandlerIsCountedAndKept() async throws {
+        let network = network(limits(stalledMilliseconds: 100))
+        defer { network.stop() }
+        let ports = Signal<any ConnectionPort>()
+        let listener = try network.listen(on: anyPort) { port in
+            ports.send(port)
+            return ScriptedHandler(
+                receive: { input, _ in
+                    guard input.count >= 1 << 20 else {
+                        return ReceiveProgress(consumed: 0, next: .receive, needed: 1 << 20)
+                    }
+                    return ReceiveProgress(consumed: 0, next: .pause)
+                },
+                wake: { input, output in
+                    output.append("done")
+                    return ReceiveProgress(consumed: input.count, next: .receive)
+                }
+            )
+        }
+        let client = try TestSocket(to: listener.address)
+        try client.send([UInt8](repeating: 1, count: 1 << 20))
+        let own = ReactorLimits().ownInputBytes
+        #expect(await eventually { network.memory.usage.receivedBytes == 1 << 20 - own })
+        try await Task.sleep(for: .milliseconds(600))
+        #expect(network.memory.usage.receivedBytes == 1 << 20 - own)
+        ports.values.first?.wake()
+        #expect(client.mismatch(Array("done".utf8)) == nil)
+        #expect(await eventually { network.memory.usage.receivedBytes == 0 })
+    }
+
+    @Test func nodesAreExempt() async throws {
+        let network = network(limits())
+        defer { network.stop() }
+        let listener = try network.listen(on: anyPort, for: .nodes) { _ in
+            ScriptedHandler(receive: Frames.echo)
+        }
+        let frame = frame
+        let stalled = try (0..<4).map { _ in try TestSocket(to: listener.address) }
+        for socket in stalled {
+            let sender = InBackground { try socket.send(Array(frame.dropLast())) }
+            try sender.wait()
+        }
+        #expect(network.memory.usage.receivedBytes == 0)
+        #expect(network.memory.usage.waitingCount == 0)
+    }
+
+    @Test func unreadRepliesAreCountedUntilTheyAreReadOrTheirConnectionEnds() async throws {
+        let network = network(limits())
+        defer { network.stop() }
+        let reply = 20 << 20
+        let listener = try network.listen(on: anyPort) { _ in
+            ScriptedHandler(receive: { input, output in
+                output.claim(reply).initializeMemory(as: UInt8.self, repeating: 1, count: reply)
+                return ReceiveProgress(consumed: input.count, next: .receive)
+            })
+        }
+        let reader = try TestSocket(to: listener.address, receiveBufferBytes: 4_096)
+        let other = try TestSocket(to: listener.address, receiveBufferBytes: 4_096)
+        try reader.send([1])
+        try other.send([1])
+        #expect(await eventually { network.memory.usage.replyBytes >= 2 * reply - 128 << 10 })
+        #expect(!network.memory.isFullOfReplies)
+        #expect(reader.receive(reply).count == reply)
+        other.reset()
+        withExtendedLifetime(other) {}
+        #expect(await eventually { network.memory.usage.replyBytes <= reply << 1 })
+        network.stop()
+        #expect(network.memory.usage.replyBytes == 0)
+    }
+}
