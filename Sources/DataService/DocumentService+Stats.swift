@@ -123,15 +123,24 @@ extension DocumentService {
         ]
     }
 
-    /// STAT memory: what the bucket occupies, to the byte of its blocks.
+    /// STAT memory: what the bucket occupies, to the byte of its blocks, and what the clients of
+    /// the node's buckets keep in memory beyond `Limits.connectionBytes` each.
     func memoryStats(of bucket: OpenBucket) -> [(String, String)] {
         let account = bucket.engine.account
+        let clients = environment.network.memory.usage
         return [
             ("mem_used", String(account.bytes)),
             ("ep_max_size", String(account.quota)),
             ("ep_mem_low_wat", String(account.lowWatermark)),
             ("ep_mem_high_wat", String(account.highWatermark)),
             ("ep_checkpoint_owned_memory", String(bucket.totals.checkpointBytes)),
+            ("client_receive_bytes", String(clients.receivedBytes)),
+            ("client_receive_bytes_max", String(clients.receiveBytesMax)),
+            ("client_receive_waiting", String(clients.waitingCount)),
+            ("client_reply_bytes", String(clients.replyBytes)),
+            ("client_reply_bytes_max", String(clients.replyBytesMax)),
+            ("client_parked_bytes", String(clients.parkedBytes)),
+            ("client_parked_bytes_max", String(clients.parkedBytesMax)),
         ]
     }
 }

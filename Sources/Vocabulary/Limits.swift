@@ -8,6 +8,23 @@ package enum Limits {
     package static let frameBytesMax = 30 << 20
     /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.
     package static let frameBytesMaxBeforeLogin = 64 << 10
+    /// Bytes that a client's connection may hold whatever other connections hold.
+    ///
+    /// Of input, of unread replies, and of parked requests, each. A frame before authentication
+    /// fits, and so do most documents.
+    package static let connectionBytes = 64 << 10
+    /// Bytes of parked requests of one connection: beyond it the connection waits for them in order.
+    package static let parkedBytesMax = 1 << 20
+    /// Bytes beyond `connectionBytes` that all clients' connections may hold on a node: of input, of
+    /// unread replies, and of parked requests, each, if the operator sets none.
+    ///
+    /// - 64 MiB at least: two of the largest frames, so that large writes go on beside a stalled one.
+    /// - A 64th of memory: what quotas leave free covers it on small machines.
+    /// - 256 MiB at most: a dozen of the largest values on their way. More would not make writes
+    ///   faster, since reactors receive one frame at a time.
+    package static func clientBytesMax(memory: UInt64) -> Int {
+        Int(min(256 << 20, max(64 << 20, memory / 64)))
+    }
     /// What clients of Couchbase expect where nobody chose.
     package static let vBucketsDefault = 1_024
     /// A vBucket number is a 10-bit column in many a client.

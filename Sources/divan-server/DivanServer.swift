@@ -37,7 +37,8 @@ struct DivanServer: AsyncParsableCommand {
         let started = ProcessStart.nanoseconds
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
-            logLevel: options.logLevel.severity
+            logLevel: options.logLevel.severity,
+            limits: options.limits
         )
         let (stopping, stop) = AsyncStream<Int32>.makeStream()
         let signals = SignalWatch { stop.yield($0) }

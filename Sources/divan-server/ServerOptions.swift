@@ -2,6 +2,7 @@ import ArgumentParser
 import LinuxPlatform
 import Seams
 import Server
+import Vocabulary
 
 /// What can be said on the command line.
 struct ServerOptions: ParsableArguments {
@@ -41,6 +42,14 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Memory for documents in MB, where nobody set it over the admin interface.")
     var memoryQuota: UInt64?
 
+    @Option(
+        help: """
+            Memory in MB for what clients send, beyond 64 KiB for each, and as much for what they \
+            do not read (default: a 64th of the memory, 64 to 256).
+            """
+    )
+    var clientMemory: Int?
+
     @Option(help: "How many threads serve clients (default: one for each processor).")
     var reactors: Int?
 
@@ -62,11 +71,24 @@ struct ServerOptions: ParsableArguments {
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors takes 1 to 256")
         }
+        if let clientMemory, !(64...1_048_576).contains(clientMemory) {
+            throw ValidationError("--client-memory takes 64 MB to 1048576 MB")
+        }
         if let memoryQuota,
             let flaw = NodeSettings.flaw(quotaMegabytes: memoryQuota, of: SystemMemory.total)
         {
             throw ValidationError("--memory-quota \(memoryQuota) cannot be used: \(flaw)")
         }
+    }
+
+    var limits: ReactorLimits {
+        let bytesMax =
+            clientMemory.map { $0 << 20 } ?? Limits.clientBytesMax(memory: SystemMemory.total)
+        var limits = ReactorLimits()
+        limits.ownInputBytes = Limits.connectionBytes
+        limits.clientInputBytesMax = bytesMax
+        limits.clientKeptBytesMax = bytesMax
+        return limits
     }
 
     var settings: NodeSettings {

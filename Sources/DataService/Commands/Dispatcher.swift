@@ -15,8 +15,11 @@ extension Connection {
         case .increment, .decrement: arithmetic(exchange, completion)
         case .append: extend(exchange, atFront: false, completion)
         case .prepend: extend(exchange, atFront: true, completion)
-        case .touch, .getAndTouch, .getAndTouchKey: touch(exchange, completion)
-        case .getLocked: getAndLock(exchange, completion)
+        case .touch: touch(exchange, completion)
+        case .getAndTouch, .getAndTouchKey:
+            refusesReadingChange(exchange) ? .done : touch(exchange, completion)
+        case .getLocked:
+            refusesReadingChange(exchange) ? .done : getAndLock(exchange, completion)
         case .unlock: unlock(exchange, completion)
         case .getMeta: getMeta(exchange, completion)
         case .getReplica: getReplica(exchange, completion)

@@ -11,6 +11,10 @@ extension Connection {
         let wait: Wait? = vBucket.withCore { core in
             switch core.get(exchange.frame.key, hash: exchange.hash, turn) {
             case .found(let item, let cas):
+                guard hasRoom(for: item) else {
+                    answerNoReplyMemory(exchange)
+                    return nil
+                }
                 appendDocument(item, cas, exchange, withKey: exchange.command.opcode == .getKey)
                 bucket.counters.count(.getHits, row: context.row)
                 return nil
@@ -46,6 +50,10 @@ extension Connection {
         let wait: Wait? = vBucket.withCore { core in
             switch core.getReplica(exchange.frame.key, hash: exchange.hash, turn) {
             case .found(let item, let cas):
+                guard hasRoom(for: item) else {
+                    answerNoReplyMemory(exchange)
+                    return nil
+                }
                 appendDocument(item, cas, exchange, withKey: false)
                 return nil
             case .wouldBlock(let wait): return wait

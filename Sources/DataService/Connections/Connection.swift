@@ -27,8 +27,6 @@ package final class Connection: ConnectionHandler {
     private static let parkedMax = 128
     /// Writes may wait for other nodes, which takes longer than a disk.
     private static let parkedWritesMax = 1_024
-    /// Bytes of parked requests: beyond it the connection waits for them in order.
-    private static let parkedBytesMax = 1 << 20
 
     let port: any ConnectionPort
     let service: DocumentService
@@ -69,7 +67,9 @@ package final class Connection: ConnectionHandler {
     private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
     private var discarding = 0
     private var parked: [Parked] = []
-    private var parkedBytes = 0
+    private var parkedBytes = 0 {
+        didSet { countParked(parkedBytes, before: oldValue) }
+    }
     /// A parked request gets another attempt: it is not at the front of the input.
     private var isResuming = false
     /// What became of parked requests that nobody has looked at yet.
@@ -110,6 +110,7 @@ package final class Connection: ConnectionHandler {
         service.connectionCount.add(-1)
         bucket = nil
         parked = []
+        parkedBytes = 0
         letters = []
     }
 
@@ -144,7 +145,7 @@ package final class Connection: ConnectionHandler {
                     return ReceiveProgress(consumed: 0, next: .close)
                 }
             }
-            if output.count >= Limits.repliesBytesMax {
+            if isOutputFull {
                 return ReceiveProgress(consumed: 0, next: .drain)
             }
         }
@@ -276,7 +277,7 @@ package final class Connection: ConnectionHandler {
             case .close:
                 return ReceiveProgress(consumed: offset + frame.byteCount, next: .close)
             }
-            if output.count >= Limits.repliesBytesMax, offset < input.count {
+            if isOutputFull, offset < input.count {
                 return ReceiveProgress(consumed: offset, next: .drain)
             }
         }
@@ -392,7 +393,7 @@ package final class Connection: ConnectionHandler {
             && parked.count
                 < (exchange.command.isDurable
                     ? Connection.parkedWritesMax : Connection.parkedMax)
-            && parkedBytes + exchange.frame.byteCount <= Connection.parkedBytesMax
+            && mayPark(bytes: parkedBytes + exchange.frame.byteCount)
     }
 
     /// Another attempt at a parked request; false where the connection has to close.
