@@ -28,6 +28,11 @@ struct AdminResponder: HTTPResponder {
     ]
 
     let router: Router
+    private let bodies = BodyMemory()
+
+    init(router: Router) {
+        self.router = router
+    }
 
     func respond(to request: Request, context: Context) async throws -> Response {
         var asked = AdminRequest(
@@ -47,18 +52,36 @@ struct AdminResponder: HTTPResponder {
             context.channel.writeAndFlush(goOn, promise: nil)
         }
         var body = ByteBuffer()
+        // Until the answer is known, as routes read the body.
+        defer { _ = bodies.resize(from: body.readableBytes, to: 0) }
         for try await part in request.body {
-            guard body.readableBytes + part.readableBytes <= admitted.bodyBytesMax else {
+            let count = body.readableBytes + part.readableBytes
+            guard count <= admitted.bodyBytesMax else {
                 let most = admitted.bodyBytesMax
-                var reply = Reply.text("The body has more than \(most) bytes.\r\n", status: 413)
-                // What is still on its way is not taken in: see `ConnectionLifetime`.
-                reply.headers.append(("Connection", "close"))
-                return response(reply, to: asked, context.channel)
+                return refuse("The body has more than \(most) bytes.", 413, asked, context)
+            }
+            guard bodies.resize(from: body.readableBytes, to: count) else {
+                let text = "Other large requests take all memory for bodies. Retry later."
+                return refuse(text, 503, asked, context)
             }
             body.writeImmutableBuffer(part)
         }
         asked.body = Array(body.readableBytesView)
         return response(await router.answer(asked, admitted), to: asked, context.channel)
+    }
+
+    /// Refuses a request before its body ends.
+    ///
+    /// What is still on its way is not taken in: see `ConnectionLifetime`.
+    private func refuse(
+        _ text: String,
+        _ status: Int,
+        _ asked: AdminRequest,
+        _ context: Context
+    ) -> Response {
+        var reply = Reply.text(text + "\r\n", status: status)
+        reply.headers.append(("Connection", "close"))
+        return response(reply, to: asked, context.channel)
     }
 
     private func response(

@@ -219,6 +219,41 @@ import Testing
         }
     }
 
+    /// Two bodies of almost 64 MiB that never end take all memory there is for bodies.
+    @Test func largeBodiesAreBoundedTogetherAndSmallOnesAreAnswered() async throws {
+        try await Site.with { site in
+            let port = site.port
+            let line = "POST /pools/default/buckets/default/docs/large"
+            let body = String(repeating: "a", count: (64 << 20) - 100)
+            let request = site.request(line, .administrator, body: body)
+            let stalled = try await apart {
+                try (0..<2).map { _ in
+                    let client = try RawClient(port: port)
+                    try client.send(String(request.dropLast()))
+                    return Silent(client: client)
+                }
+            }
+            let refused = try await apart {
+                let client = try RawClient(port: port)
+                // The node closes while the body is on its way.
+                try? client.send(request)
+                return try client.response().status
+            }
+            #expect(refused == 503)
+            let form = "clusterName=later"
+            #expect(try await site.ask("POST /pools/default", form: form).status == 200)
+            // What the first one took is free again once it is answered.
+            let statuses = try await apart {
+                try stalled[0].client.send("a")
+                let first = try stalled[0].client.response().status
+                let client = try RawClient(port: port)
+                try client.send(request)
+                return [first, try client.response().status]
+            }
+            #expect(!statuses.contains(503))
+        }
+    }
+
     /// Only kept, never used by two at once.
     private struct Silent: @unchecked Sendable {
         let client: RawClient
