@@ -7,10 +7,11 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo stop test sanitize fuzz lint format benchmark targets clean
+.PHONY: help deps build demo stop test build-tests clients sanitize fuzz lint format benchmark \
+	targets clean
 
 help: ## What one can do here
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Install every system package (deps/debian.txt says which and why)
 	@deps/install
@@ -30,9 +31,14 @@ stop: ## Stop the cluster that runs
 test: ## Everything: format, unit, process and client tests, the page in a browser
 	@deps/install build demo test
 	@$(MAKE) --no-print-directory lint
-	$(BUILD) --build-tests
+	@$(MAKE) --no-print-directory build-tests
 	@Tests/unit
-	@$(MAKE) --no-print-directory $(VENV)/ready
+	@$(MAKE) --no-print-directory clients
+
+build-tests: ## Build everything in release, and the Swift tests
+	$(BUILD) --build-tests
+
+clients: $(VENV)/ready ## Run the client tests on what is built (PYTEST="-k sdk": some of them)
 	$(VENV)/bin/python -m pytest Tests/Clients $(PYTEST)
 
 # The tests' Python packages, at the versions of the requirements file.
