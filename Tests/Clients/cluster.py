@@ -1,39 +1,22 @@
 """Several divan-server processes that become one cluster, ended by number whatever happens."""
 
-import itertools
 import os
 import signal
-import socket
 import time
 
-from rig.node import PASSWORD, USER, Node, wait_until
-
-# Below what the system gives to outgoing connections, so that a node finds its ports after a
-# restart; in a row, so that two runs side by side can be given different ones.
-PORTS = itertools.count(int(os.environ.get("DIVAN_PORTS", 23000)))
-
-
-def free_port():
-    for port in PORTS:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
+from rig.node import PASSWORD, PORT_FLAGS, USER, Node, wait_until
 
 class Member(Node):
-    """A node whose ports stay the same over restarts."""
+    """A node of a cluster; `ports` are those of `PORT_FLAGS`, free ones where none are given."""
 
     def __init__(self, ports=None, **options):
-        ports = ports or [free_port() for _ in range(4)]
-        names = ("--kv-port", "--admin-port", "--views-port", "--peer-port")
-        flags = [str(each) for pair in zip(names, ports) for each in pair]
+        flags = [str(each) for pair in zip(PORT_FLAGS, ports or ()) for each in pair]
         flags += options.pop("flags", ())
         super().__init__(*flags, "--memory-quota", "512", **options)
-        self.kv_port, self.admin_port = ports[:2]
+        # Known before it starts, as `address` is of all members of a cluster.
+        self.kv_port, self.admin_port = (
+            int(self.flags[self.flags.index(name) + 1]) for name in PORT_FLAGS[:2]
+        )
         # Under these names the others know it; on several machines not always its address.
         self.name = self.host
 

@@ -1,13 +1,17 @@
 """What `benchmarks/cluster` makes of what it sees, and the load that it puts on a cluster."""
 
+import os
 import sys
 import time
 
 import pytest
 
+from rig import ports
 from rig.node import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+# The benchmarks' nodes use the ports of this worker.
+os.environ["DIVAN_PORTS"] = str(ports.FIRST)
 
 from clustering import failover, load, report, simulator  # noqa: E402
 from clustering.members import Cluster, new_copies  # noqa: E402

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import threading
 import time
 
@@ -11,31 +10,13 @@ import pytest
 from rig.node import PASSWORD, USER, Node, wait_until
 from rig.wire import Op, Status, frame, vbucket_of
 
-FIRST_PORT = int(os.environ.get("DIVAN_PORTS", 24400))
 BUCKET = "b"
 # More of them for a measurement.
 DOCUMENTS = int(os.environ.get("DIVAN_DOCUMENTS", 20_000))
 
 
-def free_ports(count, start):
-    """Ports that nothing listens on, below those that the system gives to connections."""
-    found = []
-    while len(found) < count:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", start))
-                found.append(start)
-            except OSError:
-                pass
-        start += 1
-    return found
-
-
 class Grid:
     """Nodes that may become one cluster: the first is provisioned, the others are strangers."""
-
-    ports = FIRST_PORT
 
     def __init__(self, count):
         self.nodes = []
@@ -48,11 +29,7 @@ class Grid:
             raise
 
     def add_process(self):
-        ports = free_ports(4, Grid.ports)
-        Grid.ports = ports[-1] + 1
-        names = ("--kv-port", "--admin-port", "--views-port", "--peer-port")
-        flags = [str(part) for pair in zip(names, ports) for part in pair]
-        node = Node(*flags, "--memory-quota", "512")
+        node = Node("--memory-quota", "512")
         self.nodes.append(node)
         node.start()
         return node

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from rig.load import Observer, Writer, fetch, ingest
-from rig.node import NotReady, wait_until
+from rig.node import PORT_FLAGS, NotReady, wait_until
 from rig.wire import Op, Status, vbucket_of
 
 ROUNDS = int(os.environ.get("DIVAN_KILL_ROUNDS", "5"))
@@ -160,6 +160,8 @@ def test_ports_and_buckets_are_remembered(make_node):
     node = make_node().start().provision().create_bucket("one").create_bucket("two")
     node.admin.post("/pools/default/buckets/two", {"ramQuotaMB": 130})
     ports = node.kv_port, node.admin_port
+    for name in PORT_FLAGS:
+        node.flags[node.flags.index(name) + 1] = "0"
     uuids = {b["name"]: b["uuid"] for b in node.admin.get("/pools/default/buckets").json}
     for end in (node.stop, node.kill):
         end()

@@ -178,16 +178,18 @@ import Wire
         busy.configure(MapText(rev: 1, ports: [busy.port]))
         try await with([busy], timeout: 300) { client in
             var error: ClientError?
-            // On a busy machine the last attempt may be under way at the deadline, and what came of
-            // it is not known then: that is another story. This one ends in a pause.
-            for _ in 0..<20 where error?.code != code {
+            // On a busy machine the last attempt may be under way at the deadline: its outcome is not
+            // known then, and the node may count it after the error does. The case tested here ends
+            // in a pause between two attempts.
+            var endedInPause: Bool { error?.code == code && error?.attempts == busy.asked.count }
+            for _ in 0..<20 where !endedInPause {
                 busy.forgetAsked()
                 let time = await milliseconds {
                     error = await failure { () async throws(ClientError) in
                         try await client.set("key", [1])
                     }
                 }
-                #expect(time > 250 && time < 1_500)
+                #expect(time > 250 && time < 5_000)
                 if error?.code != code { #expect([.ambiguous, .deadline].contains(error?.code)) }
             }
             #expect(error?.code == code)

@@ -13,11 +13,13 @@ import termios
 import time
 
 from . import rest, wire
+from .ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SERVER = pathlib.Path(os.environ.get("DIVAN_SERVER", ROOT / ".build/release/divan-server"))
 USER, PASSWORD = "Administrator", "password"
 START_SECONDS = 20
+PORT_FLAGS = ("--kv-port", "--admin-port", "--views-port", "--peer-port")
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
@@ -46,7 +48,8 @@ def wait_until(condition, seconds=10.0, what=None):
 class Node:
     """One node; `start` may be called again after `stop` or `kill`.
 
-    `host` is where clients reach it, `prefix` what its command begins with.
+    `host` is where clients reach it, `prefix` what its command begins with. Its ports are free
+    ones where `flags` name none, and stay the same over restarts.
     """
 
     def __init__(self, *flags, directory=None, data=None, host="127.0.0.1", prefix=()):
@@ -56,6 +59,9 @@ class Node:
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="divan-"))
         self.data = pathlib.Path(data) if data else self.directory / "data"
         self.flags = list(flags)
+        for name in PORT_FLAGS:
+            if name not in self.flags:
+                self.flags += [name, str(free_port())]
         self.log_path = self.directory / "log"
         self.process = None
         self.ready = None
@@ -63,11 +69,7 @@ class Node:
     # The process
 
     def command(self):
-        flags = ["--data", str(self.data)]
-        for name in ("--kv-port", "--admin-port", "--views-port"):
-            if name not in self.flags:
-                flags += [name, "0"]
-        return [*self.prefix, str(SERVER), *flags, *self.flags]
+        return [*self.prefix, str(SERVER), "--data", str(self.data), *self.flags]
 
     def start(self, user=None, terminal=None):
         """Starts the server and waits for its ready line.
