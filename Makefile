@@ -39,7 +39,7 @@ build-tests: ## Build everything in release, and the Swift tests
 	$(BUILD) --build-tests
 
 clients: $(VENV)/ready ## Run the client tests on what is built (PYTEST="-k sdk": some of them)
-	$(VENV)/bin/python -m pytest Tests/Clients $(PYTEST)
+	$(VENV)/bin/python -m pytest Tests/Clients -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # The tests' Python packages, at the versions of the requirements file.
 $(VENV)/ready: Tests/Clients/requirements.txt

@@ -3,6 +3,7 @@
 import contextlib
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -147,10 +148,16 @@ def test_whoever_asks_the_copies_himself_is_answered_by_replicas_too(
     collection = client(cluster)
     await_copies(collection, cluster)
     durability = ClientDurability(replicate_to=replicate_to, persist_to=persist_to)
-    for number in range(50):
+
+    def store(number):
         key = f"counted-{number}"
         stored = collection.upsert(key, {"n": number}, UpsertOptions(durability=durability))
         assert collection.get(key).cas == stored.cas
+
+    # The client asks twice a second, so several writes wait at once.
+    with ThreadPoolExecutor(10) as several:
+        for _ in several.map(store, range(50)):
+            pass
     collection.remove("counted-0", RemoveOptions(durability=durability))
     assert collection.exists("counted-0").exists is False
 
