@@ -7,8 +7,8 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo stop test build-tests clients sanitize fuzz lint format benchmark \
-	targets clean
+.PHONY: help deps build demo stop test build-tests clients sanitize fuzz campaign lint format \
+	benchmark targets clean
 
 help: ## What one can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,18 @@ sanitize: ## Run the tests about memory and threads under their sanitizers
 
 fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
 	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),60)
+
+# What the continuous integration has no time for. Variables that are set already stay.
+export_campaign = export DIVAN_REPETITIONS=$${DIVAN_REPETITIONS:-5} \
+	DIVAN_KILL_ROUNDS=$${DIVAN_KILL_ROUNDS:-10} DIVAN_DOCUMENTS=$${DIVAN_DOCUMENTS:-100000} \
+	DIVAN_QUOTA_FACTOR=$${DIVAN_QUOTA_FACTOR:-10} DIVAN_EVICTION_TIMES=$${DIVAN_EVICTION_TIMES:-10}
+
+campaign: ## Run the long forms of tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
+	@deps/install build demo test
+	@$(MAKE) --no-print-directory build-tests
+	@$(export_campaign); $(MAKE) --no-print-directory clients
+	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),1800)
+	BUILD="$(BUILD)" Tests/sweep $(SEEDS)
 
 lint: ## Check the format of all Swift sources, and that planted mistakes apply
 	swift format lint --strict -r $(FORMATTED)

@@ -10,6 +10,10 @@ from rig.node import Node
 
 # Where everything can be tested, what is skipped is a mistake in the machine.
 NO_SKIPS = os.environ.get("DIVAN_NO_SKIPS") == "1"
+# How often each test of clusters, networks and kills runs: what depends on the moment of a failure
+# shows in one run of many. A campaign repeats them.
+REPETITIONS = int(os.environ.get("DIVAN_REPETITIONS", "1"))
+REPEATED_FILES = ("test_cluster_", "test_process")
 
 
 @pytest.fixture
@@ -93,6 +97,13 @@ def kv(node, bucket):
 def key(request):
     """A key that no other test uses."""
     return request.node.name.encode()[:200]
+
+
+def pytest_generate_tests(metafunc):
+    """Repeats the tests of `REPEATED_FILES`."""
+    if REPETITIONS > 1 and metafunc.module.__name__.startswith(REPEATED_FILES):
+        metafunc.fixturenames.append("repetition")
+        metafunc.parametrize("repetition", range(1, REPETITIONS + 1))
 
 
 @pytest.hookimpl(hookwrapper=True)
