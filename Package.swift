@@ -91,9 +91,9 @@ var settings: [SwiftSetting] = [
 
 /// Which floors and tests are built.
 ///
-/// Builds under a sanitizer (`address`, `thread`: Tests/sanitize) and for the fuzzer (`fuzz`:
-/// Fuzzing/run) leave out the floors above the services and the tests that are not about memory or
-/// threads; where a sanitizer watches memory, every block comes from malloc.
+/// Builds under a sanitizer (`address`, `thread`: Tests/lane) leave out the floors above the services
+/// and the tests that are not about memory or threads; where a sanitizer watches memory, every block
+/// comes from malloc. The fuzzer (Fuzzing/run) is a program of the lane `address`.
 /// The lane `core` has the machines of the cluster and nothing else: it builds in seconds. The lane
 /// `simulation` has what runs in the simulator: everything but HTTP and what speaks it.
 /// `services` has what planted mistakes of the engine and the services are noticed by.
@@ -113,7 +113,7 @@ let laneTests: Set<String> =
             "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
         ]
     }
-if let lane, ["address", "fuzz"].contains(lane) { settings.append(.define("SYSTEM_ALLOCATOR")) }
+if lane == "address" { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
@@ -283,7 +283,7 @@ if lane == nil || lane == "simulation" {
     )
 }
 
-if lane == "fuzz" {
+if lane == "address" {
     targets.append(
         .executableTarget(
             name: "divan-fuzz",
@@ -293,12 +293,18 @@ if lane == "fuzz" {
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],
-            swiftSettings: settings
+            swiftSettings: settings,
+            // libFuzzer brings `main`, so nothing else of the lane is linked with it.
+            linkerSettings: [.unsafeFlags(["-sanitize=address,fuzzer"])]
         )
     )
 }
 
-let built = tests.filter { lane == nil || lane != "fuzz" && laneTests.contains($0.name) }
+// What is tested is always optimised. The tests themselves are not: optimising them doubles the time
+// that they take to compile. These compute so much on their own that it pays.
+let computing = ["EngineTests", "PersistenceTests", "ProtocolTests"]
+
+let built = tests.filter { lane == nil || laneTests.contains($0.name) }
 
 targets += built.map { test in
     .testTarget(
@@ -307,6 +313,7 @@ targets += built.map { test in
         path: "Tests/\(test.name)",
         exclude: ["ProtocolTests", "ConsensusTests"].contains(test.name) ? ["README.md"] : [],
         swiftSettings: settings
+            + (computing.contains(test.name) ? [] : [.unsafeFlags(["-Onone"])])
     )
 }
 

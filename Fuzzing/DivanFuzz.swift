@@ -3,7 +3,8 @@ import Glibc
 
 /// One program for all targets: `divan-fuzz TARGET [libFuzzer's own arguments]`.
 ///
-/// libFuzzer brings `main` and calls the two functions below.
+/// libFuzzer calls the functions at the end. It brings a `main`, too; a build with tests makes
+/// `divan_fuzz_main` the entry point instead, as of every program.
 enum DivanFuzz {
     nonisolated(unsafe) static var target: (ByteView) -> Void = { _ in }
 
@@ -22,6 +23,22 @@ enum DivanFuzz {
             exit(64)
         }
     }
+}
+
+@_silgen_name("LLVMFuzzerRunDriver")
+private func runFuzzer(
+    _ count: UnsafeMutablePointer<CInt>,
+    _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>,
+    _ testOneInput: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
+) -> CInt
+
+@_cdecl("divan_fuzz_main")
+func fuzzMain(
+    _ count: CInt,
+    _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>
+) -> CInt {
+    var (count, arguments) = (count, arguments)
+    return runFuzzer(&count, &arguments) { testOneInput($0, $1) }
 }
 
 /// Takes the target's name out of the arguments: the rest is libFuzzer's.
