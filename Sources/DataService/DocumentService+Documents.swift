@@ -166,7 +166,7 @@ extension DocumentService {
                     hash: hash,
                     value: view,
                     flags: flags,
-                    expiry: Expiry.absolute(expiry, now: turn.seconds, maxTTL: bucket.maxTTL),
+                    expiry: Expiry.absolute(expiry, maxTTL: bucket.maxTTL, turn),
                     datatype: context.validator.isDocument(view) ? .json : [],
                     cas: .none,
                     mode: .set,

@@ -17,5 +17,15 @@ package struct Turn {
         self.scratch = scratch
     }
 
+    /// Whole seconds since 1970: what has an expiry of this second or an earlier one is expired.
     package var seconds: UInt32 { UInt32(truncatingIfNeeded: wallNanoseconds / 1_000_000_000) }
+
+    /// The first whole second that is at least `seconds` away, in seconds since 1970.
+    ///
+    /// What ends then lasts `seconds` at least and less than one second more. The end of what would
+    /// outlast 32 bits is `UInt32.max`.
+    package func end(after seconds: UInt32) -> UInt32 {
+        let (whole, rest) = wallNanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+        return UInt32(clamping: whole + UInt64(seconds) + (rest == 0 ? 0 : 1))
+    }
 }

@@ -177,10 +177,17 @@ def gone_within(connection, key, seconds=6):
     return True
 
 
-def test_a_second_is_a_second(kv, key):
+def late_in_a_second():
+    """Waits for the end of a second: a relative time that is rounded down is nearly over then."""
+    time.sleep((0.95 - time.time()) % 1)
+
+
+def test_an_expiry_of_a_second_lasts_at_least_a_second(kv, key):
+    late_in_a_second()
+    start = time.monotonic()
     kv.set(key, b"1", expiry=1)
-    assert kv.get(key).status == Status.SUCCESS
     assert gone_within(kv, key)
+    assert time.monotonic() - start >= 1
     assert kv.set(key, b"2", op=Op.REPLACE).status == Status.NOT_FOUND
     assert kv.set(key, b"2", op=Op.ADD).status == Status.SUCCESS
 
@@ -243,6 +250,19 @@ def test_a_write_with_the_locks_cas_unlocks(kv, key):
     cas = kv.call(Op.GETL, key).cas
     assert kv.set(key, b"2", cas=cas).status == Status.SUCCESS
     assert kv.set(key, b"3").status == Status.SUCCESS
+
+
+def test_a_lock_of_a_second_lasts_at_least_a_second(node, bucket, kv, key):
+    kv.set(key, b"1")
+    late_in_a_second()
+    start = time.monotonic()
+    assert kv.call(Op.GETL, key, struct.pack(">I", 1)).status == Status.SUCCESS
+    with node.connect(bucket) as other:
+        while (reply := other.set(key, b"2")).status == Status.LOCKED:
+            assert time.monotonic() < start + 6, "the lock never ended"
+            time.sleep(0.02)
+    assert reply.status == Status.SUCCESS
+    assert time.monotonic() - start >= 1
 
 
 def test_locks_need_a_document(kv, key):

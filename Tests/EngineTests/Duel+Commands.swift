@@ -148,7 +148,8 @@ extension Duel {
             let found = settle(number) {
                 answer($0.getAndLock($1, hash: $2, seconds: seconds, stage.turn))
             }
-            let expected = model.getAndLock(number, seconds: seconds)
+            let end = stage.seconds + seconds + (stage.nanoseconds > 0 ? 1 : 0)
+            let expected = model.getAndLock(number, until: end)
             check(found?.0 == expected, "getl: \(String(describing: found)), not \(expected)")
             if case .found = expected, let cas = found?.1 { take(cas, for: number) }
             return expected

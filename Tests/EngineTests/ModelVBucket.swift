@@ -161,11 +161,11 @@ struct ModelVBucket {
         return answer
     }
 
-    mutating func getAndLock(_ key: Int, seconds: UInt32) -> Answer {
+    mutating func getAndLock(_ key: Int, until end: UInt32) -> Answer {
         guard let old = live(key) else { return .notFound }
         if isLocked(old) { return .locked }
         if old.isEjected { return .wouldBlock(old.seqno) }
-        documents[key]?.lockedUntil = now + seconds
+        documents[key]?.lockedUntil = end
         documents[key]?.hasLockCAS = true
         return .found(value: old.value, flags: old.flags, isLocked: false)
     }

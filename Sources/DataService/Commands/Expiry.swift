@@ -1,16 +1,20 @@
+internal import Engine
 internal import Vocabulary
 
 /// The protocol's expiry field as absolute seconds.
 enum Expiry {
+    /// A relative time is rounded up to a whole second: no document expires early.
+    ///
     /// - Parameters:
     ///   - field: 0 never; up to 30 days relative; beyond that since 1970, as memcached has it.
-    ///   - now: Seconds since 1970.
-    ///   - maxTTL: The bucket's bound on the life of a document; 0 for none.
+    ///   - maxTTL: The bucket's bound on the life of a document in seconds; 0 for none.
+    ///   - turn: The caller's.
     /// - Returns: Seconds since 1970, or 0 for never.
-    static func absolute(_ field: UInt32, now: UInt32, maxTTL: UInt32) -> UInt32 {
-        let wanted = field == 0 || field > Limits.relativeExpiryMax ? field : now &+ field
+    static func absolute(_ field: UInt32, maxTTL: UInt32, _ turn: borrowing Turn) -> UInt32 {
+        let isRelative = field > 0 && field <= Limits.relativeExpiryMax
+        let wanted = isRelative ? turn.end(after: field) : field
         guard maxTTL > 0 else { return wanted }
-        let latest = now &+ maxTTL
+        let latest = turn.end(after: maxTTL)
         return wanted == 0 ? latest : min(wanted, latest)
     }
 }

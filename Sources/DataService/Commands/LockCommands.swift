@@ -10,7 +10,7 @@ extension Connection {
         guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
         let field = exchange.frame.extras.bigEndian(at: 0, as: UInt32.self)
         let turn = turn
-        let expiry = Expiry.absolute(field, now: turn.seconds, maxTTL: bucket.maxTTL)
+        let expiry = Expiry.absolute(field, maxTTL: bucket.maxTTL, turn)
         var (wakesFlusher, wakesStreams) = (false, false)
         let wait: Wait? = vBucket.withCore { core in
             let touched = core.touch(

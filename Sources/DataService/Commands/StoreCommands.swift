@@ -29,8 +29,8 @@ extension Connection {
             flags: frame.extras.bigEndian(at: 0, as: UInt32.self),
             expiry: Expiry.absolute(
                 frame.extras.bigEndian(at: 4, as: UInt32.self),
-                now: turn.seconds,
-                maxTTL: bucket.maxTTL
+                maxTTL: bucket.maxTTL,
+                turn
             ),
             datatype: datatype,
             cas: frame.cas,
@@ -109,7 +109,7 @@ extension Connection {
             delta: extras.bigEndian(at: 0, as: UInt64.self),
             initial: mustExist ? nil : extras.bigEndian(at: 8, as: UInt64.self),
             expiry: mustExist
-                ? 0 : Expiry.absolute(expiry, now: turn.seconds, maxTTL: bucket.maxTTL),
+                ? 0 : Expiry.absolute(expiry, maxTTL: bucket.maxTTL, turn),
             cas: exchange.frame.cas
         )
         let outcome = write(exchange, vBucket, bucket, turn) { $0.arithmetic(request, turn) }

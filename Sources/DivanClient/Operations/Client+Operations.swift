@@ -240,7 +240,7 @@ extension Client {
     }
 
     private func wire(_ expiry: Expiry) -> UInt32 {
-        expiry.wire(now: core.environment.time.wallNanoseconds() / 1_000_000_000)
+        expiry.wire(wallNanoseconds: core.environment.time.wallNanoseconds())
     }
 }
 

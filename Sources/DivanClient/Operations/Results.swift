@@ -63,15 +63,17 @@ package enum Expiry: Hashable, Sendable {
     /// Seconds since 1970.
     case at(UInt32)
 
-    /// As the wire has it, `now` in seconds since 1970.
+    /// The expiry field of a request that is sent at `wallNanoseconds` (since 1970).
     ///
     /// More than 30 days would be taken for a date, and a date of January 1970 for a time from now.
-    func wire(now: UInt64) -> UInt32 {
+    /// More than 30 days are rounded up to a whole second, so that no document expires early.
+    package func wire(wallNanoseconds: UInt64) -> UInt32 {
         switch self {
         case .never: 0
         case .at(let seconds): max(seconds, Limits.relativeExpiryMax + 1)
         case .afterSeconds(let seconds) where seconds <= Limits.relativeExpiryMax: max(1, seconds)
-        case .afterSeconds(let seconds): UInt32(clamping: now + UInt64(seconds))
+        case .afterSeconds(let seconds):
+            UInt32(clamping: UInt64(seconds) + (wallNanoseconds + 999_999_999) / 1_000_000_000)
         }
     }
 }

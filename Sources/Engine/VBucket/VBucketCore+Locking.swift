@@ -30,7 +30,7 @@ extension VBucketCore {
         touchFrequency(item)
         item.cas = clock.next(turn.wallNanoseconds)
         item.state.formUnion([.locked, .hasLockCAS])
-        lockExpiries[key.bytes] = turn.seconds &+ seconds
+        lockExpiries[key.bytes] = turn.end(after: seconds)
         return .found(item, cas: item.cas)
     }
 
