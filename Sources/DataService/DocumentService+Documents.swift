@@ -58,6 +58,7 @@ extension DocumentService {
         _ action: DocumentAction,
         _ key: [UInt8],
         _ bucket: OpenBucket,
+        waitsForRoom: Bool = true,
         _ done: @escaping @Sendable (DocumentAnswer) -> Void
     ) {
         guard lease.holds(environment.time) else { return done(.notHere) }
@@ -80,7 +81,24 @@ extension DocumentService {
         case .wait(let wait):
             park(wait, number, key, bucket) { [self] completion in
                 if case .failed(_, let reason) = completion { return done(.failed(reason)) }
-                lanes.nonIO.lane.post { [self] in attempt(action, key, bucket, done) }
+                lanes.nonIO.lane.post { [self] in
+                    attempt(action, key, bucket, waitsForRoom: waitsForRoom, done)
+                }
+            }
+        case .noRoom(let bytes):
+            guard waitsForRoom, bucket.pager.needsRoom(bytes) else {
+                bucket.pager.wake()
+                return done(.temporaryFailure)
+            }
+            bucket.pager.makeRoom(for: bytes) { [self] completion in
+                switch completion {
+                case .failed(.tooBig, let reason): done(.failed(reason))
+                case .failed: done(.temporaryFailure)
+                default:
+                    lanes.nonIO.lane.post { [self] in
+                        attempt(action, key, bucket, waitsForRoom: false, done)
+                    }
+                }
             }
         }
     }
@@ -89,6 +107,8 @@ extension DocumentService {
     private enum Attempt {
         case answer(DocumentAnswer)
         case wait(Wait)
+        /// Memory is short of so many bytes.
+        case noRoom(Int)
         /// The bucket has every write be durable: the others have to have it first.
         case prepared(Seqno)
     }
@@ -210,6 +230,7 @@ extension DocumentService {
         case .notFound: return .answer(.notFound)
         case .locked: return .answer(.locked)
         case .tooLarge: return .answer(.tooLarge)
+        case .noRoom(let bytes): return .noRoom(bytes)
         case .notMyVBucket: return .answer(.notHere)
         case .wouldBlock(let wait): return .wait(wait)
         default: return .answer(.temporaryFailure)

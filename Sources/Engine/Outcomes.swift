@@ -21,8 +21,8 @@ package enum MutationOutcome {
     /// The value is not a number.
     case notANumber
     case tooLarge
-    /// Memory is short: try again in a moment.
-    case temporaryFailure
+    /// Memory is short of so many bytes: the value's, and those of what the write reads beside it.
+    case noRoom(Int)
     case notMyVBucket
     /// The answer needs something from disk first; then ask again.
     case wouldBlock(Wait)

@@ -133,8 +133,12 @@ extension Connection {
         }
         let bucket = selectedBucket
         let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
+        // A write that room was made for does not begin to wait for room again.
+        var isLast = false
+        if case .roomMade = completion { isLast = true }
         if case .handOver = wait {
             return self.wait(exchange) { done in
+                let done = isLast ? Completion.last(done) : done
                 service.whenSettled(VBucketID(number), of: bucket, done)
             }
         }
@@ -142,6 +146,7 @@ extension Connection {
             preconditionFailure("only a bucket with a disk has something to wait for")
         }
         return self.wait(exchange) { done in
+            let done = isLast ? Completion.last(done) : done
             func fetch(_ seqno: Seqno, isWhole: Bool) {
                 bucket.counters.count(.backgroundFetches, row: context.row)
                 let request = FetchRequest(

@@ -12,6 +12,7 @@ extension Connection {
         let turn = turn
         let expiry = Expiry.absolute(field, maxTTL: bucket.maxTTL, turn)
         var (wakesFlusher, wakesStreams) = (false, false)
+        var needed: Int?
         let wait: Wait? = vBucket.withCore { core in
             let touched = core.touch(
                 exchange.frame.key,
@@ -21,6 +22,8 @@ extension Connection {
             )
             wakesFlusher = touched.wakesFlusher
             wakesStreams = touched.wakesStreams
+            needed = touched.needed
+            if needed != nil { return nil }
             guard case .found(let item, let cas) = touched.outcome else {
                 return answerRead(exchange, touched.outcome)
             }
@@ -34,6 +37,7 @@ extension Connection {
         }
         if wakesFlusher { wakeFlusher(exchange, bucket) }
         if wakesStreams { wakeStreams(exchange, bucket) }
+        if let needed { return waitForRoom(exchange, needed, bucket, completion) }
         if let wait { return self.wait(exchange, for: wait, completion) }
         bucket.counters.count(.otherCommands, row: context.row)
         return .done

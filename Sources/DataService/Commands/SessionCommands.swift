@@ -155,7 +155,7 @@ extension Connection {
         case .failed(let status, let reason):
             answer(status, to: exchange.replyTo, because: reason)
             return .done
-        case .done, .ready, .durable:
+        case .done, .ready, .roomMade, .durable:
             findBucketAgain()
             if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
             return .done

@@ -156,18 +156,54 @@ extension Connection {
         case .notStored: answer(.notStored, to: exchange.replyTo)
         case .notANumber: answer(.deltaBadValue, to: exchange.replyTo)
         case .tooLarge: answer(.tooBig, to: exchange.replyTo)
-        case .temporaryFailure:
-            bucket.pager.wake()
-            bucket.counters.count(.temporaryFailures, row: context.row)
-            answer(
-                .temporaryFailure,
-                to: exchange.replyTo,
-                because: "The bucket's memory is full: try again in a moment, or raise its quota."
-            )
+        case .noRoom(let bytes): return waitForRoom(exchange, bytes, bucket, completion)
         case .notMyVBucket: answerNotMyVBucket(exchange)
         case .wouldBlock(let wait): return self.wait(exchange, for: wait, completion)
         }
         return .done
+    }
+
+    /// Has a large write wait until the pager has made room for it; refuses other ones for now.
+    ///
+    /// - Parameters:
+    ///   - exchange: The request.
+    ///   - bytes: What it needs.
+    ///   - bucket: Where.
+    ///   - completion: What came of waiting before.
+    /// - Returns: What the caller returns.
+    @inline(never)
+    func waitForRoom(
+        _ exchange: Exchange,
+        _ bytes: Int,
+        _ bucket: OpenBucket,
+        _ completion: Completion?
+    ) -> Execution {
+        switch completion {
+        case .failed(let status, let reason):
+            refuse(exchange, status, reason, bucket)
+        case .roomMade:
+            // Other writes were quicker; the pager is at work on the rest.
+            refuse(exchange, .temporaryFailure, RoomText.full, bucket)
+        default:
+            if bucket.pager.needsRoom(bytes) {
+                return wait(exchange) { bucket.pager.makeRoom(for: bytes, $0) }
+            }
+            bucket.pager.wake()
+            refuse(exchange, .temporaryFailure, RoomText.full, bucket)
+        }
+        return .done
+    }
+
+    private func refuse(
+        _ exchange: Exchange,
+        _ status: Status,
+        _ reason: String,
+        _ bucket: OpenBucket
+    ) {
+        if status == .temporaryFailure {
+            bucket.counters.count(.temporaryFailures, row: context.row)
+        }
+        answer(status, to: exchange.replyTo, because: reason)
     }
 
     func wakeFlusher(_ exchange: Exchange, _ bucket: OpenBucket) {

@@ -89,7 +89,7 @@ extension Connection {
             bucket = nil
             answer(.success, to: exchange.replyTo)
             return .done
-        case .failed, .ready, .durable:
+        case .failed, .ready, .roomMade, .durable:
             refuseLogin(exchange)
             return .done
         case nil:

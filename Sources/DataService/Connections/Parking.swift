@@ -8,10 +8,21 @@ enum Completion: Sendable {
     case ready
     /// It will not come: the answer to give, and a sentence of why.
     case failed(Status, String)
+    /// Ask again, for the last time: there is room for the write.
+    case roomMade
     /// The work itself is done; `ready` for commands that are not to run twice.
     case done
     /// The write itself was made, and this became of it.
     case durable(DurableEnd)
+
+    /// Passes on that something is there to a request that already had room made for it.
+    static func last(
+        _ done: @escaping @Sendable (Completion) -> Void
+    ) -> @Sendable (Completion) -> Void {
+        { completion in
+            if case .ready = completion { done(.roomMade) } else { done(completion) }
+        }
+    }
 }
 
 /// A request that waits while others on its connection go on (unordered execution).

@@ -2,8 +2,10 @@ internal import Bytes
 internal import Engine
 internal import Seams
 internal import Vocabulary
+internal import Wire
 
-/// Brings one bucket's memory down to the low watermark once it is above the high one.
+/// Brings one bucket's memory down to the low watermark once it is above the high one, and further
+/// down where a large write waits for room.
 ///
 /// Works on the nonIO lane in slices, so that a lock is held for microseconds and other work gets
 /// its turn. Persistent buckets lose values, ephemeral ones (`nruEviction`) whole documents. What
@@ -22,6 +24,8 @@ final class ItemPager: Sendable {
     /// One pass, under way.
     private struct Pass {
         let threshold: UInt8
+        /// The bytes in use to come down to.
+        let target: UInt64
         var visited = 0
         var freed = 0
     }
@@ -37,11 +41,15 @@ final class ItemPager: Sendable {
     /// Streams that fell behind go on from disk.
     private let tellStreams: @Sendable ([VBucketID]) -> Void
     private let state = Guarded(State())
+    private let waiters: RoomWaiters
 
     private static let groupsPerSlice = 64
     private static let sampledGroups = 4
     private static let vBucketsPerTurn = 16
     private static let restNanoseconds: UInt64 = 5_000_000
+    /// Rests grow up to so many times that, and up to fewer while a write waits.
+    private static let restsMax = 50
+    private static let restsMaxWhileWaiting = 10
     /// Passes without effect after which an operator should know.
     private static let fruitlessMax = 200
 
@@ -61,6 +69,7 @@ final class ItemPager: Sendable {
         self.hurryFlushers = hurryFlushers
         self.noteDirty = noteDirty
         self.tellStreams = tellStreams
+        waiters = RoomWaiters(engine: engine, time: service.environment.time)
     }
 
     private var canWork: Bool { engine.isPersistent || engine.evictionPolicy == .nruEviction }
@@ -69,7 +78,10 @@ final class ItemPager: Sendable {
 
     /// Memory went above the high watermark; cheap when a pass is under way.
     func wake() {
-        guard canWork else { return }
+        if canWork { post() }
+    }
+
+    private func post() {
         let isFirst = state.withLock { state in
             defer { state.isPosted = true }
             return !state.isPosted && !state.isStopped
@@ -77,18 +89,45 @@ final class ItemPager: Sendable {
         if isFirst { worker.lane.post { [self] in beginPass() } }
     }
 
+    /// Whether a write of so many bytes may find no room even where the pager rests; smaller ones
+    /// only have to come again.
+    func needsRoom(_ bytes: Int) -> Bool {
+        let account = engine.account
+        return UInt64(bytes) > account.ceiling - account.highWatermark
+    }
+
+    /// Makes room for a write that was refused; from anywhere.
+    ///
+    /// - Parameters:
+    ///   - bytes: What the write needs: its value, and what it reads beside it.
+    ///   - done: Called once, from any lane: `roomMade` where the write is to be tried again now, or
+    ///     how it is to be refused.
+    func makeRoom(for bytes: Int, _ done: @escaping @Sendable (Completion) -> Void) {
+        guard UInt64(bytes) <= engine.account.ceiling else {
+            return done(.failed(.tooBig, RoomText.tooBig(engine, floor: 0)))
+        }
+        guard waiters.add(bytes, done) else {
+            return done(.failed(.temporaryFailure, RoomText.full))
+        }
+        post()
+    }
+
     func stop() {
         state.withLock { $0.isStopped = true }
+        waiters.stop()
         alerts.clear(alertID)
     }
 
     // MARK: On the nonIO lane
 
-    private var isAboveLow: Bool { engine.account.bytes > engine.account.lowWatermark }
+    private func isAbove(_ target: UInt64) -> Bool { engine.account.bytes > target }
 
     private func beginPass() {
         let isStopped = state.withLock { $0.isStopped }
-        guard !isStopped, isAboveLow else { return finish() }
+        guard !isStopped else { return finish() }
+        waiters.serve()
+        guard canWork else { return waiters.releaseIfIdle() ? finish() : takeCensus() }
+        guard isAbove(waiters.target) else { return waiters.releaseIfIdle() ? finish() : rest(1) }
         dropSlowCursors()
         var sweep = EvictionSweep()
         var total: UInt64 = 0
@@ -100,12 +139,56 @@ final class ItemPager: Sendable {
             }
         }
         // It may be below by now: cursors were dropped, others delete, and the quota may be raised.
-        let (bytes, low) = (engine.account.bytes, engine.account.lowWatermark)
-        guard bytes > low else { return finish() }
-        let wanted = bytes - low
+        let (bytes, target) = (engine.account.bytes, waiters.target)
+        guard bytes > target || !waiters.releaseIfIdle() else { return finish() }
+        let wanted = bytes - min(bytes, target)
+        if !waiters.releaseIfIdle(), sweep.estimate(of: total) < wanted {
+            // What is not on disk may make up for what is missing, or nothing does.
+            hurryFlushers()
+            if waiters.needsCensus { return takeCensus() }
+        }
         let threshold = sweep.threshold(freeing: wanted, of: total)
-        work(Pass(threshold: threshold))
+        work(Pass(threshold: threshold, target: target))
     }
+
+    // MARK: What can never fit
+
+    /// Counts what could leave memory, so that a write that can never fit is refused at once, before
+    /// anything is ejected for it.
+    private func takeCensus() {
+        countRemovable(from: 0, found: 0, of: engine.account.bytes)
+    }
+
+    /// - Parameters:
+    ///   - number: The vBucket to go on with.
+    ///   - found: Bytes that could come free in those before it.
+    ///   - used: Bytes in use at the beginning: what is stored meanwhile must not seem to stay.
+    private func countRemovable(from number: Int, found: UInt64, of used: UInt64) {
+        var found = found
+        let end = min(number + ItemPager.vBucketsPerTurn, engine.count)
+        for vBucket in engine.all[number..<end] {
+            var place: UInt64? = 0
+            while let from = place {
+                place = vBucket.withCore { core in
+                    core.addRemovable(
+                        to: &found,
+                        from: from,
+                        groupsMax: ItemPager.groupsPerSlice
+                    )
+                }
+            }
+        }
+        let sum = found
+        worker.lane.post { [self] in
+            if end < engine.count { return countRemovable(from: end, found: sum, of: used) }
+            waiters.judge(floor: used - min(used, sum))
+            // Documents that nothing but a client takes away: it has to come again after that.
+            if !canWork { waiters.refuseAll() }
+            beginPass()
+        }
+    }
+
+    // MARK: Making room
 
     /// Readers of changes that hold too much go on from disk.
     func dropSlowCursors() {
@@ -117,20 +200,21 @@ final class ItemPager: Sendable {
         var pass = pass
         let context = worker.context
         let first = state.withLock { $0.first }
-        for _ in 0..<ItemPager.vBucketsPerTurn where pass.visited < engine.count && isAboveLow {
+        for _ in 0..<ItemPager.vBucketsPerTurn
+        where pass.visited < engine.count && isAbove(pass.target) {
             let index = (first + pass.visited) % engine.count
-            pass.freed += page(engine.all[index], pass.threshold, context)
+            pass.freed += page(engine.all[index], pass, context)
             pass.visited += 1
         }
-        guard pass.visited < engine.count, isAboveLow else { return endPass(pass) }
+        guard pass.visited < engine.count, isAbove(pass.target) else { return endPass(pass) }
         let next = pass
         worker.lane.post { [self] in work(next) }
     }
 
-    private func page(_ vBucket: VBucket, _ threshold: UInt8, _ context: LaneContext) -> Int {
+    private func page(_ vBucket: VBucket, _ pass: Pass, _ context: LaneContext) -> Int {
         var freed = 0
         var place: UInt64? = 0
-        while let from = place, isAboveLow {
+        while let from = place, isAbove(pass.target) {
             let turn = context.turn(environment.time.wallNanoseconds())
             let (slice, id) = vBucket.withCore { core in
                 let slice =
@@ -138,13 +222,13 @@ final class ItemPager: Sendable {
                     ? core.ejectSlice(
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
-                        threshold: threshold,
+                        threshold: pass.threshold,
                         turn
                     )
                     : core.deleteSlice(
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
-                        threshold: threshold,
+                        threshold: pass.threshold,
                         turn
                     )
                 return (slice, core.id)
@@ -158,19 +242,26 @@ final class ItemPager: Sendable {
     }
 
     private func endPass(_ pass: Pass) {
-        if !engine.isPersistent { forgetTombstones() }
-        let isDone = !isAboveLow
+        if !engine.isPersistent { forgetTombstones(pass.target) }
+        let isDone = !isAbove(pass.target)
+        waiters.notePass(reachedTarget: isDone)
         let fruitless: Int = state.withLock { state in
             state.first = (state.first + pass.visited) % engine.count
             state.fruitless = isDone || pass.freed > 1 << 16 ? 0 : state.fruitless + 1
             return state.fruitless
         }
-        if isDone { return finish() }
-        hurryFlushers()
+        waiters.serve()
+        if isDone, waiters.releaseIfIdle() { return finish() }
+        if !isDone { hurryFlushers() }
         if fruitless >= ItemPager.fruitlessMax { raiseAlert() }
         // The more passes were in vain, the longer the rest: up to a quarter of a second.
-        let rest = ItemPager.restNanoseconds * UInt64(min(1 + fruitless, 50))
-        worker.lane.post(after: rest) { [self] in beginPass() }
+        let most = waiters.releaseIfIdle() ? ItemPager.restsMax : ItemPager.restsMaxWhileWaiting
+        rest(min(1 + fruitless, most))
+    }
+
+    private func rest(_ times: Int) {
+        let nanoseconds = ItemPager.restNanoseconds * UInt64(times)
+        worker.lane.post(after: nanoseconds) { [self] in beginPass() }
     }
 
     private func finish() {
@@ -179,6 +270,8 @@ final class ItemPager: Sendable {
             state.fruitless = 0
         }
         alerts.clear(alertID)
+        // A write that began to wait meanwhile found the pager at work.
+        if !waiters.releaseIfIdle() { post() }
     }
 
     private func raiseAlert() {
@@ -195,7 +288,7 @@ final class ItemPager: Sendable {
 
     /// Ephemeral buckets under pressure keep no tombstones longer than a minute, and none at all
     /// where that is not enough: small documents are hardly larger than what is left of them.
-    private func forgetTombstones() {
+    private func forgetTombstones(_ target: UInt64) {
         let now = UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
         for vBucket in engine.all {
             var place: UInt64? = 0
@@ -204,7 +297,7 @@ final class ItemPager: Sendable {
                     core.forgetTombstones(
                         from: from,
                         groupsMax: ItemPager.groupsPerSlice,
-                        deletedBefore: isAboveLow ? .max : now &- 60
+                        deletedBefore: isAbove(target) ? .max : now - min(now, 60)
                     ).next
                 }
             }

@@ -9,6 +9,8 @@ package final class MemoryAccount: Sendable {
     private let ceilingWord: SharedWord
     private let highWord: SharedWord
     private let checkpointWord: SharedWord
+    /// Two threads may change what the ceiling is made of: the words that are read are made under it.
+    private let reservedBox = Guarded<UInt64>(0)
 
     package init(quota: UInt64) {
         let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
@@ -27,9 +29,25 @@ package final class MemoryAccount: Sendable {
     package var quota: UInt64 {
         get { quotaWord.load() }
         set {
-            quotaWord.store(newValue)
-            ceilingWord.store(newValue / 100 * 93)
-            highWord.store(highWatermark)
+            reservedBox.withLock { reserved in
+                quotaWord.store(newValue)
+                ceilingWord.store(ceiling - min(ceiling, reserved))
+                highWord.store(highWatermark)
+            }
+        }
+    }
+
+    /// Bytes below the ceiling that are kept for one large write that waits for them; 0 for none.
+    ///
+    /// Smaller writes are refused for now where they would use them.
+    package var reserved: UInt64 {
+        get { reservedBox.withLock { $0 } }
+        set {
+            reservedBox.withLock { reserved in
+                guard reserved != newValue else { return }
+                reserved = newValue
+                ceilingWord.store(ceiling - min(ceiling, newValue))
+            }
         }
     }
 
@@ -49,6 +67,9 @@ package final class MemoryAccount: Sendable {
     /// Slow readers are dropped above this: a fifth of the quota.
     package var checkpointShare: UInt64 { quota / 5 }
 
+    /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
+    package var ceiling: UInt64 { quota / 100 * 93 }
+
     /// Pagers rest below this.
     package var lowWatermark: UInt64 { quota / 100 * 75 }
 
@@ -66,7 +87,26 @@ package final class MemoryAccount: Sendable {
         used.load() &+ UInt64(bytes) <= quotaWord.load() / 100 * 99
     }
 
-    /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
+    /// Whether a write of so many bytes finds room below the ceiling.
     @inline(__always)
     package func admits(_ bytes: Int) -> Bool { used.load() &+ UInt64(bytes) <= ceilingWord.load() }
+
+    /// The same, also of the bytes that are reserved for a write that needs no more than this one.
+    ///
+    /// - Parameters:
+    ///   - bytes: What is about to be allocated.
+    ///   - needed: What the write waits for where it is refused; at least `bytes`.
+    /// - Returns: Whether the write may go on.
+    @inline(__always)
+    func admits(_ bytes: Int, of needed: Int) -> Bool {
+        admits(bytes) || admitsReserved(bytes, of: needed)
+    }
+
+    @inline(never)
+    private func admitsReserved(_ bytes: Int, of needed: Int) -> Bool {
+        let free = ceiling - min(ceiling, used.load())
+        // The word says what is reserved: the lock is not for those who hold a vBucket's.
+        let reserved = ceiling - min(ceiling, ceilingWord.load())
+        return reserved > 0 && UInt64(needed) >= reserved && UInt64(bytes) <= free
+    }
 }

@@ -31,7 +31,7 @@ package struct EvictionSweep: Sendable {
     /// - Returns: 255 where even that is not enough.
     package func threshold(freeing wanted: UInt64, of total: UInt64) -> UInt8 {
         guard sampled > 0 else { return .max }
-        let scale = max(1, Double(total) / Double(sampled))
+        let scale = scale(total)
         var sum = 0.0
         for frequency in 0..<256 {
             sum += Double(bytes[frequency]) * scale
@@ -40,4 +40,12 @@ package struct EvictionSweep: Sendable {
         }
         return .max
     }
+
+    /// The bytes that could go from a bucket of `total` documents, as far as the sample tells.
+    package func estimate(of total: UInt64) -> UInt64 {
+        let found = bytes.reduce(0, +)
+        return sampled > 0 ? UInt64(Double(found) * scale(total)) : 0
+    }
+
+    private func scale(_ total: UInt64) -> Double { max(1, Double(total) / Double(sampled)) }
 }

@@ -47,7 +47,7 @@ extension VBucketCore {
         }
         let old = live(place, turn)
         if let refusal = refusal(old, request.cas, turn) { return refusal }
-        guard account.admits(64) else { return .temporaryFailure }
+        guard account.admits(64) else { return .noRoom(64) }
         var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
         let number: UInt64
         if let old {

@@ -61,6 +61,8 @@ extension VBucketCore {
         package let wakesFlusher: Bool
         /// As in `Stored`.
         package var wakesStreams = false
+        /// Bytes that memory is short of, where the outcome is a temporary failure for that reason.
+        package var needed: Int?
     }
 
     /// Gives a document another expiry; with the same one nothing changes.
@@ -82,7 +84,11 @@ extension VBucketCore {
         if old.isEjected { return only(.wouldBlock(.value(old.seqno))) }
         touchFrequency(old)
         guard old.expiry != expiry else { return only(.found(old, cas: old.cas)) }
-        guard account.admits(old.valueCount) else { return only(.temporaryFailure) }
+        // The old version has to be in memory beside the new one.
+        let needed = old.valueCount * 2
+        guard account.admits(old.valueCount, of: needed) else {
+            return Touched(outcome: .temporaryFailure, wakesFlusher: false, needed: needed)
+        }
         var meta = old.meta
         meta.expiry = expiry
         let put = put(

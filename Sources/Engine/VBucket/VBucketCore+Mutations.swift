@@ -58,7 +58,8 @@ extension VBucketCore {
         if request.mode == .add, old != nil { return .exists }
         if let refusal = refusal(old, request.cas, turn) { return refusal }
         if request.mode == .replace, old == nil { return .notFound }
-        guard account.admits(request.value.count) else { return .temporaryFailure }
+        let count = request.value.count
+        guard account.admits(count, of: count) else { return .noRoom(count) }
         var meta = DocumentMeta(
             flags: request.flags,
             expiry: request.expiry,
@@ -157,8 +158,11 @@ extension VBucketCore {
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
         if old.isEjected { return .wouldBlock(.value(old.seqno)) }
-        guard old.valueCount + bytes.count <= Limits.valueBytesMax else { return .tooLarge }
-        guard account.admits(old.valueCount + bytes.count) else { return .temporaryFailure }
+        let count = old.valueCount + bytes.count
+        guard count <= Limits.valueBytesMax else { return .tooLarge }
+        // The old value has to be in memory beside the new one.
+        let needed = count + old.valueCount
+        guard account.admits(count, of: needed) else { return .noRoom(needed) }
         let scratch = turn.scratch
         scratch.removeAll(keepingAtMost: 1 << 20)
         if atFront { scratch.append(bytes) }

@@ -1,0 +1,145 @@
+internal import Bytes
+internal import Engine
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// The writes that `RoomQueue` decides about, each with what is to be called when it is decided.
+///
+/// `add` may be called from anywhere, everything else by the pager on its lane.
+final class RoomWaiters: Sendable {
+    private struct State {
+        var queue = RoomQueue()
+        var callbacks: [UInt64: @Sendable (Completion) -> Void] = [:]
+        var isStopped = false
+
+        mutating func take(_ ids: [UInt64]) -> [@Sendable (Completion) -> Void] {
+            ids.compactMap { callbacks.removeValue(forKey: $0) }
+        }
+    }
+
+    private let engine: Bucket
+    private let time: any TimeSource
+    private let state = Guarded(State())
+
+    init(engine: Bucket, time: any TimeSource) {
+        self.engine = engine
+        self.time = time
+    }
+
+    private var bounds: RoomQueue.Bounds {
+        let account = engine.account
+        return RoomQueue.Bounds(
+            ceiling: account.ceiling,
+            lowWatermark: account.lowWatermark,
+            slack: account.quota / 100,
+            waitingMax: account.quota / 4
+        )
+    }
+
+    /// Adds a write; false where it has to be refused for now.
+    func add(_ bytes: Int, _ done: @escaping @Sendable (Completion) -> Void) -> Bool {
+        let (now, bounds) = (time.monotonicNanoseconds(), bounds)
+        return state.withLock { state in
+            guard !state.isStopped,
+                let id = state.queue.add(UInt64(bytes), now: now, bounds)
+            else { return false }
+            state.callbacks[id] = done
+            return true
+        }
+    }
+
+    // MARK: On the pager's lane
+
+    /// The bytes in use that the pager has to come down to.
+    var target: UInt64 {
+        let (now, bounds) = (time.monotonicNanoseconds(), bounds)
+        return state.withLock { $0.queue.target(now: now, bounds) }
+    }
+
+    /// Keeps no room any more where no write waits and none that was admitted is under way; says
+    /// whether that is so.
+    func releaseIfIdle() -> Bool {
+        let now = time.monotonicNanoseconds()
+        return state.withLock { state in
+            guard state.queue.isEmpty, !state.queue.isAdmitting(now: now) else { return false }
+            engine.account.reserved = 0
+            return true
+        }
+    }
+
+    /// It is not known yet of the first write whether there can be room for it.
+    var needsCensus: Bool {
+        state.withLock { $0.queue.waiters.first.map { !$0.isJudged } ?? false }
+    }
+
+    /// Lets a write go on that there is room for, and refuses those that waited long enough.
+    func serve() {
+        let (now, bounds, used) = (time.monotonicNanoseconds(), bounds, engine.account.bytes)
+        let (late, admitted) = state.withLock { state in
+            let late = state.queue.expire(now: now)
+            let admitted = state.queue.admit(used: used, now: now, bounds)
+            engine.account.reserved = state.queue.reserved(now: now)
+            return (state.take(late), state.take(admitted.map { [$0] } ?? []))
+        }
+        for done in late { done(.failed(.temporaryFailure, RoomText.full)) }
+        for done in admitted { done(.roomMade) }
+    }
+
+    /// A pass of the pager is over.
+    func notePass(reachedTarget: Bool) {
+        let now = time.monotonicNanoseconds()
+        state.withLock { state in
+            if reachedTarget {
+                state.queue.noteTargetReached()
+            } else {
+                state.queue.notePassWasShort()
+            }
+            engine.account.reserved = state.queue.reserved(now: now)
+        }
+    }
+
+    /// Refuses writes that there can never be room for, beside `floor` bytes that always stay.
+    func judge(floor: UInt64) {
+        let bounds = bounds
+        let hopeless = state.withLock { $0.take($0.queue.judge(floor: floor, bounds)) }
+        guard !hopeless.isEmpty else { return }
+        let reason = RoomText.tooBig(engine, floor: floor)
+        for done in hopeless { done(.failed(.tooBig, reason)) }
+    }
+
+    /// Refuses all writes for now, where the pager cannot make room.
+    func refuseAll() { endAll(.failed(.temporaryFailure, RoomText.full)) { _ in } }
+
+    /// The bucket goes: those who wait ask again, and find what took its place.
+    func stop() { endAll(.ready) { $0.isStopped = true } }
+
+    private func endAll(_ completion: Completion, _ change: (inout State) -> Void) {
+        let all = state.withLock { state in
+            change(&state)
+            let all = state.take(state.queue.removeAll())
+            engine.account.reserved = 0
+            return all
+        }
+        for done in all { done(completion) }
+    }
+}
+
+/// Why a write finds no memory, for clients.
+enum RoomText {
+    static let full = "The bucket's memory is full: try again in a moment, or raise its quota."
+
+    /// - Parameters:
+    ///   - engine: The bucket.
+    ///   - floor: Bytes that stay in memory whatever leaves it.
+    /// - Returns: Which bound refuses the document, and how to raise it.
+    static func tooBig(_ engine: Bucket, floor: UInt64) -> String {
+        let account = engine.account
+        let room = account.ceiling - min(account.ceiling, floor)
+        let cure =
+            engine.evictionPolicy == .valueOnly
+            ? "Raise the quota, or use full eviction." : "Raise the quota."
+        return "The document does not fit into bucket \(engine.name): of its memory quota of "
+            + "\(account.quota >> 20) MiB, \(room >> 20) MiB can be freed for a document. \(cure)"
+    }
+}
