@@ -307,9 +307,9 @@ extension AdministrationService: StateFollower {
         let state = state
         followMemcachedListener()
         dataPlane.publish(
-            global: Configuration(
-                revEpoch: state.revEpoch,
-                rev: state.rev,
+            global: RenderedConfiguration(
+                epoch: Int64(state.revEpoch),
+                revision: Int64(state.rev),
                 json: ConfigurationJSON.global(state, on: thisNode, host: .placeholder)
             )
         )
@@ -319,7 +319,11 @@ extension AdministrationService: StateFollower {
     private func publish(_ bucket: BucketRecord, of state: ClusterState) {
         let json = ConfigurationJSON.bucket(bucket, of: state, on: thisNode, host: .placeholder)
         dataPlane.publish(
-            Configuration(revEpoch: state.revEpoch, rev: bucket.rev, json: json),
+            RenderedConfiguration(
+                epoch: Int64(state.revEpoch),
+                revision: Int64(bucket.rev),
+                json: json
+            ),
             ofBucket: bucket.settings.name
         )
     }

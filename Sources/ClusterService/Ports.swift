@@ -22,33 +22,27 @@ package protocol DataPlane: Sendable {
     func status(ofBucket name: String) -> BucketStatus?
     func statistics(ofBucket name: String) -> BucketStatistics?
     /// New configurations for GET_CLUSTER_CONFIG, rendered.
-    func publish(global configuration: Configuration)
-    func publish(_ configuration: Configuration, ofBucket name: String)
+    func publish(global configuration: RenderedConfiguration)
+    func publish(_ configuration: RenderedConfiguration, ofBucket name: String)
     /// Who may authenticate by SASL; nil takes the user away.
     func setCredentials(user: String, stored: StoredCredentials?)
-    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading
-    /// The expiry is as in the protocol: 0 never, small numbers relative, others since 1970.
-    func write(
-        _ key: [UInt8],
-        value: [UInt8],
-        flags: UInt32,
-        expiry: UInt32,
-        preserveExpiry: Bool,
+    /// Carries out an operation on one document; waits for disk and copies where it has to.
+    func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
         inBucket name: String
-    ) async -> DocumentWriting
-    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting
+    ) async -> DocumentOutcome
     /// The key of some document in memory; nil where none is found quickly.
     func randomKey(inBucket name: String) -> [UInt8]?
-    /// Documents sorted by key from `from` up to `to`, for the browser page.
+    /// The keys of live documents from `from` up to `to`, sorted, for the browser page.
     func list(
         bucket: String,
         from: [UInt8]?,
         to: [UInt8]?,
         inclusiveEnd: Bool,
         skip: Int,
-        limit: Int,
-        withDocuments: Bool
-    ) async -> DocumentListing
+        limit: Int
+    ) async -> KeyListing
     /// What an operator should know now: disk full, metadata above quota, a damaged block.
     func alerts() -> [Alert]
 
@@ -71,11 +65,11 @@ package protocol DataPlane: Sendable {
     /// Has copies take up what the map names them for; returns those that are ready.
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID]
     /// Has active copies stop for good, each when all of the next chain has everything; `done` gets
-    /// those that did.
+    /// every outcome, once the last is known.
     func handOver(
         bucket name: String,
         _ vBuckets: [FencedVBucket],
-        done: @escaping @Sendable ([HandedOver]) -> Void
+        done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
     )
     /// Nothing is answered for what this node owns once its clock says so; `.max` for never.
     func setLease(endNanoseconds: UInt64)
@@ -97,39 +91,6 @@ package struct BucketOpening: Sendable {
     package var isCurrent = false
 }
 
-/// Why a copy is to serve from here on.
-package struct CopyActivation: Hashable, Sendable {
-    package enum Reason: Hashable, Sendable {
-        /// A new history begins at what it has; nil where whatever it has has to do.
-        case promotion(expected: CopyPosition?)
-        /// The history goes on where the one before ended.
-        case takeover(final: Seqno)
-        /// It served under this fence until it was stopped, and nobody did since.
-        case resumption(fence: UInt64)
-    }
-
-    package var vBucket: VBucketID
-    /// The map's.
-    package var fence: UInt64
-    package var reason: Reason
-
-    package init(_ vBucket: VBucketID, _ fence: UInt64, _ reason: Reason) {
-        self.vBucket = vBucket
-        self.fence = fence
-        self.reason = reason
-    }
-}
-
-package struct HandedOver: Hashable, Sendable {
-    package var vBucket: VBucketID
-    package var seqno: Seqno
-
-    package init(_ vBucket: VBucketID, _ seqno: Seqno) {
-        self.vBucket = vBucket
-        self.seqno = seqno
-    }
-}
-
 /// Why a bucket could not be opened or flushed: a sentence for an operator.
 package struct DataPlaneError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
@@ -148,19 +109,6 @@ package enum BucketStatus: Hashable, Sendable {
     case failed(String)
 }
 
-/// A rendered configuration and the revision it shows; compared epoch first.
-package struct Configuration: Hashable, Sendable {
-    package let revEpoch: UInt64
-    package let rev: UInt64
-    package let json: [UInt8]
-
-    package init(revEpoch: UInt64, rev: UInt64, json: [UInt8]) {
-        self.revEpoch = revEpoch
-        self.rev = rev
-        self.json = json
-    }
-}
-
 /// Something that is wrong now.
 package struct Alert: Hashable, Sendable {
     /// Stays the same while the same thing is wrong.
@@ -171,48 +119,4 @@ package struct Alert: Hashable, Sendable {
         self.id = id
         self.message = message
     }
-}
-
-// MARK: Documents
-
-package enum DocumentReading: Sendable {
-    case found(DocumentMeta, value: [UInt8])
-    case notFound
-    case noBucket
-    case temporaryFailure
-    /// This node does not serve it, or may not.
-    case notHere
-    case failed(String)
-}
-
-package enum DocumentWriting: Sendable {
-    case written(CAS)
-    case notFound
-    case noBucket
-    case locked
-    case tooBig
-    case temporaryFailure
-    /// This node does not serve it, or may not: nothing was done.
-    case notHere
-    case failed(String)
-}
-
-package enum DocumentListing: Sendable {
-    package struct Row: Sendable {
-        package let key: [UInt8]
-        /// Both nil where documents were not asked for, or are gone meanwhile.
-        package let meta: DocumentMeta?
-        package let value: [UInt8]?
-
-        package init(key: [UInt8], meta: DocumentMeta?, value: [UInt8]?) {
-            self.key = key
-            self.meta = meta
-            self.value = value
-        }
-    }
-
-    case rows([Row])
-    case noBucket
-    case temporaryFailure
-    case failed(String)
 }

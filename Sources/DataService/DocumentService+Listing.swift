@@ -2,15 +2,7 @@ internal import Bytes
 internal import Engine
 internal import Persistence
 internal import Seams
-internal import Vocabulary
-
-/// What a question for keys came to.
-package enum KeyListing: Sendable {
-    case keys([[UInt8]])
-    case noBucket
-    /// A sentence of why.
-    case failed(String)
-}
+package import Vocabulary
 
 /// Lists of keys, for people who look into a bucket.
 extension DocumentService {

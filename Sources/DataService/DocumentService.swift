@@ -3,21 +3,8 @@ package import Credentials
 internal import Engine
 internal import Persistence
 package import Seams
-internal import Vocabulary
+package import Vocabulary
 internal import Wire
-
-/// A rendered configuration and the revision that it shows.
-package struct RenderedConfiguration: Sendable {
-    package let epoch: Int64
-    package let revision: Int64
-    package let json: [UInt8]
-
-    package init(epoch: Int64, revision: Int64, json: [UInt8]) {
-        self.epoch = epoch
-        self.revision = revision
-        self.json = json
-    }
-}
 
 /// Bytes to vBuckets and back: buckets in service, who may use them, and what clients are told of
 /// the cluster.

@@ -78,4 +78,6 @@ package enum Wait {
     case warmup
     /// The vBucket is about to be another node's: writes wait until that is settled.
     case handOver
+    /// Memory is short of so many bytes, and the pager may free them.
+    case room(Int)
 }

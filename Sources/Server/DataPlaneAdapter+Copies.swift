@@ -63,17 +63,7 @@ extension DataPlaneAdapter {
     }
 
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {
-        let asked = copies.map { copy in
-            let activation: DataService.Activation =
-                switch copy.reason {
-                case .promotion(let expected):
-                    .promotion(expected: expected, newUUID: data.newUUID())
-                case .takeover(let final): .takeover(final: final)
-                case .resumption(let fence): .resumption(fence: fence)
-                }
-            return (vBucket: copy.vBucket, fence: copy.fence, activation: activation)
-        }
-        let outcomes = data.activate(name, asked)
+        let outcomes = data.activate(name, copies)
         readiness.mayHaveChanged()
         return outcomes.compactMap { outcome in
             if case .ready(let report) = outcome { return report.vBucket }
@@ -84,22 +74,20 @@ extension DataPlaneAdapter {
     func handOver(
         bucket name: String,
         _ vBuckets: [FencedVBucket],
-        done: @escaping @Sendable ([HandedOver]) -> Void
+        done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
     ) {
-        let gathered = Guarded((left: vBuckets.count, over: [HandedOver]()))
-        guard !vBuckets.isEmpty else { return done([]) }
+        let gathered = Guarded((left: vBuckets.count, outcomes: [VBucketID: HandOverOutcome]()))
+        guard !vBuckets.isEmpty else { return done([:]) }
         for one in vBuckets {
             data.handOver(name, one.vBucket, fence: one.fence) { [readiness] outcome in
-                // A copy that is drained waits for whoever takes over.
+                // A drained copy waits for the activation of the next active copy.
                 readiness.mayHaveChanged()
-                let over: [HandedOver]? = gathered.withLock { gathered in
+                let all: [VBucketID: HandOverOutcome]? = gathered.withLock { gathered in
                     gathered.left -= 1
-                    if case .drained(let seqno) = outcome {
-                        gathered.over.append(HandedOver(one.vBucket, seqno))
-                    }
-                    return gathered.left == 0 ? gathered.over : nil
+                    gathered.outcomes[one.vBucket] = outcome
+                    return gathered.left == 0 ? gathered.outcomes : nil
                 }
-                if let over { done(over) }
+                if let all { done(all) }
             }
         }
     }

@@ -103,20 +103,12 @@ struct DataPlaneAdapter: DataPlane {
 
     // MARK: What clients are told
 
-    func publish(global configuration: Configuration) {
-        data.publish(global: rendered(configuration))
+    func publish(global configuration: RenderedConfiguration) {
+        data.publish(global: configuration)
     }
 
-    func publish(_ configuration: Configuration, ofBucket name: String) {
-        data.publish(rendered(configuration), ofBucket: name)
-    }
-
-    private func rendered(_ configuration: Configuration) -> RenderedConfiguration {
-        RenderedConfiguration(
-            epoch: Int64(configuration.revEpoch),
-            revision: Int64(configuration.rev),
-            json: configuration.json
-        )
+    func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {
+        data.publish(configuration, ofBucket: name)
     }
 
     func setCredentials(user: String, stored: StoredCredentials?) {
@@ -129,63 +121,18 @@ struct DataPlaneAdapter: DataPlane {
 
     // MARK: Documents
 
-    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
-        switch await perform(.read, key, name) {
-        case .found(let copy): .found(copy.meta, value: copy.value)
-        case .notFound: .notFound
-        case .noBucket: .noBucket
-        case .failed(let reason): .failed(reason)
-        case .notHere: .notHere
-        case .written, .locked, .tooLarge, .temporaryFailure: .temporaryFailure
-        }
-    }
-
-    func write(
-        _ key: [UInt8],
-        value: [UInt8],
-        flags: UInt32,
-        expiry: UInt32,
-        preserveExpiry: Bool,
+    func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
         inBucket name: String
-    ) async -> DocumentWriting {
-        let action = DocumentAction.write(
-            value: value,
-            flags: flags,
-            expiry: expiry,
-            preservesExpiry: preserveExpiry
-        )
-        return writing(await perform(action, key, name))
-    }
-
-    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting {
-        writing(await perform(.delete, key, name))
+    ) async -> DocumentOutcome {
+        await withUnsafeContinuation { waiter in
+            data.perform(action, on: key, inBucket: name) { waiter.resume(returning: $0) }
+        }
     }
 
     func randomKey(inBucket name: String) -> [UInt8]? {
         data.bucket(named: name).flatMap { RandomKey(data: data).find(in: $0) }
-    }
-
-    private func writing(_ answer: DocumentAnswer) -> DocumentWriting {
-        switch answer {
-        case .written(let cas): .written(cas)
-        case .notFound: .notFound
-        case .noBucket: .noBucket
-        case .locked: .locked
-        case .tooLarge: .tooBig
-        case .failed(let reason): .failed(reason)
-        case .notHere: .notHere
-        case .found, .temporaryFailure: .temporaryFailure
-        }
-    }
-
-    private func perform(
-        _ action: DocumentAction,
-        _ key: [UInt8],
-        _ name: String
-    ) async -> DocumentAnswer {
-        await withUnsafeContinuation { waiter in
-            data.perform(action, key: key, inBucket: name) { waiter.resume(returning: $0) }
-        }
     }
 
     func list(
@@ -194,9 +141,8 @@ struct DataPlaneAdapter: DataPlane {
         to: [UInt8]?,
         inclusiveEnd: Bool,
         skip: Int,
-        limit: Int,
-        withDocuments: Bool
-    ) async -> DocumentListing {
+        limit: Int
+    ) async -> KeyListing {
         var range = DocumentService.KeyRange()
         range.from = from
         range.to = to
@@ -204,29 +150,8 @@ struct DataPlaneAdapter: DataPlane {
         range.skip = skip
         range.limit = limit
         let wanted = range
-        let listing = await withUnsafeContinuation { waiter in
+        return await withUnsafeContinuation { waiter in
             data.list(wanted, inBucket: bucket) { waiter.resume(returning: $0) }
         }
-        let keys: [[UInt8]]
-        switch listing {
-        case .keys(let found): keys = found
-        case .noBucket: return .noBucket
-        case .failed(let reason): return .failed(reason)
-        }
-        var rows: [DocumentListing.Row] = []
-        for key in keys {
-            guard withDocuments else {
-                rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
-                continue
-            }
-            switch await perform(.read, key, bucket) {
-            case .found(let copy):
-                rows.append(DocumentListing.Row(key: key, meta: copy.meta, value: copy.value))
-            case .failed(let reason): return .failed(reason)
-            case .temporaryFailure, .notHere: return .temporaryFailure
-            default: rows.append(DocumentListing.Row(key: key, meta: nil, value: nil))
-            }
-        }
-        return .rows(rows)
     }
 }

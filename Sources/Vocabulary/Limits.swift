@@ -25,6 +25,11 @@ package enum Limits {
     package static func clientBytesMax(memory: UInt64) -> Int {
         Int(min(256 << 20, max(64 << 20, memory / 64)))
     }
+    /// Bytes of a value that is transformed under its vBucket's lock: parsing that many takes tens of
+    /// microseconds, which the other requests of the vBucket can wait.
+    package static let lockedTransformBytesMax = 32 << 10
+    /// Attempts of an update whose document other writers keep changing.
+    package static let updateAttemptsMax = 32
     /// What clients of Couchbase expect where nobody chose.
     package static let vBucketsDefault = 1_024
     /// A vBucket number is a 10-bit column in many a client.

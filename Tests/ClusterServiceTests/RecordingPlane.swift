@@ -81,12 +81,12 @@ final class RecordingPlane: DataPlane {
         record.withLock { $0.statistics[name] }
     }
 
-    func publish(global configuration: Configuration) {
-        note("publish global \(configuration.revEpoch).\(configuration.rev)")
+    func publish(global configuration: RenderedConfiguration) {
+        note("publish global \(configuration.epoch).\(configuration.revision)")
     }
 
-    func publish(_ configuration: Configuration, ofBucket name: String) {
-        note("publish \(name) \(configuration.revEpoch).\(configuration.rev)")
+    func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {
+        note("publish \(name) \(configuration.epoch).\(configuration.revision)")
     }
 
     func setCredentials(user: String, stored: StoredCredentials?) {
@@ -94,18 +94,11 @@ final class RecordingPlane: DataPlane {
         note("user \(user) \(stored == nil ? "may not" : "may") log in")
     }
 
-    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading { .noBucket }
-
-    func write(
-        _ key: [UInt8],
-        value: [UInt8],
-        flags: UInt32,
-        expiry: UInt32,
-        preserveExpiry: Bool,
+    func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
         inBucket name: String
-    ) async -> DocumentWriting { .noBucket }
-
-    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting { .noBucket }
+    ) async -> DocumentOutcome { .noBucket }
 
     func list(
         bucket: String,
@@ -113,9 +106,8 @@ final class RecordingPlane: DataPlane {
         to: [UInt8]?,
         inclusiveEnd: Bool,
         skip: Int,
-        limit: Int,
-        withDocuments: Bool
-    ) async -> DocumentListing { .noBucket }
+        limit: Int
+    ) async -> KeyListing { .noBucket }
 
     func randomKey(inBucket name: String) -> [UInt8]? { nil }
 
@@ -177,8 +169,8 @@ final class RecordingPlane: DataPlane {
     func handOver(
         bucket name: String,
         _ vBuckets: [FencedVBucket],
-        done: @escaping @Sendable ([HandedOver]) -> Void
-    ) { done([]) }
+        done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
+    ) { done([:]) }
 
     func setLease(endNanoseconds: UInt64) {
         let maps = maps.withLock { $0 }

@@ -248,10 +248,10 @@ final class ClusterNode {
         return found
     }
 
-    func perform(_ action: DocumentAction, _ key: String, _ name: String) -> DocumentAnswer {
+    func perform(_ action: DocumentAction, _ key: String, _ name: String) -> DocumentOutcome {
         let isDone = DispatchSemaphore(value: 0)
-        let answer = Guarded<DocumentAnswer?>(nil)
-        service.perform(action, key: Array(key.utf8), inBucket: name) { found in
+        let answer = Guarded<DocumentOutcome?>(nil)
+        service.perform(action, on: Array(key.utf8), inBucket: name) { found in
             answer.withLock { $0 = found }
             isDone.signal()
         }

@@ -228,7 +228,7 @@ import Vocabulary
         #expect(!world[1].write("key1", "x", "a"))
         let outcomes = world[1].service.activate(
             "a",
-            (0..<8).map { (VBucketID(UInt16($0)), 2, .resumption(fence: 1)) }
+            (0..<8).map { CopyActivation(VBucketID(UInt16($0)), 2, .resumption(fence: 1)) }
         )
         #expect(outcomes.count == 8)
         #expect(world[1].write("key1", "x", "a"))
@@ -254,16 +254,14 @@ import Vocabulary
         let tooMuch = CopyPosition(branchFence: 1, covered: Seqno(1 << 40))
         let refused = world[2].service.activate(
             "a",
-            [(VBucketID(0), 2, .promotion(expected: tooMuch, newUUID: VBucketUUID(77)))]
+            [CopyActivation(VBucketID(0), 2, .promotion(expected: tooMuch))]
         )
         #expect(refused.count == 1)
         if case .ready = refused.first { Issue.record("a copy that has less was promoted") }
         let outcomes = world[2].service.activate(
             "a",
             (0..<8).map {
-                let uuid = VBucketUUID(UInt64(1_000 + $0))
-                let activation = Activation.promotion(expected: positions[$0], newUUID: uuid)
-                return (VBucketID(UInt16($0)), 2, activation)
+                CopyActivation(VBucketID(UInt16($0)), 2, .promotion(expected: positions[$0]))
             }
         )
         for outcome in outcomes {
@@ -304,9 +302,7 @@ import Vocabulary
             "a",
             (0..<8).map {
                 let expected = CopyPosition(branchFence: 1, covered: .zero)
-                let uuid = VBucketUUID(UInt64(1_000 + $0))
-                let activation = Activation.promotion(expected: expected, newUUID: uuid)
-                return (VBucketID(UInt16($0)), 3, activation)
+                return CopyActivation(VBucketID(UInt16($0)), 3, .promotion(expected: expected))
             }
         )
         for outcome in outcomes {
@@ -343,7 +339,9 @@ import Vocabulary
         world.follow(world.map("a", index: 2, fence: 2) { _ in [2, 1] })
         let outcomes = world[2].service.activate(
             "a",
-            (0..<8).map { (VBucketID(UInt16($0)), 2, .takeover(final: finals[$0] ?? .zero)) }
+            (0..<8).map {
+                CopyActivation(VBucketID(UInt16($0)), 2, .takeover(final: finals[$0] ?? .zero))
+            }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }

@@ -46,10 +46,9 @@ extension DurableTests {
         if case .applied = outcome {} else { Issue.record("\(outcome)") }
         let chosen = DurableTests.map([1], copies: 1, index: 3, fence: 3, isConfirmed: false)
         world.service.follow(chosen, as: own)
-        let uuid = VBucketUUID(77)
         let outcomes = world.service.activate(
             "guests",
-            [(id, 3, .promotion(expected: nil, newUUID: uuid))]
+            [CopyActivation(id, 3, .promotion(expected: nil))]
         )
         if case .ready? = outcomes.first {} else { Issue.record("\(outcomes)") }
         world.settle()

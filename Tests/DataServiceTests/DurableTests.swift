@@ -311,7 +311,7 @@ import Vocabulary
         world.lanes.hold("durability")
         let outcomes = world.service.activate(
             "guests",
-            [(number, 2, .resumption(fence: 1))]
+            [CopyActivation(number, 2, .resumption(fence: 1))]
         )
         guard case .ready? = outcomes.first else {
             Issue.record("it does not serve again: \(outcomes)")

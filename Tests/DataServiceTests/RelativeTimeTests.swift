@@ -67,7 +67,7 @@ import Vocabulary
             expiry: field,
             preservesExpiry: false
         )
-        world.service.perform(action, key: [0x6b], inBucket: "guests") { answer in
+        world.service.perform(action, on: [0x6b], inBucket: "guests") { answer in
             if case .written = answer { written.withLock { $0 = true } }
         }
         world.settle()

@@ -221,15 +221,15 @@ import Vocabulary
     @Test func adminsWriteWaitsForRoomAsWell() throws {
         let bucket = try open(.persistent, .valueOnly)
         fill(bucket, 0.75, world.client(of: "guests"))
-        func write(_ bytes: Int) -> DocumentAnswer? {
-            let answer = Guarded<DocumentAnswer?>(nil)
+        func write(_ bytes: Int) -> DocumentOutcome? {
+            let answer = Guarded<DocumentOutcome?>(nil)
             let action = DocumentAction.write(
                 value: [UInt8](repeating: 1, count: bytes),
                 flags: 0,
                 expiry: 0,
                 preservesExpiry: false
             )
-            world.service.perform(action, key: [1], inBucket: "guests") { found in
+            world.service.perform(action, on: [1], inBucket: "guests") { found in
                 answer.withLock { $0 = found }
             }
             world.pass(milliseconds: 1_000)
@@ -239,11 +239,7 @@ import Vocabulary
             Issue.record("room was to be made")
             return
         }
-        guard case .failed(let reason) = write(10 << 20) else {
-            Issue.record("it can never fit")
-            return
-        }
-        #expect(reason.contains("Raise the quota."))
+        #expect(write(10 << 20) == .refused(.exceedsMemory))
     }
 
     @Test func flushOfTheBucketLetsAWaitingWriteGoOn() throws {

@@ -18,7 +18,7 @@ import Vocabulary
         let all = (0..<8).map { VBucketID(UInt16($0)) }
         let outcomes = world[1].service.activate(
             "a",
-            all.map { ($0, 2, .resumption(fence: 1)) }
+            all.map { CopyActivation($0, 2, .resumption(fence: 1)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
@@ -152,11 +152,7 @@ import Vocabulary
         #expect(reports.allSatisfy { $0.isSealed && $0.fence == 2 })
         let outcomes = world[1].service.activate(
             "a",
-            all.map { id in
-                let uuid = VBucketUUID(UInt64(2_000) + UInt64(id.number))
-                let activation = Activation.promotion(expected: nil, newUUID: uuid)
-                return (id, 2, activation)
-            }
+            all.map { CopyActivation($0, 2, .promotion(expected: nil)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }

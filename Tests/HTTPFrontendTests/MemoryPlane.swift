@@ -64,52 +64,46 @@ final class MemoryPlane: DataPlane {
         }
     }
 
-    func publish(global configuration: Configuration) {}
-    func publish(_ configuration: Configuration, ofBucket name: String) {}
+    func publish(global configuration: RenderedConfiguration) {}
+    func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {}
     func setCredentials(user: String, stored: StoredCredentials?) {}
 
-    func read(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
-        let isUnreadable = unreadable.withLock { $0.contains(String(decoding: key, as: UTF8.self)) }
-        if isUnreadable { return .temporaryFailure }
-        return buckets.withLock { buckets in
-            guard let bucket = buckets[name] else { return .noBucket }
-            guard let document = bucket.documents[key] else { return .notFound }
-            return .found(document.meta, value: document.value)
-        }
-    }
-
-    func write(
-        _ key: [UInt8],
-        value: [UInt8],
-        flags: UInt32,
-        expiry: UInt32,
-        preserveExpiry: Bool,
+    func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
         inBucket name: String
-    ) async -> DocumentWriting {
-        buckets.withLock { buckets in
+    ) async -> DocumentOutcome {
+        let isUnreadable = unreadable.withLock { $0.contains(String(decoding: key, as: UTF8.self)) }
+        if isUnreadable, action == .read { return .refused(.temporaryFailure) }
+        return buckets.withLock { buckets in
             guard var bucket = buckets[name] else { return .noBucket }
-            bucket.lastCAS += 1
-            let old = bucket.documents[key]?.meta
-            let meta = DocumentMeta(
-                cas: CAS(bucket.lastCAS),
-                revision: (old?.revision ?? 0) + 1,
-                flags: flags,
-                expiry: preserveExpiry ? old?.expiry ?? expiry : expiry
-            )
-            bucket.documents[key] = Document(meta: meta, value: value)
-            bucket.statistics.cmdSet += 1
-            bucket.statistics.opsTotal += 1
-            buckets[name] = bucket
-            return .written(meta.cas)
+            defer { buckets[name] = bucket }
+            let old = bucket.documents[key]
+            switch action {
+            case .read:
+                return old.map { .found(DocumentCopy(meta: $0.meta, value: $0.value)) }
+                    ?? .refused(.notFound)
+            case .delete:
+                bucket.documents[key] = nil
+                return old.map { .written(version($0.meta.cas)) } ?? .refused(.notFound)
+            case .write(let value, let flags, let expiry, let preservesExpiry):
+                bucket.lastCAS += 1
+                let meta = DocumentMeta(
+                    cas: CAS(bucket.lastCAS),
+                    revision: (old?.meta.revision ?? 0) + 1,
+                    flags: flags,
+                    expiry: preservesExpiry ? old?.meta.expiry ?? expiry : expiry
+                )
+                bucket.documents[key] = Document(meta: meta, value: value)
+                bucket.statistics.cmdSet += 1
+                bucket.statistics.opsTotal += 1
+                return .written(version(meta.cas))
+            }
         }
     }
 
-    func delete(_ key: [UInt8], inBucket name: String) async -> DocumentWriting {
-        buckets.withLock { buckets in
-            guard buckets[name] != nil else { return .noBucket }
-            let old = buckets[name]?.documents.removeValue(forKey: key)
-            return old.map { .written($0.meta.cas) } ?? .notFound
-        }
+    private func version(_ cas: CAS) -> DocumentVersion {
+        DocumentVersion(cas: cas, uuid: VBucketUUID(1), seqno: Seqno(cas.value))
     }
 
     func list(
@@ -118,9 +112,8 @@ final class MemoryPlane: DataPlane {
         to: [UInt8]?,
         inclusiveEnd: Bool,
         skip: Int,
-        limit: Int,
-        withDocuments: Bool
-    ) async -> DocumentListing {
+        limit: Int
+    ) async -> KeyListing {
         buckets.withLock { buckets in
             guard let bucket = buckets[bucket] else { return .noBucket }
             let keys = bucket.documents.keys
@@ -130,16 +123,7 @@ final class MemoryPlane: DataPlane {
                     guard let to else { return true }
                     return key.lexicographicallyPrecedes(to) || inclusiveEnd && key == to
                 }
-            return .rows(
-                keys.dropFirst(skip).prefix(limit).map { key in
-                    let document = withDocuments ? bucket.documents[key] : nil
-                    return DocumentListing.Row(
-                        key: key,
-                        meta: document?.meta,
-                        value: document?.value
-                    )
-                }
-            )
+            return .keys(Array(keys.dropFirst(skip).prefix(limit)))
         }
     }
 
@@ -187,8 +171,8 @@ final class MemoryPlane: DataPlane {
     func handOver(
         bucket name: String,
         _ vBuckets: [FencedVBucket],
-        done: @escaping @Sendable ([HandedOver]) -> Void
-    ) { done([]) }
+        done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
+    ) { done([:]) }
 
     func setLease(endNanoseconds: UInt64) {}
 

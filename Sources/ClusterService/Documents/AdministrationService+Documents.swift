@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 internal import Wire
 
 /// One document, wherever in the cluster it lives, for whoever administers.
@@ -19,65 +19,33 @@ extension AdministrationService {
     /// What a frame between nodes takes, less what stands around the value.
     static var passedBytesMax: Int { PeerFrame.payloadBytesMax - 4_096 }
 
-    package func readDocument(_ key: [UInt8], inBucket name: String) async -> DocumentReading {
-        let call = DocumentCall(bucket: name, key: key, action: .read)
-        switch await perform(call) {
-        case .found(let meta, let value): return .found(meta, value: value)
-        case .notFound: return .notFound
-        case .noBucket: return .noBucket
-        case .failed(let reason): return .failed(reason)
-        case .written, .locked, .tooBig, .temporaryFailure, .notHere, .key:
-            return .temporaryFailure
-        }
-    }
-
-    package func writeDocument(
-        _ key: [UInt8],
-        value: [UInt8],
-        flags: UInt32,
-        expiry: UInt32,
-        preserveExpiry: Bool,
-        inBucket name: String
-    ) async -> DocumentWriting {
-        let action = DocumentCall.Action.write(
-            value: value,
-            flags: flags,
-            expiry: expiry,
-            preservesExpiry: preserveExpiry
-        )
-        return Self.writing(await perform(DocumentCall(bucket: name, key: key, action: action)))
-    }
-
-    package func deleteDocument(_ key: [UInt8], inBucket name: String) async -> DocumentWriting {
-        Self.writing(await perform(DocumentCall(bucket: name, key: key, action: .delete)))
-    }
-
     /// The key of some document: of this node's if it has any.
     package func randomKey(inBucket name: String) async -> [UInt8]? {
         if let key = dataPlane.randomKey(inBucket: name) { return key }
-        let call = DocumentCall(bucket: name, key: [], action: .randomKey)
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
-            if case .key(let key) = await ask(node, call) { return key }
+            let result = await calls.call(
+                PeerKind.randomKey,
+                RandomKeyCall(bucket: name).bytes,
+                to: node,
+                timeoutNanoseconds: Self.callPatience
+            )
+            guard case .success(let bytes) = result,
+                case .keys(let keys) = KeyListing(bytes: bytes), let key = keys.first
+            else { continue }
+            return key
         }
         return nil
     }
 
-    private static func writing(_ outcome: DocumentOutcome) -> DocumentWriting {
-        switch outcome {
-        case .written(let cas): .written(cas)
-        case .notFound: .notFound
-        case .noBucket: .noBucket
-        case .locked: .locked
-        case .tooBig: .tooBig
-        case .failed(let reason): .failed(reason)
-        case .found, .temporaryFailure, .notHere, .key: .temporaryFailure
-        }
-    }
-
     // MARK: Asking
 
-    /// Has whoever serves the document do it.
-    private func perform(_ call: DocumentCall) async -> DocumentOutcome {
+    /// Has the node that serves the document carry an operation out.
+    package func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
+        inBucket name: String
+    ) async -> DocumentOutcome {
+        let call = DocumentCall(bucket: name, key: key, action: action)
         let deadline = environment.time.monotonicNanoseconds() + Self.patience
         while true {
             guard let bucket = state.bucket(named: call.bucket) else { return .noBucket }
@@ -86,10 +54,10 @@ extension AdministrationService {
             if let owner {
                 let outcome =
                     owner == thisNode ? await carryOut(call) : await ask(owner, call)
-                guard outcome == .notHere else { return outcome }
+                guard outcome == .refused(.notMyVBucket) else { return outcome }
             }
             guard environment.time.monotonicNanoseconds() < deadline else {
-                return .temporaryFailure
+                return .refused(.temporaryFailure)
             }
             await executor.sleep(nanoseconds: Self.pause)
         }
@@ -106,7 +74,7 @@ extension AdministrationService {
             timeoutNanoseconds: Self.callPatience
         )
         guard case .success(let bytes) = result, let outcome = DocumentOutcome(bytes: bytes) else {
-            return .temporaryFailure
+            return .refused(.temporaryFailure)
         }
         return outcome
     }
@@ -124,11 +92,11 @@ extension AdministrationService {
     func handleDocuments() {
         calls.handleCalls(PeerKind.document) { [weak self] _, bytes, answer in
             guard let self, let call = DocumentCall(bytes: bytes) else {
-                return answer(DocumentOutcome.failed("nonsense").bytes)
+                return answer(DocumentOutcome.failed("The call is malformed.").bytes)
             }
             executor.spawn {
                 var outcome = await self.carryOut(call)
-                if case .found(_, let value) = outcome, value.count > Self.passedBytesMax {
+                if case .found(let copy) = outcome, copy.value.count > Self.passedBytesMax {
                     outcome = .failed(self.tooLarge(self.thisNode))
                 }
                 answer(outcome.bytes)
@@ -136,56 +104,23 @@ extension AdministrationService {
         }
         calls.handleCalls(PeerKind.listing) { [weak self] _, bytes, answer in
             guard let self, let call = ListingCall(bytes: bytes) else {
-                return answer(ListingOutcome.failed("nonsense").bytes)
+                return answer(KeyListing.failed("The call is malformed.").bytes)
             }
             executor.spawn { answer(await self.carryOut(call).bytes) }
+        }
+        calls.handleCalls(PeerKind.randomKey) { [weak self] _, bytes, answer in
+            guard let self, let call = RandomKeyCall(bytes: bytes) else {
+                return answer(KeyListing.failed("The call is malformed.").bytes)
+            }
+            let key = dataPlane.randomKey(inBucket: call.bucket)
+            answer(KeyListing.keys(key.map { [$0] } ?? []).bytes)
         }
     }
 
     private func carryOut(_ call: DocumentCall) async -> DocumentOutcome {
-        let name = call.bucket
-        switch call.action {
-        case .read:
-            switch await dataPlane.read(call.key, inBucket: name) {
-            case .found(let meta, let value): return .found(meta, value: value)
-            case .notFound: return .notFound
-            case .noBucket: return unopened(name)
-            case .temporaryFailure: return .temporaryFailure
-            case .notHere: return .notHere
-            case .failed(let reason): return .failed(reason)
-            }
-        case .write(let value, let flags, let expiry, let preservesExpiry):
-            let writing = await dataPlane.write(
-                call.key,
-                value: value,
-                flags: flags,
-                expiry: expiry,
-                preserveExpiry: preservesExpiry,
-                inBucket: name
-            )
-            return outcome(of: writing, name)
-        case .delete:
-            return outcome(of: await dataPlane.delete(call.key, inBucket: name), name)
-        case .randomKey:
-            return dataPlane.randomKey(inBucket: name).map(DocumentOutcome.key) ?? .notFound
-        }
-    }
-
-    private func outcome(of writing: DocumentWriting, _ name: String) -> DocumentOutcome {
-        switch writing {
-        case .written(let cas): .written(cas)
-        case .notFound: .notFound
-        case .noBucket: unopened(name)
-        case .locked: .locked
-        case .tooBig: .tooBig
-        case .temporaryFailure: .temporaryFailure
-        case .notHere: .notHere
-        case .failed(let reason): .failed(reason)
-        }
-    }
-
-    /// A bucket that the map has, and this node not yet, comes.
-    private func unopened(_ name: String) -> DocumentOutcome {
-        state.bucket(named: name) == nil ? .noBucket : .notHere
+        let outcome = await dataPlane.perform(call.action, on: call.key, inBucket: call.bucket)
+        // A bucket that the map has, and this node has not opened yet.
+        let isComing = outcome == .noBucket && state.bucket(named: call.bucket) != nil
+        return isComing ? .refused(.notMyVBucket) : outcome
     }
 }

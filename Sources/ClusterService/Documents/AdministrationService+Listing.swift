@@ -10,7 +10,7 @@ extension AdministrationService {
     /// A node looks at every key that it has.
     private static var listingPatience: UInt64 { 20_000_000_000 }
 
-    /// The keys of one page, in the order of their bytes; the rows have no documents.
+    /// The keys of one page, in the order of their bytes.
     package func listDocuments(
         bucket name: String,
         from: [UInt8]?,
@@ -18,7 +18,7 @@ extension AdministrationService {
         inclusiveEnd: Bool,
         skip: Int,
         limit: Int
-    ) async -> DocumentListing {
+    ) async -> KeyListing {
         guard let bucket = state.bucket(named: name) else { return .noBucket }
         let call = ListingCall(
             bucket: name,
@@ -44,7 +44,7 @@ extension AdministrationService {
             }
         }
         let page = keys.dropFirst(skip).prefix(limit)
-        return .rows(page.map { DocumentListing.Row(key: $0, meta: nil, value: nil) })
+        return .keys(Array(page))
     }
 
     /// Both in order, each key once: while a vBucket moves two nodes may name it.
@@ -75,35 +75,30 @@ extension AdministrationService {
         return merged
     }
 
-    private func ask(_ node: NodeNumber, _ call: ListingCall) async -> ListingOutcome {
+    private func ask(_ node: NodeNumber, _ call: ListingCall) async -> KeyListing {
         let result = await calls.call(
             PeerKind.listing,
             call.bytes,
             to: node,
             timeoutNanoseconds: Self.listingPatience
         )
-        guard case .success(let bytes) = result, let outcome = ListingOutcome(bytes: bytes) else {
+        guard case .success(let bytes) = result, let outcome = KeyListing(bytes: bytes) else {
             return .temporaryFailure
         }
         return outcome
     }
 
-    func carryOut(_ call: ListingCall) async -> ListingOutcome {
+    func carryOut(_ call: ListingCall) async -> KeyListing {
         let listing = await dataPlane.list(
             bucket: call.bucket,
             from: call.from,
             to: call.to,
             inclusiveEnd: call.inclusiveEnd,
             skip: 0,
-            limit: min(call.limit, Self.keysMax),
-            withDocuments: false
+            limit: min(call.limit, Self.keysMax)
         )
-        switch listing {
-        case .rows(let rows): return .keys(rows.map(\.key))
-        case .noBucket:
-            return state.bucket(named: call.bucket) == nil ? .noBucket : .temporaryFailure
-        case .temporaryFailure: return .temporaryFailure
-        case .failed(let reason): return .failed(reason)
-        }
+        // A bucket that the map has, and this node has not opened yet.
+        let isComing = listing == .noBucket && state.bucket(named: call.bucket) != nil
+        return isComing ? .temporaryFailure : listing
     }
 }

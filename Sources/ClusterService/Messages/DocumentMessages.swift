@@ -1,22 +1,13 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What one node asks another to do to a document that lives there, for an administrator.
+/// An administrator's operation on one document, passed to the node that serves the document.
 struct DocumentCall: PeerPayload, Hashable {
-    enum Action: Hashable {
-        case read
-        /// Expiry as the protocol has it.
-        case write(value: [UInt8], flags: UInt32, expiry: UInt32, preservesExpiry: Bool)
-        case delete
-        /// The key of some document; `key` says nothing.
-        case randomKey
-    }
-
     var bucket: String
     var key: [UInt8]
-    var action: Action
+    var action: DocumentAction
 
-    init(bucket: String, key: [UInt8], action: Action) {
+    init(bucket: String, key: [UInt8], action: DocumentAction) {
         self.bucket = bucket
         self.key = key
         self.action = action
@@ -41,7 +32,6 @@ struct DocumentCall: PeerPayload, Hashable {
                 preservesExpiry: preserves
             )
         case 2: action = .delete
-        case 3: action = .randomKey
         default: return nil
         }
     }
@@ -58,74 +48,78 @@ struct DocumentCall: PeerPayload, Hashable {
             writer.append(bigEndian: expiry)
             writer.append(preservesExpiry)
         case .delete: writer.append(UInt8(2))
-        case .randomKey: writer.append(UInt8(3))
         }
     }
 }
 
-/// What came of it.
-enum DocumentOutcome: PeerPayload, Hashable {
-    case found(DocumentMeta, value: [UInt8])
-    case written(CAS)
-    case notFound
-    case noBucket
-    case locked
-    case tooBig
-    case temporaryFailure
-    /// The node asked does not serve the document.
-    case notHere
-    case failed(String)
-    case key([UInt8])
-
+extension DocumentOutcome: PeerPayload {
     init?(_ reader: inout ByteReader) {
         switch reader.bigEndian(UInt8.self) {
         case 0:
             guard let meta = DocumentMeta(peer: &reader), let value = reader.counted() else {
                 return nil
             }
-            self = .found(meta, value: value)
+            self = .found(DocumentCopy(meta: meta, value: value))
         case 1:
-            guard let cas = reader.bigEndian(UInt64.self) else { return nil }
-            self = .written(CAS(cas))
-        case 2: self = .notFound
+            guard let cas = reader.bigEndian(UInt64.self), let uuid = reader.bigEndian(UInt64.self),
+                let seqno = reader.bigEndian(UInt64.self)
+            else { return nil }
+            let version = DocumentVersion(
+                cas: CAS(cas),
+                uuid: VBucketUUID(uuid),
+                seqno: Seqno(seqno)
+            )
+            self = .written(version)
+        case 2:
+            guard let number = reader.bigEndian(UInt8.self),
+                let refusal = DocumentRefusal(rawValue: number)
+            else { return nil }
+            self = .refused(refusal)
         case 3: self = .noBucket
-        case 4: self = .locked
-        case 5: self = .tooBig
-        case 6: self = .temporaryFailure
-        case 7: self = .notHere
-        case 8:
+        case 4:
             guard let text = reader.text() else { return nil }
             self = .failed(text)
-        case 9:
-            guard let key = reader.counted() else { return nil }
-            self = .key(key)
+        case 5: self = .unchanged
         default: return nil
         }
     }
 
     func append(to writer: ByteWriter) {
         switch self {
-        case .found(let meta, let value):
+        case .found(let copy):
             writer.append(UInt8(0))
-            meta.append(peer: writer)
-            writer.append(counted: value)
-        case .written(let cas):
+            copy.meta.append(peer: writer)
+            writer.append(counted: copy.value)
+        case .written(let version):
             writer.append(UInt8(1))
-            writer.append(bigEndian: cas.value)
-        case .notFound: writer.append(UInt8(2))
+            writer.append(bigEndian: version.cas.value)
+            writer.append(bigEndian: version.uuid.value)
+            writer.append(bigEndian: version.seqno.value)
+        case .unchanged: writer.append(UInt8(5))
+        case .refused(let refusal):
+            writer.append(UInt8(2))
+            writer.append(refusal.rawValue)
         case .noBucket: writer.append(UInt8(3))
-        case .locked: writer.append(UInt8(4))
-        case .tooBig: writer.append(UInt8(5))
-        case .temporaryFailure: writer.append(UInt8(6))
-        case .notHere: writer.append(UInt8(7))
         case .failed(let text):
-            writer.append(UInt8(8))
+            writer.append(UInt8(4))
             writer.append(counted: text)
-        case .key(let key):
-            writer.append(UInt8(9))
-            writer.append(counted: key)
         }
     }
+}
+
+/// Requests the key of some document in a node's memory; answered with a `KeyListing` of one
+/// key, or none.
+struct RandomKeyCall: PeerPayload, Hashable {
+    var bucket: String
+
+    init(bucket: String) { self.bucket = bucket }
+
+    init?(_ reader: inout ByteReader) {
+        guard let bucket = reader.text() else { return nil }
+        self.bucket = bucket
+    }
+
+    func append(to writer: ByteWriter) { writer.append(counted: bucket) }
 }
 
 extension DocumentMeta {
@@ -192,13 +186,7 @@ struct ListingCall: PeerPayload, Hashable {
     }
 }
 
-/// The keys, in order.
-enum ListingOutcome: PeerPayload, Hashable {
-    case keys([[UInt8]])
-    case noBucket
-    case temporaryFailure
-    case failed(String)
-
+extension KeyListing: PeerPayload {
     init?(_ reader: inout ByteReader) {
         switch reader.bigEndian(UInt8.self) {
         case 0:

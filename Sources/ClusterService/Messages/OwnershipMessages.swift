@@ -111,7 +111,7 @@ struct LeaderCall<Subject: LeaderSubject>: PeerPayload, Hashable {
 typealias VBucketsCall = LeaderCall<FencedVBucket>
 
 /// To take vBuckets up.
-typealias ActivateCall = LeaderCall<Activation>
+typealias ActivateCall = LeaderCall<ActivationSubject>
 
 /// What came of a leader's word, with the copies as they are now.
 struct ReportsAnswer: PeerPayload, Hashable {
@@ -137,8 +137,8 @@ struct ReportsAnswer: PeerPayload, Hashable {
     }
 }
 
-/// One vBucket that a node is to take up: what the entry that named it says it must have.
-package struct Activation: Hashable, Sendable {
+/// A copy that its node is to activate, and the position that the map entry requires of it.
+package struct ActivationSubject: Hashable, Sendable {
     package var vBucket: VBucketID
     package var fence: UInt64
     /// What a promoted copy has at least; nil for a takeover, whose copy must be whole.
@@ -151,7 +151,7 @@ package struct Activation: Hashable, Sendable {
     }
 }
 
-extension Activation: LeaderSubject {
+extension ActivationSubject: LeaderSubject {
     init?(_ reader: inout ByteReader) {
         guard let vBucket = reader.leb(UInt16.self), let fence = reader.leb128(),
             let isPromotion = reader.flag()

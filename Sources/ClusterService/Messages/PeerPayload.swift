@@ -26,6 +26,7 @@ enum PeerKind {
     static let epoch: UInt16 = 20
     static let served: UInt16 = 21
     static let place: UInt16 = 22
+    static let randomKey: UInt16 = 23
 }
 
 /// What one frame carries, in bytes and back.

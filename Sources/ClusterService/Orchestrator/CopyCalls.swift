@@ -43,7 +43,8 @@ struct CopyCalls: Sendable {
     }
 
     /// Has each node take up what the map names it for; returns the vBuckets that are ready.
-    func activate(_ asked: [NodeNumber: [Activation]]) async -> [NodeNumber: Set<VBucketID>] {
+    func activate(_ asked: [NodeNumber: [ActivationSubject]]) async -> [NodeNumber: Set<VBucketID>]
+    {
         let questions = asked.sorted { $0.key < $1.key }.map { node, activations in
             let call = ActivateCall(
                 term: term,

@@ -125,12 +125,12 @@ extension MoveCrew {
     /// Whoever took over has all there is, or says that it cannot serve.
     func takeUp(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) async {
         guard let record = orchestrator.state.bucket(named: bucket) else { return }
-        var asked: [NodeNumber: [Activation]] = [:]
+        var asked: [NodeNumber: [ActivationSubject]] = [:]
         for step in steps {
             let placement = record[step.vBucket]
             guard placement.cause == .takenOver, let node = placement.chain.first else { continue }
             asked[node, default: []].append(
-                Activation(step.vBucket, fence: placement.fence, expected: nil)
+                ActivationSubject(step.vBucket, fence: placement.fence, expected: nil)
             )
         }
         let ready = await orchestrator.copies(of: record).activate(asked)

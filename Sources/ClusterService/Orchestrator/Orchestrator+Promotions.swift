@@ -202,7 +202,7 @@ extension Orchestrator {
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver
-        var asked: [NodeNumber: [Activation]] = [:]
+        var asked: [NodeNumber: [ActivationSubject]] = [:]
         var refused: [VBucketID] = []
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
@@ -212,7 +212,7 @@ extension Orchestrator {
                 continue
             }
             asked[node, default: []].append(
-                Activation(
+                ActivationSubject(
                     VBucketID(UInt16(number)),
                     fence: placement.fence,
                     expected: placement.expected

@@ -131,14 +131,21 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         _ name: String,
         _ answer: @escaping PeerCalls.Answer
     ) {
-        dataPlane.handOver(bucket: name, call.subjects) { [lane] drained in
+        dataPlane.handOver(bucket: name, call.subjects) { [lane] outcomes in
+            let drained = outcomes.compactMap { vBucket, outcome in
+                if case .drained(let seqno) = outcome {
+                    DoneAnswer.Done(vBucket, seqno)
+                } else {
+                    nil
+                }
+            }.sorted { $0.vBucket < $1.vBucket }
             lane.post { [weak self] in
                 guard let self else { return }
                 let bucket = sources.bucket(call.bucketUUID)
                 let alone = drained.map(\.vBucket).filter { bucket?[$0].chain.count == 1 }
                 keepSeals(of: Set(alone), call) { error in
                     if let error { return answer(DoneAnswer.refused(error.description)) }
-                    answer(DoneAnswer(drained.map { DoneAnswer.Done($0.vBucket, $0.seqno) }).bytes)
+                    answer(DoneAnswer(drained).bytes)
                 }
             }
         }

@@ -52,6 +52,13 @@ package final class BucketCounters: Sendable {
         word.store(word.load() &+ UInt64(amount))
     }
 
+    /// Counts on the lane of `context`.
+    @inline(__always)
+    func count(_ counter: BucketCounter, on context: LaneContext) {
+        if context.sharesRow { return countShared(counter) }
+        count(counter, row: context.row)
+    }
+
     /// Counts on any other lane: several share the last row.
     func countShared(_ counter: BucketCounter, by amount: Int = 1) {
         let offset = (rows - 1) * BucketCounters.rowWords + counter.rawValue

@@ -38,7 +38,8 @@ package final class BucketDisk: Sendable {
             engine: engine,
             store: store,
             lanes: service.lanes,
-            environment: service.environment
+            environment: service.environment,
+            counters: counters
         )
         let lanes = store.lanes
         let compactors = BucketDisk.compactors(engine, lanes, warmup, service)

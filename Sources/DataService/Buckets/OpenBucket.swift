@@ -15,7 +15,7 @@ package final class OpenBucket: Sendable {
     /// Those who follow its vBuckets, and those whom it follows.
     let traffic: ChangeTraffic
     /// Writes to vBuckets that another node takes over.
-    let handOvers = HandOverWaiters()
+    let handOvers: HandOverWaiters
     /// Where its durable writes wait.
     let desk: DurabilityDesk
     private let assignmentBox = Guarded<BucketAssignment?>(nil)
@@ -39,6 +39,7 @@ package final class OpenBucket: Sendable {
         self.counters = counters
         self.selections = selections
         settingsBox = Guarded(settings)
+        handOvers = HandOverWaiters(lane: service.lanes.nonIO.lane)
         desk = DurabilityDesk(
             .init(
                 engine: engine,

@@ -273,21 +273,8 @@ final class ReplicationConsumer: ConnectionHandler {
                 letters.put(.resume)
             }
         }
-        switch wait {
-        case .value(let seqno), .metadata(let seqno):
-            var isWhole = false
-            if case .metadata = wait { isWhole = true }
-            let request = FetchRequest(
-                vBucket: stream.address.vBucket,
-                seqno: seqno,
-                key: key.bytes,
-                hash: hash,
-                isWhole: isWhole
-            )
-            disk.fetcher.fetch(request, resume)
-        case .warmup: disk.warmup.whenLoaded(stream.address.vBucket, resume)
-        case .handOver: return .close
-        }
+        if case .handOver = wait { return .close }
+        disk.provide(wait, of: address.vBucket, key: key, hash: hash, resume)
         return .paused
     }
 

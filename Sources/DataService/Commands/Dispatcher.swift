@@ -111,59 +111,76 @@ extension Connection {
         }
     }
 
-    /// Has a request wait for the disk, or says that what it waited for will not come.
+    /// The operations on the selected bucket's documents, for one request.
+    @inline(__always)
+    func operations(
+        _ exchange: Exchange,
+        on bucket: OpenBucket,
+        _ completion: Completion?
+    ) -> DocumentOperations {
+        DocumentOperations(
+            bucket: bucket,
+            context: context,
+            turn: turn,
+            durability: exchange.framing.durability.map {
+                DocumentOperations.RequestedDurability(
+                    level: $0.level,
+                    timeoutMilliseconds: $0.timeoutMilliseconds.map(UInt64.init)
+                )
+            },
+            mayWaitForRoom: completion.map { !$0.isRoomMade } ?? true
+        )
+    }
+
+    /// The document that a request names; answers and returns nil where this node has no such
+    /// vBucket.
+    @inline(__always)
+    func document(_ exchange: Exchange, _ bucket: OpenBucket) -> DocumentAddress? {
+        let number = vBucketNumber(exchange.frame, bucket.engine)
+        guard let vBucket = vBucket(number, exchange, bucket.engine) else { return nil }
+        return DocumentAddress(
+            key: exchange.frame.key,
+            hash: exchange.hash,
+            id: VBucketID(number),
+            vBucket: vBucket
+        )
+    }
+
+    /// Has a request wait, and be attempted again; answers where the wait before this one failed.
     ///
     /// - Parameters:
     ///   - exchange: The request.
-    ///   - wait: What it needs.
-    ///   - vBucket: Which one, where the request's head does not say so.
-    ///   - key: The key in question, where it is not the request's.
-    ///   - completion: What came of waiting before.
+    ///   - wait: What the attempt lacked.
+    ///   - document: The document whose attempt it was.
+    ///   - bucket: The bucket.
+    ///   - completion: How an earlier wait of this request ended.
     /// - Returns: What the caller returns.
+    @inline(never)
     func wait(
         _ exchange: Exchange,
         for wait: Wait,
-        of vBucket: VBucketID? = nil,
-        key: ByteView? = nil,
+        of document: DocumentAddress,
+        _ bucket: OpenBucket,
         _ completion: Completion?
     ) -> Execution {
         if case .failed(let status, let reason) = completion {
+            if case .room = wait, status == .temporaryFailure {
+                bucket.counters.count(.temporaryFailures, on: context)
+            }
             answer(status, to: exchange.replyTo, because: reason)
             return .done
         }
-        let bucket = selectedBucket
-        let number = vBucket?.number ?? vBucketNumber(exchange.frame, bucket.engine)
         // A write that room was made for does not begin to wait for room again.
-        var isLast = false
-        if case .roomMade = completion { isLast = true }
-        if case .handOver = wait {
-            return self.wait(exchange) { done in
-                let done = isLast ? Completion.last(done) : done
-                service.whenSettled(VBucketID(number), of: bucket, done)
-            }
-        }
-        guard let disk = bucket.disk else {
-            preconditionFailure("only a bucket with a disk has something to wait for")
-        }
+        let isLast = completion?.isRoomMade ?? false
         return self.wait(exchange) { done in
             let done = isLast ? Completion.last(done) : done
-            func fetch(_ seqno: Seqno, isWhole: Bool) {
-                bucket.counters.count(.backgroundFetches, row: context.row)
-                let request = FetchRequest(
-                    vBucket: VBucketID(number),
-                    seqno: seqno,
-                    key: (key ?? exchange.frame.key).bytes,
-                    hash: key.map { service.hash($0) } ?? exchange.hash,
-                    isWhole: isWhole
-                )
-                disk.fetcher.fetch(request, done)
-            }
-            switch wait {
-            case .value(let seqno): fetch(seqno, isWhole: false)
-            case .metadata(let seqno): fetch(seqno, isWhole: true)
-            case .warmup: disk.warmup.whenLoaded(VBucketID(number), done)
-            case .handOver: preconditionFailure("that was answered above")
-            }
+            bucket.resume(
+                after: wait,
+                of: document.id,
+                key: document.key,
+                hash: document.hash,
+                done
+            )
         }
     }
 }

@@ -6,75 +6,69 @@ internal import Wire
 extension Connection {
     func get(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
-        var wakesFlusher = false
-        let wait: Wait? = vBucket.withCore { core in
-            switch core.get(exchange.frame.key, hash: exchange.hash, turn) {
-            case .found(let item, let cas):
-                guard hasRoom(for: item) else {
-                    answerNoReplyMemory(exchange)
-                    return nil
-                }
-                appendDocument(item, cas, exchange, withKey: exchange.command.opcode == .getKey)
-                bucket.counters.count(.getHits, row: context.row)
-                return nil
-            case .wouldBlock(let wait): return wait
-            case .notFound:
-                // It may have become a tombstone just now.
-                wakesFlusher = core.takeOwedWake()
-                bucket.counters.count(.getMisses, row: context.row)
-                miss(exchange)
-            case .notMyVBucket: answerNotMyVBucket(exchange)
-            case .locked: answer(.locked, to: exchange.replyTo)
-            case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
-            case .inProgress: answerOutstanding(exchange, isInherited: false)
-            case .recommitting: answerOutstanding(exchange, isInherited: true)
-            }
-            return nil
+        guard let document = document(exchange, bucket) else { return .done }
+        let withKey = exchange.command.opcode == .getKey
+        let outcome = operations(exchange, on: bucket, completion).get(document) { item, cas in
+            guard hasRoom(for: item) else { return answerNoReplyMemory(exchange) }
+            appendDocument(item, cas, exchange, withKey: withKey)
         }
-        if wakesFlusher { wakeFlusher(exchange, bucket) }
-        if let wait { return self.wait(exchange, for: wait, completion) }
-        bucket.counters.count(.gets, row: context.row)
-        return .done
+        switch outcome {
+        case .found: return .done
+        case .refused(.notFound):
+            miss(exchange)
+            return .done
+        default: return finishRead(exchange, outcome, document, bucket, completion)
+        }
     }
 
     /// GET_REPLICA: what a copy has that follows another node's, newest or not.
-    ///
-    /// No lease is needed for it: nothing is promised.
     func getReplica(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let vBucket = bucket.engine[vBucketNumber(exchange.frame, bucket.engine)] else {
+        let number = vBucketNumber(exchange.frame, bucket.engine)
+        guard let vBucket = bucket.engine[number] else {
             answerNotMyVBucket(exchange)
             return .done
         }
-        let wait: Wait? = vBucket.withCore { core in
-            switch core.getReplica(exchange.frame.key, hash: exchange.hash, turn) {
-            case .found(let item, let cas):
-                guard hasRoom(for: item) else {
-                    answerNoReplyMemory(exchange)
-                    return nil
-                }
-                appendDocument(item, cas, exchange, withKey: false)
-                return nil
-            case .wouldBlock(let wait): return wait
-            case .notMyVBucket: answerNotMyVBucket(exchange)
-            case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
-            case .notFound: answer(.keyNotFound, to: exchange.replyTo)
-            case .inProgress, .recommitting, .locked:
-                preconditionFailure("a copy that follows another one decides nothing itself")
-            }
-            return nil
+        let document = DocumentAddress(
+            key: exchange.frame.key,
+            hash: exchange.hash,
+            id: VBucketID(number),
+            vBucket: vBucket
+        )
+        let outcome = operations(exchange, on: bucket, completion).getReplica(document) { item, cas in
+            guard hasRoom(for: item) else { return answerNoReplyMemory(exchange) }
+            appendDocument(item, cas, exchange, withKey: false)
         }
-        if let wait { return self.wait(exchange, for: wait, completion) }
-        bucket.counters.count(.otherCommands, row: context.row)
-        return .done
+        return finishRead(exchange, outcome, document, bucket, completion)
     }
 
-    /// A document that is not there; memcached's GETK echoes the key even then.
+    /// Turns the outcome of a read whose visitor answers what it found into an answer or a wait.
+    ///
+    /// A quiet request is not answered where the document does not exist.
+    func finishRead(
+        _ exchange: Exchange,
+        _ outcome: AttemptOutcome,
+        _ document: DocumentAddress,
+        _ bucket: OpenBucket,
+        _ completion: Completion?
+    ) -> Execution {
+        switch outcome {
+        case .found: return .done
+        case .refused(.notFound) where exchange.command.isQuiet: return .done
+        case .refused(let refusal):
+            answer(refusal, exchange)
+            return .done
+        case .waits(let wait):
+            return self.wait(exchange, for: wait, of: document, bucket, completion)
+        case .stored, .prepared: preconditionFailure("a read stores nothing")
+        }
+    }
+
+    /// Answers for a document that does not exist; memcached's GETK echoes the key even then.
     private func miss(_ exchange: Exchange) {
         guard !exchange.command.isQuiet else { return }
         guard exchange.command.opcode == .getKey, isPlain else {
-            return answer(.keyNotFound, to: exchange.replyTo)
+            return answer(.notFound, exchange)
         }
         ResponseEncoder.append(
             .keyNotFound,
@@ -124,28 +118,11 @@ extension Connection {
             return .done
         }
         let bucket = selectedBucket
-        guard let vBucket = vBucket(exchange, bucket.engine) else { return .done }
-        var wakesFlusher = false
-        let wait: Wait? = vBucket.withCore { core in
-            defer { wakesFlusher = core.takeOwedWake() }
-            switch core.getMeta(exchange.frame.key, hash: exchange.hash, turn) {
-            case .found(let item, let cas):
-                appendMeta(item.meta, cas, exchange, withDatatype: version == 2)
-            case .wouldBlock(let wait): return wait
-            case .notMyVBucket: answerNotMyVBucket(exchange)
-            case .notFound:
-                if !exchange.command.isQuiet { answer(.keyNotFound, to: exchange.replyTo) }
-            case .locked: answer(.locked, to: exchange.replyTo)
-            case .temporaryFailure: answer(.temporaryFailure, to: exchange.replyTo)
-            case .inProgress: answerOutstanding(exchange, isInherited: false)
-            case .recommitting: answerOutstanding(exchange, isInherited: true)
-            }
-            return nil
+        guard let document = document(exchange, bucket) else { return .done }
+        let outcome = operations(exchange, on: bucket, completion).getMeta(document) { item, cas in
+            appendMeta(item.meta, cas, exchange, withDatatype: version == 2)
         }
-        if wakesFlusher { wakeFlusher(exchange, bucket) }
-        if let wait { return self.wait(exchange, for: wait, completion) }
-        bucket.counters.count(.otherCommands, row: context.row)
-        return .done
+        return finishRead(exchange, outcome, document, bucket, completion)
     }
 
     /// deleted 4, flags 4, expiry 4, revision 8, and datatype 1 where it was asked for.

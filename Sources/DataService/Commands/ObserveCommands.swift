@@ -60,11 +60,23 @@ extension Connection {
         return .done
     }
 
+    /// The protocol's key states.
     private enum KeyState: UInt8 {
         case notPersisted = 0x00
         case persisted = 0x01
         case notFound = 0x80
         case logicallyDeleted = 0x81
+
+        /// - Parameters:
+        ///   - item: The newest version.
+        ///   - durable: Changes up to this seqno are on disk.
+        init(_ item: Item, _ durable: Seqno) {
+            let isOnDisk = item.seqno <= durable
+            self =
+                item.isDeleted
+                ? (isOnDisk ? .notFound : .logicallyDeleted)
+                : (isOnDisk ? .persisted : .notPersisted)
+        }
     }
 
     /// OBSERVE: the same question about single keys, as older clients ask it.
@@ -85,23 +97,33 @@ extension Connection {
                 return .done
             }
             guard let copy = observable(number, exchange, bucket.engine) else { return .done }
-            let state: KeyState
-            let cas: CAS
-            let (found, wakesFlusher) = findKey(key, copy.vBucket, copy.state)
-            if wakesFlusher { bucket.disk?.noteDirty(VBucketID(number)) }
-            switch found {
-            case .found(let itsState, let itsCAS): (state, cas) = (itsState, itsCAS)
-            case .notMyVBucket:
-                answerNotMyVBucket(exchange)
+            let document = DocumentAddress(
+                key: key,
+                hash: service.hash(key),
+                id: VBucketID(number),
+                vBucket: copy.vBucket
+            )
+            var (state, cas) = (KeyState.notFound, CAS.none)
+            let operations = operations(exchange, on: bucket, completion)
+            let outcome =
+                copy.state == .active
+                ? operations.readMeta(document) { item, itsCAS, core in
+                    (state, cas) = (KeyState(item, core.durableSeqno), itsCAS)
+                }
+                : operations.readReplicaMeta(document) { item, itsCAS, core in
+                    // A change of an incomplete snapshot may be rolled back.
+                    guard item.seqno <= core.coveredSeqno else { return }
+                    (state, cas) = (KeyState(item, core.coveredOnDisk), itsCAS)
+                }
+            switch outcome {
+            // Metadata is neither locked nor prepared.
+            case .found, .refused(.notFound), .refused(.locked), .refused(.writeInProgress): break
+            case .refused(let refusal):
+                answer(refusal, exchange)
                 return .done
-            case .recommitting:
-                answerOutstanding(exchange, isInherited: true)
-                return .done
-            case .temporaryFailure:
-                answer(.temporaryFailure, to: exchange.replyTo)
-                return .done
-            case .needs(let need):
-                return wait(exchange, for: need, of: VBucketID(number), key: key, completion)
+            case .waits(let need):
+                return wait(exchange, for: need, of: document, bucket, completion)
+            case .stored, .prepared: preconditionFailure("a read stores nothing")
             }
             if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
             result.append(bigEndian: number)
@@ -118,53 +140,5 @@ extension Connection {
             duration: duration
         )
         return .done
-    }
-
-    private enum KeyOutcome {
-        case found(KeyState, CAS)
-        case notMyVBucket
-        /// A durable write of it is to be committed again: what is here may be older.
-        case recommitting
-        case temporaryFailure
-        /// Memory does not know: its vBucket is being loaded, or its version is on disk only.
-        case needs(Wait)
-    }
-
-    private func findKey(
-        _ key: ByteView,
-        _ vBucket: VBucket,
-        _ state: VBucketState
-    ) -> (KeyOutcome, wakesFlusher: Bool) {
-        let hash = service.hash(key)
-        return vBucket.withCore { core in
-            guard state == .active else {
-                let found = core.getReplicaMeta(key, hash: hash)
-                // What came of a snapshot that is not whole may be gone again.
-                if case .found(let item, _) = found, item.seqno > core.coveredSeqno {
-                    return (.found(.notFound, .none), false)
-                }
-                return (keyOutcome(found, core.coveredOnDisk), false)
-            }
-            let outcome = keyOutcome(core.getMeta(key, hash: hash, turn), core.durableSeqno)
-            return (outcome, core.takeOwedWake())
-        }
-    }
-
-    private func keyOutcome(_ outcome: ReadOutcome, _ durable: Seqno) -> KeyOutcome {
-        switch outcome {
-        case .found(let item, let cas):
-            if item.isDeleted {
-                let isGone = item.seqno <= durable
-                return .found(isGone ? .notFound : .logicallyDeleted, cas)
-            }
-            let isPersisted = item.seqno <= durable
-            return .found(isPersisted ? .persisted : .notPersisted, cas)
-        case .notMyVBucket: return .notMyVBucket
-        case .wouldBlock(let wait): return .needs(wait)
-        case .recommitting: return .recommitting
-        case .temporaryFailure: return .temporaryFailure
-        // Neither is said of metadata.
-        case .notFound, .inProgress, .locked: return .found(.notFound, .none)
-        }
     }
 }

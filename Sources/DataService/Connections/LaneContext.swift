@@ -11,14 +11,17 @@ package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane u
 
     /// The row of the counters that this lane writes.
     let row: Int
+    /// Other lanes count in the same row.
+    let sharesRow: Bool
     let arena: Arena
     let scratch = ByteWriter(capacity: 4_096)
     let validator = JSONValidator()
     let frames: UnsafeMutablePointer<Frame>
     let hashes: UnsafeMutablePointer<UInt64>
 
-    package init(row: Int, pool: ChunkPool) {
+    package init(row: Int, sharesRow: Bool = false, pool: ChunkPool) {
         self.row = row
+        self.sharesRow = sharesRow
         arena = Arena(pool: pool)
         frames = .allocate(capacity: LaneContext.batchMax)
         hashes = .allocate(capacity: LaneContext.batchMax)

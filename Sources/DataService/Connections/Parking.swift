@@ -15,6 +15,10 @@ enum Completion: Sendable {
     /// The write itself was made, and this became of it.
     case durable(DurableEnd)
 
+    var isRoomMade: Bool {
+        if case .roomMade = self { true } else { false }
+    }
+
     /// Passes on that something is there to a request that already had room made for it.
     static func last(
         _ done: @escaping @Sendable (Completion) -> Void

@@ -247,22 +247,10 @@ extension DurabilityDesk {
                 self?.lookAgain(at: vBucket)
             }
         }
-        func request(_ seqno: Seqno, isWhole: Bool) {
-            let hash = obstacle.key.withUnsafeBytes { around.engine.hash(ByteView($0)) }
-            let request = FetchRequest(
-                vBucket: vBucket,
-                seqno: seqno,
-                key: obstacle.key,
-                hash: hash,
-                isWhole: isWhole
-            )
-            disk.fetcher.fetch(request, done)
-        }
-        switch obstacle.wait {
-        case .value(let seqno): request(seqno, isWhole: false)
-        case .metadata(let seqno): request(seqno, isWhole: true)
-        case .warmup: disk.warmup.whenLoaded(vBucket, done)
-        case .handOver: preconditionFailure("nothing is read for a hand over")
+        obstacle.key.withUnsafeBytes { buffer in
+            let key = ByteView(buffer)
+            let hash = around.engine.hash(key)
+            disk.provide(obstacle.wait, of: vBucket, key: key, hash: hash, done)
         }
     }
 

@@ -96,6 +96,11 @@ final class DurabilityDesk: Sendable {
 
     // MARK: Entering
 
+    /// The monotonic nanoseconds at which a write that is prepared now has to be decided.
+    func deadline(afterMilliseconds timeout: UInt64) -> UInt64 {
+        around.environment.time.monotonicNanoseconds() &+ timeout * 1_000_000
+    }
+
     /// Notes what was just prepared; under the vBucket's lock.
     func enter(
         _ stored: Stored,

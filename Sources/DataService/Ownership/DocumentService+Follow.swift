@@ -121,8 +121,10 @@ extension DocumentService {
         let anew = changes.reduce(into: [:]) { $0[$1.id] = $1.beginsAnew }
         drop(changes.filter(\.isDropped).map(\.id), of: bucket) { [self] id in
             guard let fence = anew[id] else { return }
-            let activation = Activation.promotion(expected: nil, newUUID: newUUID())
-            _ = activate(bucket.name, [(id, fence, activation)])
+            _ = activate(
+                bucket.name,
+                [CopyActivation(id, fence, .promotion(expected: nil))]
+            )
         }
     }
 

@@ -2,18 +2,6 @@ internal import Bytes
 internal import Engine
 package import Vocabulary
 
-/// Why a copy is to serve from here on.
-package enum Activation: Hashable, Sendable {
-    /// The one before is lost: a new branch of history begins at what this copy has whole.
-    ///
-    /// `expected` is what it said it had; nil where whatever it has has to do.
-    case promotion(expected: CopyPosition?, newUUID: VBucketUUID)
-    /// The one before handed over everything up to `final`; its history goes on.
-    case takeover(final: Seqno)
-    /// It served under `fence` until it was stopped, and nobody did since.
-    case resumption(fence: UInt64)
-}
-
 /// What came of it.
 package enum ActivationOutcome: Hashable, Sendable {
     /// It serves, or will as soon as the map confirms it.
@@ -96,19 +84,23 @@ extension DocumentService {
     /// Has copies serve, each if it is what it was taken for, under a fence that the map has.
     package func activate(
         _ name: String,
-        _ vBuckets: [(vBucket: VBucketID, fence: UInt64, activation: Activation)]
+        _ activations: [CopyActivation]
     ) -> [ActivationOutcome] {
         guard let bucket = bucket(named: name) else { return [] }
         let map = bucket.assignment
         var outcomes: [ActivationOutcome] = []
-        for (id, fence, activation) in vBuckets {
+        for activation in activations {
+            let (id, fence) = (activation.vBucket, activation.fence)
+            // A new history needs a name, whether or not the copy is refused.
+            let uuid: VBucketUUID? =
+                if case .promotion = activation.reason { newUUID() } else { nil }
             guard let vBucket = bucket.engine[id.number] else { continue }
             let isConfirmed = map.map { $0[id].fence == fence && $0[id].isConfirmed } ?? false
             let isReady = vBucket.withCore { core in
                 let wasReady = core.ownership.readyFence == fence
-                let isReady = core.activate(activation, fence: fence, isConfirmed: isConfirmed)
+                let isReady = core.activate(activation, naming: uuid, isConfirmed: isConfirmed)
                 // Whoever has them beyond the point where the new history begins has them alone.
-                if isReady, !wasReady, case .promotion = activation {
+                if isReady, !wasReady, case .promotion = activation.reason {
                     let began = core.failoverLog.current.seqno
                     let lost = core.outstandingPrepares.map(\.seqno).filter { $0 > began }
                     bucket.desk.void(lost, of: id)
@@ -119,8 +111,8 @@ extension DocumentService {
             outcomes.append(isReady ? .ready(report) : .refused(report))
             bucket.disk?.noteDirty(id)
         }
-        bucket.traffic.tell(.ownership, of: vBuckets.map(\.vBucket))
-        bucket.desk.ownershipChanged(vBuckets.map(\.vBucket))
+        bucket.traffic.tell(.ownership, of: activations.map(\.vBucket))
+        bucket.desk.ownershipChanged(activations.map(\.vBucket))
         tellMaps()
         return outcomes
     }
@@ -130,20 +122,19 @@ extension VBucketCore {
     /// Checks that the copy is what it was taken for, and has it serve, or wait for the map to
     /// confirm that.
     fileprivate mutating func activate(
-        _ activation: Activation,
-        fence: UInt64,
+        _ activation: CopyActivation,
+        naming uuid: VBucketUUID?,
         isConfirmed: Bool
     ) -> Bool {
+        let fence = activation.fence
         guard ownership.fence == fence, ownership.exists, !ownership.isSealed,
             !ownership.isResetting, isLoaded
         else { return false }
         if ownership.readyFence == fence { return true }
         guard state == .pending else { return false }
-        var uuid: VBucketUUID?
-        switch activation {
-        case .promotion(let expected, let new):
+        switch activation.reason {
+        case .promotion(let expected):
             if let expected, position < expected { return false }
-            uuid = new
         case .takeover(let final):
             guard openSnapshot == nil, highSeqno == final, ownership.wasIntact else { return false }
         case .resumption(let served):

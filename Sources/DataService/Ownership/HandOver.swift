@@ -4,16 +4,6 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-/// What came of asking an active copy to hand its vBucket over.
-package enum HandOverOutcome: Hashable, Sendable {
-    /// Every copy of the next chain has everything up to here, and nothing more is written.
-    case drained(Seqno)
-    /// It took too long: the copy serves on, and may be asked again.
-    case busy
-    /// It is not the active copy of that fence.
-    case refused
-}
-
 /// Writes that wait until it is settled whose vBucket it is.
 final class HandOverWaiters: Sendable {
     private struct State {
@@ -24,12 +14,27 @@ final class HandOverWaiters: Sendable {
     }
 
     private let state = Guarded(State())
+    /// Where the waits time out.
+    private let lane: any Lane
 
-    func add(_ vBucket: VBucketID, _ done: @escaping @Sendable (Completion) -> Void) -> UInt64 {
-        state.withLock { state in
+    init(lane: any Lane) { self.lane = lane }
+
+    /// Calls `done` once a write may be attempted again, or with a failure after
+    /// `Limits.handOverMilliseconds`.
+    func whenSettled(
+        _ vBucket: VBucketID,
+        _ engine: Bucket,
+        _ done: @escaping @Sendable (Completion) -> Void
+    ) {
+        let number = state.withLock { state in
             state.lastNumber += 1
             state.waiting[vBucket, default: [:]][state.lastNumber] = done
             return state.lastNumber
+        }
+        let isSettled = engine[vBucket.number]?.withCore { !$0.ownership.isHandingOver } ?? true
+        if isSettled { return settle(vBucket) }
+        lane.post(after: Limits.handOverMilliseconds * 1_000_000) { [self] in
+            expire(vBucket, number)
         }
     }
 
@@ -50,28 +55,14 @@ final class HandOverWaiters: Sendable {
         look?()
     }
 
-    /// One waited long enough.
-    func expire(_ vBucket: VBucketID, _ number: UInt64) {
+    /// A wait has timed out.
+    private func expire(_ vBucket: VBucketID, _ number: UInt64) {
         let done = state.withLock { $0.waiting[vBucket]?.removeValue(forKey: number) }
         done?(.failed(.temporaryFailure, "The vBucket is being handed over: try again."))
     }
 }
 
 extension DocumentService {
-    /// Calls `done` when a write may be tried again, or not within its time.
-    func whenSettled(
-        _ id: VBucketID,
-        of bucket: OpenBucket,
-        _ done: @escaping @Sendable (Completion) -> Void
-    ) {
-        let number = bucket.handOvers.add(id, done)
-        let isSettled = bucket.engine[id.number]?.withCore { !$0.ownership.isHandingOver } ?? true
-        if isSettled { return bucket.handOvers.settle(id) }
-        lanes.nonIO.lane.post(after: Limits.handOverMilliseconds * 1_000_000) {
-            bucket.handOvers.expire(id, number)
-        }
-    }
-
     /// Has an active copy take no more writes, waits until its durable ones have ended and the chain
     /// to come has all there is, and tells how much that is.
     ///

@@ -31,10 +31,18 @@ final class BackgroundFetcher: Sendable {
     private let files: [LaneStore]
     private let lanes: DataLanes
     private let environment: Environment
+    private let counters: BucketCounters
     private let waiting = Guarded<[Version: [@Sendable (Completion) -> Void]]>([:])
 
-    init(engine: Bucket, store: BucketStore, lanes: DataLanes, environment: Environment) {
+    init(
+        engine: Bucket,
+        store: BucketStore,
+        lanes: DataLanes,
+        environment: Environment,
+        counters: BucketCounters
+    ) {
         self.engine = engine
+        self.counters = counters
         files = store.lanes
         self.lanes = lanes
         self.environment = environment
@@ -42,6 +50,7 @@ final class BackgroundFetcher: Sendable {
 
     /// Calls `done` once the value is there, or can never be.
     func fetch(_ request: FetchRequest, _ done: @escaping @Sendable (Completion) -> Void) {
+        counters.countShared(.backgroundFetches)
         let version = Version(vBucket: request.vBucket, seqno: request.seqno)
         let isFirst = waiting.withLock { waiting in
             waiting[version, default: []].append(done)

@@ -23,7 +23,7 @@ package final class DataLanes: Sendable {
         func worker(_ name: String, isPatient: Bool = true) -> Worker {
             Worker(
                 lane: environment.lanes.makeLane(name, isPatient: isPatient),
-                context: LaneContext(row: row, pool: pool)
+                context: LaneContext(row: row, sharesRow: true, pool: pool)
             )
         }
         writers = [worker("writer-0"), worker("writer-1")]

@@ -84,7 +84,7 @@ extension VBucketCore {
 
     /// Why a change with `cas` must not touch `old`: it is locked, missing, or another version.
     @inline(__always)
-    func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing Turn) -> MutationOutcome? {
+    package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing Turn) -> MutationOutcome? {
         guard let old else { return cas == .none ? nil : .notFound }
         if old.state.contains(.locked), isLocked(old, turn), cas != old.cas { return .locked }
         return cas == .none || cas == old.cas ? nil : .exists

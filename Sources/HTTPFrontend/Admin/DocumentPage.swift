@@ -41,17 +41,18 @@ struct DocumentPage: Sendable {
             } else if failures >= Self.failuresMax {
                 output += Self.row(key, without: Self.unread).bytes
             } else {
-                switch await service.readDocument(key, inBucket: bucket) {
-                case .found(let meta, let value):
-                    bytes += UInt64(value.count)
-                    output += Self.row(key, meta, value).bytes
-                case .notFound, .noBucket:
+                switch await service.perform(.read, on: key, inBucket: bucket) {
+                case .found(let copy):
+                    bytes += UInt64(copy.value.count)
+                    output += Self.row(key, copy.meta, copy.value).bytes
+                case .refused(.notFound), .noBucket:
                     output += Self.row(key).bytes
-                case .temporaryFailure, .notHere:
+                case .refused:
                     failures += 1
                     output += Self.row(key, without: Self.unread).bytes
                 case .failed(let text):
                     output += Self.row(key, without: ("failed", text)).bytes
+                case .written, .unchanged: preconditionFailure("a read stores nothing")
                 }
             }
             guard output.count >= Self.gatheredBytes else { continue }

@@ -46,7 +46,12 @@ extension Routes {
         ) { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }
             let name = call.capture(0)
-            return reply(await call.service.deleteDocument(call.captures[1], inBucket: name))
+            let outcome = await call.service.perform(
+                .delete,
+                on: call.captures[1],
+                inBucket: name
+            )
+            return reply(outcome)
         },
     ]
 
@@ -73,7 +78,7 @@ extension Routes {
         )
         let keys: [[UInt8]]
         switch listing {
-        case .rows(let rows): keys = rows.map(\.key)
+        case .keys(let found): keys = found
         case .noBucket: return .notFound
         case .temporaryFailure: return retry("max_retry", unreadableDocument)
         case .failed(let text): return failed(text)
@@ -128,22 +133,16 @@ extension Routes {
     @Sendable private static func readDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
-        switch await call.service.readDocument(key, inBucket: call.capture(0)) {
-        case .found(let meta, let value):
-            // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
-            let isJSON = DocumentJSON.isJSON(value)
-            let content: (String, JSONText) =
-                isJSON
-                ? ("json", .string(String(decoding: value, as: UTF8.self)))
-                : ("base64", DocumentJSON.base64(value))
-            let described = DocumentJSON.meta(key, meta, isJSON: isJSON)
-            return .json(.object([("meta", described), content]))
-        case .notFound: return .empty(404)
-        case .noBucket: return .notFound
-        case .temporaryFailure, .notHere:
-            return retry("retry_needed", unreadableDocument)
-        case .failed(let text): return failed(text)
-        }
+        let outcome = await call.service.perform(.read, on: key, inBucket: call.capture(0))
+        guard case .found(let copy) = outcome else { return reply(outcome) }
+        // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
+        let isJSON = DocumentJSON.isJSON(copy.value)
+        let content: (String, JSONText) =
+            isJSON
+            ? ("json", .string(String(decoding: copy.value, as: UTF8.self)))
+            : ("base64", DocumentJSON.base64(copy.value))
+        let described = DocumentJSON.meta(key, copy.meta, isJSON: isJSON)
+        return .json(.object([("meta", described), content]))
     }
 
     @Sendable private static func writeDocument(_ call: Call) async -> Reply {
@@ -165,27 +164,41 @@ extension Routes {
         if flags == jsonFlags, !DocumentJSON.isJSON(value) {
             return badRequest("The value is not valid JSON")
         }
-        let writing = await call.service.writeDocument(
-            key,
+        let action = DocumentAction.write(
             value: value,
             flags: flags,
             expiry: expiry,
-            preserveExpiry: form["preserveTTL"] == "true",
-            inBucket: call.capture(0)
+            preservesExpiry: form["preserveTTL"] == "true"
         )
-        return reply(writing)
+        return reply(await call.service.perform(action, on: key, inBucket: call.capture(0)))
     }
 
-    private static func reply(_ writing: DocumentWriting) -> Reply {
-        switch writing {
-        case .written: .json([])
-        case .notFound: .empty(404)
+    /// Everything but a document that was found.
+    private static func reply(_ outcome: DocumentOutcome) -> Reply {
+        switch outcome {
+        case .found: preconditionFailure("the caller renders a document that was found")
+        case .written, .unchanged: .json([])
         case .noBucket: .notFound
-        case .locked: retry("retry_needed", "The document is locked")
-        case .tooBig: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
-        case .temporaryFailure, .notHere:
-            retry("retry_needed", unreadableDocument)
         case .failed(let text): failed(text)
+        case .refused(let refusal): reply(refusal)
+        }
+    }
+
+    private static func reply(_ refusal: DocumentRefusal) -> Reply {
+        switch refusal {
+        case .notFound: .empty(404)
+        case .tooLarge: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
+        case .exceedsMemory:
+            badRequest("The document does not fit into the bucket's memory quota: raise the quota")
+        case .locked: retry("retry_needed", "The document is locked")
+        case .writeInProgress, .writeRecommitting:
+            retry("retry_needed", "A durable write of the document is pending")
+        case .temporaryFailure, .notMyVBucket: retry("retry_needed", unreadableDocument)
+        case .durabilityImpossible, .durabilityLevelInvalid:
+            failed("Too few nodes have a copy for a durable write.")
+        case .durabilityAmbiguous: failed("It is not known whether the write holds.")
+        case .exists, .notLocked, .notStored, .notANumber:
+            preconditionFailure("the document routes send no CAS, and no such operation")
         }
     }
 

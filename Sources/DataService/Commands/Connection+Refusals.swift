@@ -1,0 +1,38 @@
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// Answers an operation that was refused: the one switch from refusals to statuses.
+    func answer(_ refusal: DocumentRefusal, _ exchange: Exchange) {
+        if refusal == .notMyVBucket { return answerNotMyVBucket(exchange) }
+        let (status, reason): (Status, String?) =
+            switch refusal {
+            case .notMyVBucket: (.notMyVBucket, nil)
+            case .notFound: (.keyNotFound, nil)
+            case .exists: (.keyExists, nil)
+            case .locked: (.locked, nil)
+            case .notLocked: (.notLocked, nil)
+            case .notStored: (.notStored, nil)
+            case .notANumber: (.deltaBadValue, nil)
+            case .tooLarge, .exceedsMemory: (.tooBig, nil)
+            case .temporaryFailure:
+                (.temporaryFailure, exchange.command.isMutation ? RoomText.full : nil)
+            case .writeInProgress: (outstanding(exchange, .syncWriteInProgress), nil)
+            case .writeRecommitting: (outstanding(exchange, .syncWriteRecommitInProgress), nil)
+            case .durabilityLevelInvalid:
+                (.durabilityInvalidLevel, "The bucket has no disk to persist to.")
+            case .durabilityImpossible:
+                (.durabilityImpossible, "Too few nodes have a copy for a durable write.")
+            case .durabilityAmbiguous: (.syncWriteAmbiguous, nil)
+            }
+        answer(status, to: exchange.replyTo, because: reason)
+    }
+
+    /// Another durable write of the key is pending.
+    ///
+    /// A client that did not agree to such statuses is told to retry in one that it knows.
+    private func outstanding(_ exchange: Exchange, _ status: Status) -> Status {
+        let isKnown = features.contains(.syncReplication) || exchange.framing.durability != nil
+        return isKnown ? status : .temporaryFailure
+    }
+}

@@ -1,0 +1,401 @@
+internal import Bytes
+internal import Engine
+internal import JSON
+internal import Vocabulary
+internal import Wire
+
+/// The operations on one bucket's documents, for every door: client commands, the document browser,
+/// and callers without a connection.
+///
+/// A value made for one request on one lane. Each operation is one attempt that runs to completion
+/// under the vBucket's lock. It also does what every attempt owes the rest of the bucket: counters,
+/// waking the flusher, the streams and the pager, and entering durable writes.
+///
+/// - An attempt that returns `.waits` had no effect. The caller executes the operation again after
+///   `OpenBucket.resume(after:of:_:)` has called back.
+/// - An attempt that returns `.prepared` is not repeated. `OpenBucket.desk` tells its outcome.
+/// - Leases are the caller's: it checks before the attempt, and again before the answer leaves.
+struct DocumentOperations {
+    let bucket: OpenBucket
+    let context: LaneContext
+    let turn: Turn
+    /// What the request asks beyond the bucket's minimum.
+    var durability: RequestedDurability?
+    /// The pager may be asked to free memory for a large write: once for each request.
+    var mayWaitForRoom = true
+
+    /// The durability that one write asks for.
+    struct RequestedDurability {
+        let level: DurabilityLevel
+        /// Nil for the server's default.
+        let timeoutMilliseconds: UInt64?
+    }
+}
+
+/// How one attempt at an operation ended.
+enum AttemptOutcome {
+    /// The visitor got the document.
+    case found
+    case stored(Stored)
+    /// The write is prepared: its outcome follows once enough copies have it, or not.
+    case prepared(Stored)
+    /// Something has to be read, loaded or settled first.
+    case waits(Wait)
+    case refused(DocumentRefusal)
+}
+
+// MARK: Reads
+
+extension DocumentOperations {
+    /// Reads a document; `visit` gets it under the vBucket's lock.
+    ///
+    /// The CAS that `visit` gets is `.locked` for a locked document.
+    @inline(__always)
+    func get(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
+        var wakesFlusher = false
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            switch core.get(document.key, hash: document.hash, turn) {
+            case .found(let item, let cas):
+                visit(item, cas)
+                return .found
+            case let other:
+                // The read may have turned an expired document into a tombstone.
+                wakesFlusher = core.takeOwedWake()
+                return AttemptOutcome(withoutItem: other)
+            }
+        }
+        if wakesFlusher { bucket.disk?.noteDirty(document.id) }
+        switch outcome {
+        case .found: count(.getHits)
+        case .refused(.notFound): count(.getMisses)
+        case .waits: return outcome
+        default: break
+        }
+        count(.gets)
+        return outcome
+    }
+
+    /// Reads what a replica has, newest or not. No lease is needed: nothing is promised.
+    func getReplica(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            switch core.getReplica(document.key, hash: document.hash, turn) {
+            case .found(let item, let cas):
+                visit(item, cas)
+                return .found
+            case let other: return AttemptOutcome(withoutItem: other)
+            }
+        }
+        return counted(outcome, .otherCommands)
+    }
+
+    /// Reads metadata, a tombstone's too; `visit` gets the item under the vBucket's lock.
+    func getMeta(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
+        counted(readMeta(document) { item, cas, _ in visit(item, cas) }, .otherCommands)
+    }
+
+    /// `getMeta` for a command that asks for many keys and is counted once; `visit` also gets the
+    /// vBucket, to compare the item with.
+    func readMeta(
+        _ document: DocumentAddress,
+        _ visit: (Item, CAS, borrowing VBucketCore) -> Void
+    ) -> AttemptOutcome {
+        var wakesFlusher = false
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            defer { wakesFlusher = core.takeOwedWake() }
+            switch core.getMeta(document.key, hash: document.hash, turn) {
+            case .found(let item, let cas):
+                visit(item, cas, core)
+                return .found
+            case let other: return AttemptOutcome(withoutItem: other)
+            }
+        }
+        if wakesFlusher { bucket.disk?.noteDirty(document.id) }
+        return outcome
+    }
+
+    /// `readMeta` of a replica.
+    func readReplicaMeta(
+        _ document: DocumentAddress,
+        _ visit: (Item, CAS, borrowing VBucketCore) -> Void
+    ) -> AttemptOutcome {
+        document.vBucket.withCore { core in
+            switch core.getReplicaMeta(document.key, hash: document.hash) {
+            case .found(let item, let cas):
+                visit(item, cas, core)
+                return .found
+            case let other: return AttemptOutcome(withoutItem: other)
+            }
+        }
+    }
+
+    /// Reads a document and locks it for `seconds`; the CAS that `visit` gets unlocks it.
+    func getAndLock(
+        _ document: DocumentAddress,
+        seconds: UInt32,
+        _ visit: (Item, CAS) -> Void
+    ) -> AttemptOutcome {
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            let locked = core.getAndLock(
+                document.key,
+                hash: document.hash,
+                seconds: seconds,
+                turn
+            )
+            guard case .found(let item, let cas) = locked else {
+                return AttemptOutcome(withoutItem: locked)
+            }
+            visit(item, cas)
+            return .found
+        }
+        return counted(outcome, .otherCommands)
+    }
+
+    /// Gives a document another expiry, in absolute seconds, and reads it.
+    func touch(
+        _ document: DocumentAddress,
+        expiry: UInt32,
+        _ visit: (Item, CAS) -> Void
+    ) -> AttemptOutcome {
+        var (wakesFlusher, wakesStreams) = (false, false)
+        var needed: Int?
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            let touched = core.touch(document.key, hash: document.hash, expiry: expiry, turn)
+            wakesFlusher = touched.wakesFlusher
+            wakesStreams = touched.wakesStreams
+            needed = touched.needed
+            guard case .found(let item, let cas) = touched.outcome else {
+                return AttemptOutcome(withoutItem: touched.outcome)
+            }
+            visit(item, cas)
+            return .found
+        }
+        noteChange(document.id, wakesFlusher: wakesFlusher, wakesStreams: wakesStreams)
+        return counted(needed.map(shortage) ?? outcome, .otherCommands)
+    }
+}
+
+// MARK: Writes
+
+extension DocumentOperations {
+    /// SET, ADD and REPLACE. The request's expiry is absolute: `expiry(ofField:)`.
+    @inline(__always)
+    func store(_ document: DocumentAddress, _ request: StoreRequest) -> AttemptOutcome {
+        guard request.value.count <= Limits.valueBytesMax else { return .refused(.tooLarge) }
+        return write(document, .sets, cas: request.cas) { core, turn in core.store(request, turn) }
+    }
+
+    func delete(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
+        write(document, .deletes, cas: cas) { core, turn in
+            core.delete(document.key, hash: document.hash, cas: cas, turn)
+        }
+    }
+
+    /// APPEND and PREPEND.
+    func extend(
+        _ document: DocumentAddress,
+        with bytes: ByteView,
+        atFront: Bool,
+        cas: CAS
+    ) -> AttemptOutcome {
+        let validator = context.validator
+        return write(document, .sets, cas: cas) { core, turn in
+            core.extend(
+                document.key,
+                hash: document.hash,
+                with: bytes,
+                atFront: atFront,
+                cas: cas,
+                isJSON: { validator.isDocument($0) },
+                turn
+            )
+        }
+    }
+
+    /// INCREMENT and DECREMENT; `Stored.number` is the counter's new value.
+    func count(_ document: DocumentAddress, _ request: ArithmeticRequest) -> AttemptOutcome {
+        write(document, .sets, cas: request.cas) { core, turn in core.arithmetic(request, turn) }
+    }
+
+    /// Ends a lock before its time.
+    func unlock(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
+        let outcome = document.vBucket.withCore {
+            $0.unlock(document.key, hash: document.hash, cas: cas, turn)
+        }
+        return finish(outcome, document.id, .otherCommands, cas: cas)
+    }
+
+    /// The protocol's expiry field as absolute seconds, within the bucket's bound.
+    @inline(__always)
+    func expiry(ofField field: UInt32) -> UInt32 {
+        Expiry.absolute(field, maxTTL: bucket.maxTTL, turn)
+    }
+
+    /// The datatype of a value that came without one.
+    func datatype(of value: ByteView) -> Datatype {
+        context.validator.isDocument(value) ? .json : []
+    }
+
+    /// Does a write; a durable one is entered with the desk under the same hold of the lock.
+    @inline(__always)
+    func write(
+        _ document: DocumentAddress,
+        _ counter: BucketCounter,
+        cas: CAS,
+        _ body: (inout VBucketCore, borrowing Turn) -> MutationOutcome
+    ) -> AttemptOutcome {
+        guard isDurable else {
+            let outcome = document.vBucket.withCore { body(&$0, turn) }
+            return finish(outcome, document.id, counter, cas: cas)
+        }
+        switch applyDurably(document, { core, turn in body(&core, turn) }) {
+        case .refused(let refusal): return .refused(refusal)
+        case .applied(let outcome): return finish(outcome, document.id, counter, cas: cas)
+        }
+    }
+
+    @inline(__always)
+    var isDurable: Bool { durability != nil || bucket.minimumDurability != nil }
+
+    /// What `applyDurably` did.
+    enum DurableApplication<Outcome> {
+        /// The level cannot be reached: the body was not called.
+        case refused(DocumentRefusal)
+        case applied(Outcome)
+    }
+
+    /// Calls `body` with a turn that prepares, and enters a prepared write with the desk under the
+    /// same hold of the lock: the desk completes writes in the order of their seqnos.
+    @inline(never)
+    func applyDurably<Outcome: MutationCarrier>(
+        _ document: DocumentAddress,
+        _ body: (inout VBucketCore, borrowing Turn) -> Outcome
+    ) -> DurableApplication<Outcome> {
+        let level = [durability?.level, bucket.minimumDurability].compactMap { $0 }
+            .max { $0.rawValue < $1.rawValue }
+        guard let level else { preconditionFailure("the caller saw a level") }
+        if let refusal = bucket.refusal(of: level, document) { return .refused(refusal) }
+        var turn = turn
+        turn.durability = level
+        let timeout = durability?.timeoutMilliseconds ?? DurabilityDesk.timeoutMilliseconds
+        let deadline = bucket.desk.deadline(afterMilliseconds: timeout)
+        let outcome = document.vBucket.withCore { core in
+            let outcome = body(&core, turn)
+            if case .prepared(let stored) = outcome.mutation {
+                bucket.desk.enter(stored, level, deadline: deadline, of: core.id)
+            }
+            return outcome
+        }
+        return .applied(outcome)
+    }
+
+    /// Does what a write owes the rest of the bucket.
+    @inline(__always)
+    func finish(
+        _ outcome: MutationOutcome,
+        _ id: VBucketID,
+        _ counter: BucketCounter,
+        cas: CAS
+    ) -> AttemptOutcome {
+        switch outcome {
+        case .stored(let stored):
+            noteChange(id, wakesFlusher: stored.wakesFlusher, wakesStreams: stored.wakesStreams)
+            count(counter)
+            return .stored(stored)
+        case .prepared(let stored):
+            noteChange(id, wakesFlusher: stored.wakesFlusher, wakesStreams: stored.wakesStreams)
+            count(counter)
+            return .prepared(stored)
+        case .wouldBlock(let wait): return .waits(wait)
+        default: return refused(outcome, counter, cas: cas)
+        }
+    }
+
+    @inline(never)
+    private func refused(
+        _ outcome: MutationOutcome,
+        _ counter: BucketCounter,
+        cas: CAS
+    ) -> AttemptOutcome {
+        if case .noRoom(let bytes) = outcome { return counted(shortage(bytes), counter) }
+        count(counter)
+        let refusal = DocumentRefusal(outcome)
+        if refusal == .exists, cas != .none { count(.casMismatches) }
+        return .refused(refusal)
+    }
+}
+
+// MARK: What every operation owes the bucket
+
+extension DocumentOperations {
+    @inline(__always)
+    private func noteChange(_ id: VBucketID, wakesFlusher: Bool, wakesStreams: Bool) {
+        if wakesFlusher { bucket.disk?.noteDirty(id) }
+        if wakesStreams { bucket.traffic.tell(.changed, of: id) }
+        if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
+    }
+
+    /// A write found no memory: a large one waits until the pager has freed it, any other is refused
+    /// while the pager works.
+    private func shortage(_ bytes: Int) -> AttemptOutcome {
+        if mayWaitForRoom, bucket.pager.needsRoom(bytes) { return .waits(.room(bytes)) }
+        bucket.pager.wake()
+        count(.temporaryFailures)
+        return .refused(.temporaryFailure)
+    }
+
+    private func counted(_ outcome: AttemptOutcome, _ counter: BucketCounter) -> AttemptOutcome {
+        if case .waits = outcome { return outcome }
+        count(counter)
+        return outcome
+    }
+
+    @inline(__always)
+    func count(_ counter: BucketCounter) { bucket.counters.count(counter, on: context) }
+}
+
+/// An outcome that may hold a mutation's: what a durable write enters with the desk.
+protocol MutationCarrier {
+    var mutation: MutationOutcome? { get }
+}
+
+extension MutationOutcome: MutationCarrier {
+    var mutation: MutationOutcome? { self }
+}
+
+extension AttemptOutcome {
+    /// A read that found no document.
+    init(withoutItem outcome: ReadOutcome) {
+        self =
+            switch outcome {
+            case .found: preconditionFailure("the caller visits a document that was found")
+            case .wouldBlock(let wait): .waits(wait)
+            case .notFound: .refused(.notFound)
+            case .locked: .refused(.locked)
+            case .temporaryFailure: .refused(.temporaryFailure)
+            case .notMyVBucket: .refused(.notMyVBucket)
+            case .inProgress: .refused(.writeInProgress)
+            case .recommitting: .refused(.writeRecommitting)
+            }
+    }
+}
+
+extension DocumentRefusal {
+    /// Why a write had no effect.
+    fileprivate init(_ outcome: MutationOutcome) {
+        self =
+            switch outcome {
+            case .stored, .prepared, .wouldBlock, .noRoom:
+                preconditionFailure("the caller handles what is no refusal")
+            case .inProgress: .writeInProgress
+            case .recommitting: .writeRecommitting
+            case .notFound: .notFound
+            case .exists: .exists
+            case .locked: .locked
+            case .notLocked: .notLocked
+            case .notStored: .notStored
+            case .notANumber: .notANumber
+            case .tooLarge: .tooLarge
+            case .notMyVBucket: .notMyVBucket
+            }
+    }
+}

@@ -1,0 +1,225 @@
+internal import Bytes
+internal import Engine
+internal import Seams
+package import Vocabulary
+internal import Wire
+
+/// Operations on single documents for callers without a connection: the document browser, and the
+/// doors to come.
+///
+/// - An operation is attempted on the lane `nonIO`, again after each wait, until it has ended.
+/// - An outcome counts only while the lease holds. An acknowledged write may last where the lease
+///   ended meanwhile, so it is reported as a temporary failure, not as never made.
+extension DocumentService {
+    /// Carries out an operation on one document, and calls `done` once, from some lane.
+    package func perform(
+        _ action: DocumentAction,
+        on key: [UInt8],
+        inBucket name: String,
+        _ done: @escaping @Sendable (DocumentOutcome) -> Void
+    ) {
+        begin(key, inBucket: name, done) { operations, document in
+            switch action {
+            case .read:
+                var copy: DocumentCopy?
+                let outcome = operations.get(document) { item, cas in
+                    var meta = item.meta
+                    meta.cas = cas
+                    copy = DocumentCopy(meta: meta, value: item.value.bytes)
+                }
+                return copy.map { .ended(.found($0)) } ?? .attempted(outcome)
+            case .delete: return .attempted(operations.delete(document, cas: .none))
+            case .write(let value, let flags, let expiry, let preservesExpiry):
+                return value.withUnsafeBytes { buffer in
+                    let view = ByteView(buffer)
+                    let request = StoreRequest(
+                        key: document.key,
+                        hash: document.hash,
+                        value: view,
+                        flags: flags,
+                        expiry: operations.expiry(ofField: expiry),
+                        datatype: operations.datatype(of: view),
+                        cas: .none,
+                        mode: .set,
+                        preservesExpiry: preservesExpiry
+                    )
+                    return .attempted(operations.store(document, request))
+                }
+            }
+        }
+    }
+
+    /// Reads a document, changes it and stores it as one, and calls `done` once, from some lane.
+    ///
+    /// A value of more than `Limits.lockedTransformBytesMax` is copied out and transformed without the
+    /// vBucket's lock, and stored only if the version is still current. Where it is not, and the
+    /// caller named no CAS, the update begins again, `Limits.updateAttemptsMax` times.
+    ///
+    /// - Parameters:
+    ///   - key: The key; the document need not exist.
+    ///   - cas: The version to change, or none for the current one.
+    ///   - name: The bucket.
+    ///   - transform: The change, called once for each attempt.
+    ///   - done: Gets `written`, `unchanged`, or why neither; `refused(.exists)` where other writers
+    ///     won every race.
+    package func update(
+        _ key: [UInt8],
+        cas: CAS = .none,
+        inBucket name: String,
+        _ transform: @escaping DocumentTransform,
+        _ done: @escaping @Sendable (DocumentOutcome) -> Void
+    ) {
+        let attempts = Guarded(0)
+        begin(key, inBucket: name, done) { operations, document in
+            let attempt = operations.update(
+                document,
+                cas: cas,
+                bytesMax: Limits.lockedTransformBytesMax,
+                transform
+            )
+            guard case .deferred(let copy) = attempt else { return Step(attempt) }
+            let writer = operations.context.scratch
+            writer.removeAll(keepingAtMost: 1 << 20)
+            let change = copy.value.withUnsafeBytes { buffer in
+                transform(DocumentView(meta: copy.meta, value: ByteView(buffer)), writer)
+            }
+            let stored = operations.store(
+                change,
+                writer.view,
+                of: document,
+                replacing: copy.meta
+            )
+            guard case .ended(.refused(.exists)) = stored, cas == .none else { return Step(stored) }
+            let count = attempts.withLock { attempts in
+                attempts += 1
+                return attempts
+            }
+            return count < Limits.updateAttemptsMax ? .again : Step(stored)
+        }
+    }
+
+    // MARK: Attempts
+
+    /// What one attempt of an operation came to.
+    private enum Step {
+        case attempted(AttemptOutcome)
+        case ended(DocumentOutcome)
+        /// Another version became current: attempt again.
+        case again
+
+        init(_ update: UpdateOutcome) {
+            switch update {
+            case .ended(let outcome): self = .attempted(outcome)
+            case .unchanged: self = .ended(.unchanged)
+            case .deferred: preconditionFailure("the caller transforms a deferred document")
+            }
+        }
+    }
+
+    /// An operation until it has ended.
+    private struct Task: Sendable {
+        let key: [UInt8]
+        let bucket: OpenBucket
+        let body: @Sendable (DocumentOperations, DocumentAddress) -> Step
+        let done: @Sendable (DocumentOutcome) -> Void
+        var mayWaitForRoom = true
+    }
+
+    private func begin(
+        _ key: [UInt8],
+        inBucket name: String,
+        _ done: @escaping @Sendable (DocumentOutcome) -> Void,
+        _ body: @escaping @Sendable (DocumentOperations, DocumentAddress) -> Step
+    ) {
+        lanes.nonIO.lane.post { [self] in
+            guard let bucket = bucket(named: name) else { return done(.noBucket) }
+            guard !key.isEmpty, key.count <= Limits.keyBytesMax else {
+                return done(.refused(.notFound))
+            }
+            attempt(Task(key: key, bucket: bucket, body: body, done: done))
+        }
+    }
+
+    /// One attempt, on the lane `nonIO`.
+    private func attempt(_ task: Task) {
+        guard lease.holds(environment.time) else { return task.done(.refused(.notMyVBucket)) }
+        task.key.withUnsafeBytes { buffer in
+            let key = ByteView(buffer)
+            let id = VBucketID(ofKey: key, count: task.bucket.engine.count)
+            guard let vBucket = task.bucket.engine[id.number] else {
+                preconditionFailure("a key's vBucket is one of its bucket's")
+            }
+            let context = lanes.nonIO.context
+            let operations = DocumentOperations(
+                bucket: task.bucket,
+                context: context,
+                turn: context.turn(environment.time.wallNanoseconds()),
+                mayWaitForRoom: task.mayWaitForRoom
+            )
+            let document = DocumentAddress(key: key, hash: hash(key), id: id, vBucket: vBucket)
+            switch task.body(operations, document) {
+            case .ended(let outcome): finish(task, outcome)
+            case .attempted(let outcome): proceed(task, outcome, document)
+            case .again: attemptAgain(task)
+            }
+        }
+    }
+
+    private func attemptAgain(_ task: Task) {
+        lanes.nonIO.lane.post { [self] in attempt(task) }
+    }
+
+    private func proceed(_ task: Task, _ outcome: AttemptOutcome, _ document: DocumentAddress) {
+        switch outcome {
+        case .found: preconditionFailure("the caller ends with the document")
+        case .refused(let refusal): finish(task, .refused(refusal))
+        case .stored(let stored): finish(task, .written(DocumentVersion(stored)))
+        case .prepared(let stored):
+            task.bucket.desk.wait(for: stored.seqno, of: document.id) { end in
+                switch end {
+                case .committed(let cas, let seqno, let uuid, _):
+                    task.done(.written(DocumentVersion(cas: cas, uuid: uuid, seqno: seqno)))
+                case .ambiguous: task.done(.refused(.durabilityAmbiguous))
+                }
+            }
+        case .waits(let wait):
+            task.bucket.resume(
+                after: wait,
+                of: document.id,
+                key: document.key,
+                hash: document.hash
+            ) { [self] completion in
+                switch completion {
+                case .failed(.tooBig, _): task.done(.refused(.exceedsMemory))
+                case .failed(.temporaryFailure, _) where wait.isRoom:
+                    task.bucket.counters.countShared(.temporaryFailures)
+                    task.done(.refused(.temporaryFailure))
+                case .failed(_, let reason): task.done(.failed(reason))
+                case .roomMade:
+                    var task = task
+                    task.mayWaitForRoom = false
+                    attemptAgain(task)
+                default: attemptAgain(task)
+                }
+            }
+        }
+    }
+
+    private func finish(_ task: Task, _ outcome: DocumentOutcome) {
+        if lease.holds(environment.time) { return task.done(outcome) }
+        if case .written = outcome { return task.done(.refused(.temporaryFailure)) }
+        task.done(.refused(.notMyVBucket))
+    }
+}
+
+extension Wait {
+    fileprivate var isRoom: Bool {
+        if case .room = self { true } else { false }
+    }
+}
+
+extension DocumentVersion {
+    fileprivate init(_ stored: Stored) {
+        self.init(cas: stored.cas, uuid: stored.uuid, seqno: stored.seqno)
+    }
+}

@@ -1,0 +1,14 @@
+/// A cluster configuration as clients get it, and the revision it shows.
+///
+/// Configurations are ordered by `epoch`, then by `revision`.
+package struct RenderedConfiguration: Hashable, Sendable {
+    package let epoch: Int64
+    package let revision: Int64
+    package let json: [UInt8]
+
+    package init(epoch: Int64, revision: Int64, json: [UInt8]) {
+        self.epoch = epoch
+        self.revision = revision
+        self.json = json
+    }
+}
