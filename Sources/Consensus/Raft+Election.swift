@@ -1,16 +1,19 @@
 internal import Vocabulary
 
-/// Elections: pre-vote, votes, and who leads (thesis 3.4, 9.6).
+/// Elections: pre-votes, votes and the transition to leader (thesis 3.4, 9.6).
 extension Raft {
     enum Campaign {
         case preVote
         case election
-        /// The leader asked for it.
+        /// Requested by the leader with `timeoutNow`; goes straight to the election.
         case transfer
     }
 
+    /// Requests votes from all voters.
+    ///
+    /// Does nothing on a leader, or on a node that may not campaign.
     mutating func campaign(_ kind: Campaign) {
-        guard !isLeader, log.mayStand(node) else { return }
+        guard !isLeader, log.mayCampaign(node) else { return }
         timers.reset()
         votes = [:]
         leader = nil
@@ -26,8 +29,8 @@ extension Raft {
             isPreVote: isPreVote,
             isTransfer: kind == .transfer
         )
-        // A candidate that crashed must not stand again with the votes of a log it lost: what it
-        // says of its log, and its term, is on disk first.
+        // The candidate's term, and the log it advertises, must be on disk before a request leaves:
+        // after a crash it must not win by votes that were granted to entries it has lost.
         for peer in configuration.electorate {
             if peer == node {
                 let own = Message.VoteResponse(isGranted: true, isPreVote: isPreVote)
@@ -38,7 +41,7 @@ extension Raft {
         }
     }
 
-    mutating func answer(_ request: Message.VoteRequest, _ message: Message) {
+    mutating func handleVoteRequest(_ request: Message.VoteRequest, _ message: Message) {
         let isFree = vote == nil && leader == nil
         let mayVote = vote == message.from || isFree || request.isPreVote && message.term > term
         let isUpToDate = request.last >= log.last
@@ -48,7 +51,7 @@ extension Raft {
             vote = message.from
             timers.reset()
         }
-        // A refusal tells the term; a pre-vote is granted in the term it was asked for.
+        // A refusal carries this member's term; a granted vote carries the term of the request.
         sendAfterStorage(
             .voteResponse(response),
             to: message.from,
@@ -56,9 +59,9 @@ extension Raft {
         )
     }
 
-    mutating func take(_ response: Message.VoteResponse, _ message: Message) {
+    mutating func handleVoteResponse(_ response: Message.VoteResponse, _ message: Message) {
         guard role == (response.isPreVote ? .preCandidate : .candidate) else { return }
-        // A pre-vote for a campaign of long ago is none for this one.
+        // Ignore a pre-vote that was granted to an earlier campaign.
         if response.isPreVote, response.isGranted, message.term != term + 1 { return }
         let peer = message.from
         if votes[peer] == nil { votes[peer] = response.isGranted }
@@ -70,7 +73,7 @@ extension Raft {
     }
 
     mutating func becomeFollower(_ newTerm: Term, leader newLeader: NodeNumber?) {
-        precondition(newTerm >= term, "terms never fall")
+        precondition(newTerm >= term, "terms never decrease")
         refuseReads(.leaderChanged)
         if newTerm > term || leader != newLeader || role != .follower {
             following = FollowerState()
@@ -87,7 +90,7 @@ extension Raft {
     }
 
     private mutating func becomeLeader() {
-        precondition(role == .candidate, "only a candidate is elected")
+        precondition(role == .candidate, "only a candidate becomes leader")
         role = .leader
         leader = node
         timers.reset()
@@ -95,14 +98,16 @@ extension Raft {
         for entry in log.entries(from: max(log.commit + 1, log.firstIndex)) {
             leading.uncommittedBytes += entry.bytes
         }
-        followMembers(next: log.lastIndex + 1, isActive: false)
+        updateMembers(next: log.lastIndex + 1, isActive: false)
         append([.empty])
         broadcastAppend()
     }
 
-    /// Says whether a message that asks for a vote is to be passed over: whoever hears a leader
-    /// does not help to replace it.
-    func sticksToLeader(_ message: Message) -> Bool {
+    /// Whether to ignore a vote request because this member heard from a leader within the election
+    /// timeout (thesis 4.2.3).
+    ///
+    /// Requests of a leadership transfer are never ignored.
+    func ignoresVoteRequest(_ message: Message) -> Bool {
         guard case .voteRequest(let request) = message.body, !request.isTransfer else {
             return false
         }

@@ -1,10 +1,11 @@
 internal import Vocabulary
 
-/// A follower's side: entries, commits, snapshots, and what it owes for them (thesis 3.5, 5).
+/// The follower's side: appends, commits, snapshots and their acknowledgements (thesis 3.5, 5).
 extension Raft {
-    mutating func take(_ append: Message.Append, from leader: NodeNumber) {
+    mutating func handleAppend(_ append: Message.Append, from leader: NodeNumber) {
         if append.previous.index < log.commit {
-            // All of that is committed: say so, and the leader goes on from there.
+            // The entry at `previous` is committed here: acknowledge up to the commit index, so
+            // that the leader continues from there.
             following.agreed = max(following.agreed, log.commit)
             return acknowledge(log.commit)
         }
@@ -32,13 +33,13 @@ extension Raft {
         acknowledge(last)
     }
 
-    mutating func take(_ beat: Message.Heartbeat, from leader: NodeNumber) {
-        // The leader names no more than what this member acknowledged to it.
+    mutating func handleHeartbeat(_ beat: Message.Heartbeat, from leader: NodeNumber) {
+        // The leader never sends a commit index beyond what this member has acknowledged.
         log.commit(to: min(beat.commit, log.lastIndex))
         send(.heartbeatResponse(round: beat.round), to: leader)
     }
 
-    mutating func take(_ snapshot: SnapshotDescription, from leader: NodeNumber) {
+    mutating func handleSnapshot(_ snapshot: SnapshotDescription, from leader: NodeNumber) {
         if snapshot.index <= log.commit {
             following.agreed = max(following.agreed, log.commit)
             return acknowledge(log.commit)
@@ -54,14 +55,15 @@ extension Raft {
         acknowledge(snapshot.index)
     }
 
-    /// Every append is answered, when it is on disk.
+    /// Acknowledges an append or a snapshot once every write issued so far is on disk.
     private mutating func acknowledge(_ received: LogIndex) {
-        guard let leader else { preconditionFailure("a follower of nobody answers nobody") }
+        guard let leader else { preconditionFailure("an acknowledgement needs a leader") }
         let response = Message.AppendResponse.accepted(received: received, acknowledged: 0)
         sendAfterStorage(.appendResponse(response), to: leader)
     }
 
-    /// How much may be counted is decided when the answer leaves, not when it was owed.
+    /// Fills in `acknowledged` when the response leaves: more may be on disk by then, and the
+    /// driver may have changed what it withholds.
     mutating func withNewestAcknowledgement(_ message: Message) -> Message {
         guard case .appendResponse(.accepted(let received, _)) = message.body else {
             return message
@@ -77,7 +79,8 @@ extension Raft {
         return message
     }
 
-    /// The disk has more, or the driver withholds less.
+    /// After a write finished or the driver withholds less: the leader advances its commit index, a
+    /// follower acknowledges what it could not acknowledge before.
     mutating func acknowledgeMore() {
         if isLeader { return advanceCommit() }
         guard let leader else { return }

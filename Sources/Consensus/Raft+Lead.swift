@@ -1,12 +1,12 @@
 internal import Vocabulary
 
-/// The leader's side of the log: proposals, appends, answers, commits (thesis 3.5, 3.6, 10.2).
+/// The leader's side of the log: proposals, appends, responses, commits (thesis 3.5, 3.6, 10.2).
 extension Raft {
     mutating func propose(_ commands: [[UInt8]]) {
-        if let refusal = refusal() { return refuse(refusal) }
-        guard !commands.isEmpty else { return refuse(.nothingProposed) }
+        if let refusal = proposalRefusal() { return refuseProposal(refusal) }
+        guard !commands.isEmpty else { return refuseProposal(.nothingProposed) }
         guard leading.uncommittedBytes < settings.uncommittedBytesMax else {
-            return refuse(.tooMuchUncommitted)
+            return refuseProposal(.tooMuchUncommitted)
         }
         let first = LogPosition(term: term, index: log.lastIndex + 1)
         append(commands.map { .command($0) })
@@ -14,12 +14,13 @@ extension Raft {
         broadcastAppend()
     }
 
-    func refusal() -> ProposalRefusal? {
+    /// Why this member accepts no proposals at all; nil if it does.
+    func proposalRefusal() -> ProposalRefusal? {
         guard isLeader else { return .notLeader(leader) }
         return leading.transferTarget.map { .transferring(to: $0) }
     }
 
-    mutating func refuse(_ refusal: ProposalRefusal) {
+    mutating func refuseProposal(_ refusal: ProposalRefusal) {
         outbox.ready.proposal = .refused(refusal)
     }
 
@@ -29,8 +30,9 @@ extension Raft {
             leading.uncommittedBytes += entry.bytes
             log.append(entry)
             if case .configuration = payload {
-                // Heard of until proved otherwise: a new voter must not cost us the quorum.
-                followMembers(next: max(log.lastIndex, 1), isActive: true)
+                // A new voter counts as active until the next quorum check, so that adding it does
+                // not make the leader step down.
+                updateMembers(next: max(log.lastIndex, 1), isActive: true)
             }
         }
     }
@@ -42,11 +44,13 @@ extension Raft {
     }
 
     mutating func sendAppends(to peer: NodeNumber) {
-        // Bounded by the appends that may be in flight.
+        // The limit of appends in flight bounds the loop.
         while sendAppend(to: peer, evenEmpty: false) {}
     }
 
-    /// Says whether something was sent and more may follow.
+    /// Sends one append, or a snapshot if the log begins too late.
+    ///
+    /// Returns true if entries were sent and more are left to send.
     @discardableResult
     mutating func sendAppend(to peer: NodeNumber, evenEmpty: Bool) -> Bool {
         guard var progress = leading.progress[peer],
@@ -58,7 +62,7 @@ extension Raft {
             return false
         }
         let entries = log.entries(from: progress.next, bytesMax: settings.appendBytesMax)
-        if entries.isEmpty, !evenEmpty, progress.state == .replicate || isToldAll(progress) {
+        if entries.isEmpty, !evenEmpty, progress.state == .replicate || hasWholeLog(progress) {
             return false
         }
         let append = Message.Append(
@@ -72,8 +76,10 @@ extension Raft {
         return !entries.isEmpty && progress.next <= log.lastIndex
     }
 
-    /// A member that is being probed is asked until the logs are known to agree.
-    private func isToldAll(_ progress: Progress) -> Bool { progress.received >= log.lastIndex }
+    /// Whether the member is known to have the whole log.
+    ///
+    /// Until then a probe is sent even if it carries no entries.
+    private func hasWholeLog(_ progress: Progress) -> Bool { progress.received >= log.lastIndex }
 
     mutating func sendHeartbeats() {
         leading.round += 1
@@ -87,14 +93,15 @@ extension Raft {
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    mutating func take(_ response: Message.AppendResponse, from peer: NodeNumber) {
+    mutating func handleAppendResponse(_ response: Message.AppendResponse, from peer: NodeNumber) {
         guard isLeader, var progress = leading.progress[peer] else { return }
         progress.isActive = true
         switch response {
         case .rejected(let previous, let hint):
-            // Where our log has a later term at the hint, the logs agree further back at best.
+            // If the leader's log has a later term at the hinted index, the logs can agree only at
+            // an earlier index.
             let place = log.candidate(atOrBelow: hint.index, term: hint.term).index
             let isNews = progress.rejected(previous, hint: place)
             leading.progress[peer] = progress
@@ -113,25 +120,27 @@ extension Raft {
             let before = log.commit
             if isNews { advanceCommit() }
             guard isLeader else { return }
-            // What was committed while nothing could be sent to it, it has not heard of.
+            // A paused member has not received the latest commit index. If the index advanced just
+            // now, `advanceCommit` has sent it.
             if log.commit == before, wasPaused { sendAppend(to: peer, evenEmpty: true) }
             sendAppends(to: peer)
-            handOverIfReady(to: peer)
+            completeTransferIfReady(to: peer)
         }
     }
 
-    mutating func take(round: UInt64, from peer: NodeNumber) {
+    mutating func handleHeartbeatResponse(round: UInt64, from peer: NodeNumber) {
         guard isLeader, var progress = leading.progress[peer] else { return }
         progress.isActive = true
         progress.isProbing = false
         progress.round = max(progress.round, round)
-        // An answer to a full window may have been lost: let one more append ask.
+        // The acknowledgements of a full window may have been lost: allow one more append, which
+        // prompts another acknowledgement.
         if progress.state == .replicate, progress.inFlight.count >= settings.appendsInFlightMax {
             progress.inFlight.removeFirst()
         }
         leading.progress[peer] = progress
-        // Not what it has but what it acknowledged: what it withheld it acknowledges once, and that
-        // may have been lost.
+        // Compare `matched`, not `received`: a member acknowledges an index that it withheld only
+        // once, and that message may have been lost.
         if progress.matched < log.lastIndex || progress.state == .probe {
             sendAppend(to: peer, evenEmpty: true)
         }
@@ -140,20 +149,22 @@ extension Raft {
 
     // MARK: Committing
 
-    /// A leader's own log counts when it is on disk, like everybody's.
-    mutating func countOneself() {
+    /// Updates the leader's own progress.
+    ///
+    /// As on every member, only entries on disk count.
+    mutating func updateOwnProgress() {
         let (received, matched) = (log.durable, acknowledgeable)
         leading.progress[node]?.next = received + 1
         leading.progress[node]?.received = received
         leading.progress[node]?.matched = matched
     }
 
-    /// Commits what a quorum has.
+    /// Advances the commit index to what a quorum has acknowledged.
     ///
-    /// Only an entry of this term is counted; it brings along whatever stands before it (thesis
-    /// 3.6.2, figure 3.7).
+    /// Only an entry of this term is committed by counting; all entries before it are committed
+    /// with it (thesis 3.6.2, figure 3.7).
     mutating func advanceCommit() {
-        countOneself()
+        updateOwnProgress()
         let reached = configuration.committed { leading.progress[$0]?.matched ?? 0 }
         let index = min(reached, log.lastIndex)
         guard index > log.commit, log.term(at: index) == term else { return }
@@ -161,7 +172,8 @@ extension Raft {
             leading.uncommittedBytes -= entry.bytes
         }
         log.commit(to: index)
-        // So that followers can apply: an empty append where nothing else is on its way.
+        // Followers apply only what they know to be committed: send the new commit index, with an
+        // empty append if there are no entries to send.
         for peer in leading.members where peer != node { sendAppend(to: peer, evenEmpty: true) }
         beginEarlyReads()
         finishChange()

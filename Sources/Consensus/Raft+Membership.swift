@@ -1,19 +1,19 @@
 internal import Vocabulary
 
-/// Changes of who votes (thesis 4): learners first, both halves in between.
+/// Changes of the voter configuration (thesis 4): by way of learners and joint configurations.
 extension Raft {
     mutating func propose(_ change: ConfigurationChange) {
-        if let refusal = refusal() { return refuse(refusal) }
-        // Something of this term must be committed first: else two leaders that do not know of each
-        // other's change could each have a majority.
+        if let refusal = proposalRefusal() { return refuseProposal(refusal) }
+        // An entry of this term must be committed first. Otherwise two leaders that do not know
+        // each other's change could each have a majority.
         guard log.configurationIndex <= log.commit, log.term(at: log.commit) == term else {
-            return refuse(.changeInProgress)
+            return refuseProposal(.changeInProgress)
         }
         let next: VoterConfiguration
         do {
             next = try configuration.applying(change)
         } catch {
-            return refuse(.configuration(error))
+            return refuseProposal(.configuration(error))
         }
         let first = LogPosition(term: term, index: log.lastIndex + 1)
         append([.configuration(next)])
@@ -22,11 +22,11 @@ extension Raft {
         broadcastAppend()
     }
 
-    /// Takes the members from the configuration in force.
+    /// Updates the members that the leader replicates to; `next` and `isActive` are for new ones.
     ///
-    /// Who is leaving is sent entries until its removal is committed: it should know of that, and
-    /// stand for no election.
-    mutating func followMembers(next: LogIndex, isActive: Bool) {
+    /// A member that is being removed receives entries until its removal is committed, so that it
+    /// learns of the removal and does not campaign.
+    mutating func updateMembers(next: LogIndex, isActive: Bool) {
         leading.members = log.members
         var progress: [NodeNumber: Progress] = [:]
         for member in leading.members {
@@ -37,18 +37,19 @@ extension Raft {
             progress[member] = Progress(next: next, isActive: isActive)
         }
         leading.progress = progress
-        countOneself()
+        updateOwnProgress()
         leading.progress[node]?.state = .replicate
         if let target = leading.transferTarget, !configuration.voters.contains(target) {
             leading.transferTarget = nil
         }
     }
 
-    /// The newest configuration is committed: leave a joint one, or go if it has no place for us.
+    /// Once the newest configuration is committed: leaves a joint configuration, or steps down if
+    /// this member is no voter in it.
     mutating func finishChange() {
         guard isLeader, log.configurationIndex <= log.commit else { return }
         if leading.members != configuration.members {
-            followMembers(next: log.lastIndex + 1, isActive: true)
+            updateMembers(next: log.lastIndex + 1, isActive: true)
         }
         if configuration.isJoint {
             guard configuration.leavesByItself else { return }
@@ -59,23 +60,23 @@ extension Raft {
         }
     }
 
-    // MARK: Handing over (thesis 3.10)
+    // MARK: Leadership transfer (thesis 3.10)
 
     mutating func transfer(to target: NodeNumber) {
-        guard isLeader else { return refuse(.notLeader(leader)) }
+        guard isLeader else { return refuseProposal(.notLeader(leader)) }
         guard target != node, configuration.voters.contains(target) else {
-            return refuse(.noSuchVoter)
+            return refuseProposal(.noSuchVoter)
         }
-        // It has an election timeout to succeed, however often it is asked for; then proposals are
-        // taken again. Not the timer of the quorum: who is asked again and again must still notice
-        // that nobody answers.
+        // A transfer times out after one election timeout, even if it is requested repeatedly; then
+        // the leader accepts proposals again. It has a timer of its own: if a request restarted the
+        // timer of the quorum check, a leader that has lost its quorum would never step down.
         if leading.transferTarget != target { leading.transferTicks = 0 }
         leading.transferTarget = target
         sendAppend(to: target, evenEmpty: false)
-        handOverIfReady(to: target)
+        completeTransferIfReady(to: target)
     }
 
-    mutating func handOverIfReady(to peer: NodeNumber) {
+    mutating func completeTransferIfReady(to peer: NodeNumber) {
         guard leading.transferTarget == peer,
             leading.progress[peer]?.received == log.lastIndex
         else { return }

@@ -1,7 +1,7 @@
 internal import Vocabulary
 
-/// Reads that need no entry in the log (thesis 6.4): an index, and the proof that whoever names it
-/// still led after the question was asked.
+/// Linearizable reads without a log entry (ReadIndex, thesis 6.4): the leader returns its commit
+/// index once a round of heartbeats proves that it still led after the read was requested.
 extension Raft {
     mutating func read(_ context: UInt64) {
         if isLeader { return beginRead(context, for: node) }
@@ -13,7 +13,8 @@ extension Raft {
     }
 
     mutating func beginRead(_ context: UInt64, for reader: NodeNumber) {
-        // Before its first commit a leader does not know what was committed before it.
+        // Until the leader commits an entry of its term, it does not know what earlier leaders
+        // committed.
         guard log.term(at: log.commit) == term else {
             leading.earlyReads.append((reader, context))
             return
@@ -31,7 +32,8 @@ extension Raft {
         for read in early { beginRead(read.context, for: read.reader) }
     }
 
-    /// A quorum answered the round, so nobody else led when it began.
+    /// Answers the reads whose heartbeat round a quorum has acknowledged: no later term had a
+    /// leader when that round began.
     mutating func answerReads() {
         guard isLeader, !leading.reads.isEmpty else { return }
         let proved = configuration.committed { peer in

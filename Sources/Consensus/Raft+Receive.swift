@@ -1,26 +1,30 @@
 internal import Vocabulary
 
-/// Messages: first their term, then what they say.
+/// Received messages: first the term is compared, then the body is handled.
 extension Raft {
     mutating func receive(_ message: Message) {
         if message.term > term {
-            if sticksToLeader(message) { return }
+            if ignoresVoteRequest(message) { return }
             switch message.body {
             case .voteRequest(let request) where request.isPreVote: break
             case .voteResponse(let response) where response.isPreVote && response.isGranted: break
             default: becomeFollower(message.term, leader: message.leader)
             }
         } else if message.term < term {
-            return answerFromThePast(message)
+            return answerEarlierTerm(message)
         }
         switch message.body {
-        case .voteRequest(let request): answer(request, message)
-        case .voteResponse(let response): take(response, message)
-        case .append(let append): hear(message) { $0.take(append, from: message.from) }
-        case .heartbeat(let beat): hear(message) { $0.take(beat, from: message.from) }
-        case .snapshot(let snapshot): hear(message) { $0.take(snapshot, from: message.from) }
-        case .appendResponse(let response): take(response, from: message.from)
-        case .heartbeatResponse(let round): take(round: round, from: message.from)
+        case .voteRequest(let request): handleVoteRequest(request, message)
+        case .voteResponse(let response): handleVoteResponse(response, message)
+        case .append(let append):
+            followLeader(message.from) { $0.handleAppend(append, from: message.from) }
+        case .heartbeat(let beat):
+            followLeader(message.from) { $0.handleHeartbeat(beat, from: message.from) }
+        case .snapshot(let snapshot):
+            followLeader(message.from) { $0.handleSnapshot(snapshot, from: message.from) }
+        case .appendResponse(let response): handleAppendResponse(response, from: message.from)
+        case .heartbeatResponse(let round):
+            handleHeartbeatResponse(round: round, from: message.from)
         case .timeoutNow: if role == .follower { campaign(.transfer) }
         case .readRequest(let context):
             if isLeader { beginRead(context, for: message.from) }
@@ -30,18 +34,20 @@ extension Raft {
         }
     }
 
-    /// Whoever says this leads the term.
-    private mutating func hear(_ message: Message, _ take: (inout Raft) -> Void) {
+    /// Follows the sender of a message that only the leader of the term sends, then handles the
+    /// message.
+    private mutating func followLeader(_ sender: NodeNumber, _ handle: (inout Raft) -> Void) {
         precondition(!isLeader, "two leaders of term \(term)")
-        if role != .follower || leader != message.from {
-            becomeFollower(term, leader: message.from)
-        }
+        if role != .follower || leader != sender { becomeFollower(term, leader: sender) }
         timers.election = 0
-        take(&self)
+        handle(&self)
     }
 
-    /// A leader that was replaced learns it, and so does a candidate that asks before it stands.
-    private mutating func answerFromThePast(_ message: Message) {
+    /// Answers messages of earlier terms from a deposed leader or a pre-candidate, so that the
+    /// sender learns the current term.
+    ///
+    /// Ignores all others.
+    private mutating func answerEarlierTerm(_ message: Message) {
         switch message.body {
         case .append, .heartbeat, .snapshot: send(.newerTerm, to: message.from)
         case .voteRequest(let request) where request.isPreVote:
@@ -53,7 +59,7 @@ extension Raft {
 }
 
 extension Message {
-    /// The leader, where only a leader says such things.
+    /// The sender, if only a leader sends such a message; otherwise nil.
     fileprivate var leader: NodeNumber? {
         switch body {
         case .append, .heartbeat, .snapshot: from

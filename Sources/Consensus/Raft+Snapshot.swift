@@ -1,10 +1,10 @@
 internal import Vocabulary
 
-/// Snapshots, for whom the log is too short (thesis 5).
+/// Snapshots for members that need entries the log no longer has (thesis 5).
 extension Raft {
     mutating func sendSnapshot(to peer: NodeNumber) {
         guard var progress = leading.progress[peer], progress.isActive else { return }
-        // The driver may send a newer one that it has meanwhile; the answer will tell.
+        // The driver may send a newer snapshot; the acknowledgement carries the index it covers.
         send(.snapshot(log.snapshot), to: peer)
         progress.becomeSnapshot(log.snapshot.index)
         leading.progress[peer] = progress
@@ -16,7 +16,8 @@ extension Raft {
         else { return }
         if !isDelivered { progress.state = .probe }
         progress.becomeProbe()
-        // Not again before its next sign of life, be it the snapshot's acknowledgement.
+        // Send nothing until the member's next message, which may be the snapshot's
+        // acknowledgement.
         progress.isProbing = true
         leading.progress[peer] = progress
     }

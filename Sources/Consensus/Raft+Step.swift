@@ -1,17 +1,18 @@
 internal import Vocabulary
 
-/// The one entry point, and what leaves.
+/// The single entry point, and the output of a step.
 extension Raft {
+    /// Handles one event and returns what the driver has to store, send and apply.
     package mutating func step(_ event: RaftEvent) -> Ready {
         let before = (term, role, leader)
         outbox.ready = Ready()
-        take(event)
+        handle(event)
         var ready = finish()
         ready.isStateChanged = before != (term, role, leader)
         return ready
     }
 
-    private mutating func take(_ event: RaftEvent) {
+    private mutating func handle(_ event: RaftEvent) {
         switch event {
         case .tick(let dice): tick(dice)
         case .received(let message): receive(message)
@@ -34,7 +35,9 @@ extension Raft {
         }
     }
 
-    /// Messages that rest on the disk are kept back until the write they rest on is there.
+    /// Completes the output of a step.
+    ///
+    /// A message that depends on a write is held back until that write is on disk.
     private mutating func finish() -> Ready {
         let hardState = HardState(term: term, vote: vote?.value ?? 0, commit: log.commit)
         let isVoteNew = (hardState.term, hardState.vote) != (outbox.saved.term, outbox.saved.vote)
@@ -60,7 +63,7 @@ extension Raft {
         }
         outbox.afterStorage = []
         if !own.isEmpty {
-            // Nothing had to be stored first: what it says to itself counts now.
+            // No write is pending: handle this member's messages to itself at once.
             for message in own { receive(message) }
             return finish()
         }
@@ -69,7 +72,7 @@ extension Raft {
     }
 
     private mutating func stored(_ number: UInt64) {
-        precondition(number <= outbox.writes, "only what was handed out can be stored")
+        precondition(number <= outbox.writes, "only an issued write is reported as stored")
         outbox.stored = max(outbox.stored, number)
         log.stored(number)
         let free = outbox.waiting.filter { $0.number <= number }.map(\.message)
@@ -92,7 +95,7 @@ extension Raft {
         )
     }
 
-    /// Leaves when everything that this step and the ones before wrote is on disk.
+    /// Sends a message once all writes of this step and of earlier steps are on disk.
     mutating func sendAfterStorage(
         _ body: Message.Body,
         to peer: NodeNumber,
@@ -110,7 +113,7 @@ extension Raft {
         if isLeader { return tickAsLeader() }
         let timeout = timers.timeout ?? settings.electionTicks + Int(dice) % settings.electionTicks
         timers.timeout = timeout
-        guard timers.election >= timeout, log.mayStand(node) else { return }
+        guard timers.election >= timeout, log.mayCampaign(node) else { return }
         campaign(.preVote)
     }
 

@@ -1,19 +1,22 @@
 package import Vocabulary
 
-/// How a member behaves; the same for all members of a group.
+/// Settings of a member; all but `node` are the same for all members of a group.
 package struct RaftSettings: Hashable, Sendable {
     package var node: NodeNumber
-    /// Ticks without a leader before a member stands for election: this many, up to twice as many.
+    /// Ticks without a message of a leader before a member campaigns: at least this many, at random
+    /// fewer than twice as many.
     package var electionTicks = 4
     package var heartbeatTicks = 1
-    /// Bytes of entries in one append: as much as arrives well within an election timeout.
+    /// Bytes of entries in one append: few enough to arrive well within an election timeout.
     package var appendBytesMax = 256 << 10
-    /// Appends on their way to one member: with the bytes above it bounds what a slow one costs.
+    /// Unacknowledged appends to one member.
+    ///
+    /// With `appendBytesMax` this bounds the memory that a slow member costs.
     package var appendsInFlightMax = 64
-    /// Bytes that were proposed and are not committed: beyond it proposals are refused.
+    /// Bytes proposed and not yet committed; at this many, further proposals are refused.
     package var uncommittedBytesMax = 16 << 20
-    /// Entries that stay when the log is compacted, so that a follower a little behind needs no
-    /// snapshot.
+    /// Entries kept behind a snapshot when the log is compacted, so that a follower which lags a
+    /// little needs no snapshot.
     package var entriesKept: UInt64 = 1_000
 
     package init(node: NodeNumber) {
@@ -21,11 +24,11 @@ package struct RaftSettings: Hashable, Sendable {
     }
 }
 
-/// What a member finds on its disk.
+/// What a member reads from its disk at start.
 package struct RestoredState: Sendable {
     package var hardState: HardState
     package var snapshot: SnapshotDescription
-    /// The entry before the first stored one; the snapshot's own position where none was kept.
+    /// The position before the first stored entry; nil if that is the snapshot's position.
     package var base: LogPosition?
     package var entries: [LogEntry]
 
@@ -43,9 +46,9 @@ package struct RestoredState: Sendable {
 }
 
 package enum Role: Hashable, Sendable {
-    /// Can become: pre-candidate, candidate (when told to).
+    /// Can become: pre-candidate, or candidate on the leader's `timeoutNow`.
     case follower
-    /// Asks whether it would win. Can become: candidate, follower.
+    /// Asks whether it would win an election. Can become: candidate, follower.
     case preCandidate
     /// Can become: leader, follower.
     case candidate
@@ -53,15 +56,15 @@ package enum Role: Hashable, Sendable {
     case leader
 }
 
-/// One member of a Raft group (Ongaro's thesis), as a machine: `step` says what came in, and is
-/// told what to store, to send and to apply.
+/// One member of a Raft group (Ongaro's thesis), as a state machine without I/O: `step` handles an
+/// event and returns what to store, send and apply.
 ///
-/// Storage is asynchronous throughout: nothing is durable because it was handed out. What must not
-/// be said before it is on disk (a vote, an acknowledgement, the leader's own share of a majority)
-/// waits in here for the driver's `stored`; heartbeats never wait, so a slow disk deposes nobody.
+/// Storage is asynchronous: a write is on disk only when the driver reports it with `stored`. A
+/// message that depends on a write (a vote, an acknowledgement, the leader's own share of a
+/// majority) is held back until then. Heartbeats never wait, so a slow disk deposes no leader.
 ///
-/// - Term and vote are on disk before any message that rests on them leaves.
-/// - Terms and the commit index never fall.
+/// - Term and vote are on disk before any message that depends on them leaves.
+/// - The term and the commit index never decrease.
 /// - The configuration in force is the newest in the log, committed or not.
 package struct Raft: Sendable {
     package let settings: RaftSettings
@@ -71,16 +74,20 @@ package struct Raft: Sendable {
     package internal(set) var leader: NodeNumber?
     package internal(set) var log: RaftLog
     var timers = Timers()
-    /// What voters answered in the election that runs.
+    /// The votes received in the current campaign: true if granted.
     var votes: [NodeNumber: Bool] = [:]
     var leading = LeadershipState()
     var following = FollowerState()
     var outbox: Outbox
-    /// From here on this member acknowledges nothing, its own entries as leader included.
+    /// The first index that this member does not acknowledge, nor count for itself as leader; nil
+    /// for no limit.
     var withheldFrom: LogIndex?
 
     package init(_ settings: RaftSettings, restoring state: RestoredState) {
-        precondition(settings.electionTicks > settings.heartbeatTicks, "elections outwait beats")
+        precondition(
+            settings.electionTicks > settings.heartbeatTicks,
+            "the election timeout exceeds the heartbeat interval"
+        )
         self.settings = settings
         term = state.hardState.term
         vote = state.hardState.vote == 0 ? nil : NodeNumber(state.hardState.vote)
@@ -94,23 +101,26 @@ package struct Raft: Sendable {
     package var configuration: VoterConfiguration { log.configuration }
     package var isLeader: Bool { role == .leader }
 
-    /// How far this member may be counted in a majority.
+    /// The last index up to which this member counts in a majority.
     var acknowledgeable: LogIndex {
         guard let withheldFrom else { return log.durable }
         return min(log.durable, max(withheldFrom, 1) - 1)
     }
 
-    /// What the leader believes of each member, in order; empty on the others.
+    /// The leader's view of each member, in order of node number; empty on any other member.
     package var progress: [(node: NodeNumber, progress: Progress)] {
         leading.members.compactMap { node in leading.progress[node].map { (node, $0) } }
     }
 }
 
-/// Ticks since things happened.
+/// Timers, in ticks.
 struct Timers: Sendable {
+    /// Since the last message of the leader or granted vote; on the leader, since its last quorum
+    /// check.
     var election = 0
+    /// On the leader: since the last heartbeats.
     var heartbeat = 0
-    /// Drawn anew for each wait, from the dice that come with a tick.
+    /// The current election timeout, drawn with the dice of a tick; nil until the next tick.
     var timeout: Int?
 
     mutating func reset() {
@@ -120,7 +130,7 @@ struct Timers: Sendable {
     }
 }
 
-/// What only a leader has.
+/// State that only a leader has.
 struct LeadershipState: Sendable {
     struct Read: Sendable {
         var round: UInt64
@@ -132,19 +142,19 @@ struct LeadershipState: Sendable {
     var members: [NodeNumber] = []
     var progress: [NodeNumber: Progress] = [:]
     var transferTarget: NodeNumber?
-    /// Ticks since it was asked to hand over.
+    /// Ticks since the transfer to the current target was first requested.
     var transferTicks = 0
     var round: UInt64 = 0
     var reads: [Read] = []
-    /// Readers that wait for the first commit of the term.
+    /// Reads that wait for the first commit of the term.
     var earlyReads: [(reader: NodeNumber, context: UInt64)] = []
     var uncommittedBytes = 0
 }
 
-/// What a follower owes its leader.
+/// What a follower knows of its agreement with the leader.
 struct FollowerState: Sendable {
     /// The log agrees with the leader's up to here.
     var agreed: LogIndex = 0
-    /// The leader was told that it may count this much.
+    /// The highest index acknowledged to the leader.
     var acknowledged: LogIndex = 0
 }

@@ -1,42 +1,44 @@
 package import Vocabulary
 
-/// What comes in.
+/// The input of a step.
 package enum RaftEvent: Sendable {
-    /// Time passes. The dice decide how long the next wait for a leader is, should one begin.
+    /// One unit of time has passed. If an election timeout has to be drawn, `dice` decides it.
     case tick(dice: UInt32)
     case received(Message)
     case propose([[UInt8]])
     case change(ConfigurationChange)
-    /// "Which index must I have applied to read what is current now?"
+    /// Requests the index up to which entries must be applied for a linearizable read.
     ///
-    /// A question that wandered to the leader may stay without an answer: ask again, with another
-    /// number.
+    /// A read that was forwarded to the leader may get no answer: retry with another `context`.
     case read(context: UInt64)
     case transfer(to: NodeNumber)
-    /// Stands for election at once.
+    /// Campaign at once, without waiting for the election timeout.
     case campaign
     /// Every write up to this number is on disk.
     case stored(UInt64)
-    /// The driver's state has a snapshot on disk.
+    /// The driver has written a snapshot of its state to disk.
     case snapshotTaken(SnapshotDescription)
-    /// From this index on nothing is acknowledged until told otherwise; nil for no limit. What was
-    /// acknowledged before stays so.
+    /// Acknowledge no entry from this index on; nil for no limit. Earlier acknowledgements stay
+    /// valid.
     case withhold(from: LogIndex?)
-    /// A message did not reach that member.
+    /// A message could not be delivered to that member.
     case unreachable(NodeNumber)
+    /// Sending a snapshot to that member has ended.
     case snapshotSent(to: NodeNumber, isDelivered: Bool)
 }
 
-/// What is to be done, all at once but for the order inside `write`.
+/// The output of a step.
+///
+/// Its parts may be done in any order; `StorageWrite` has an order of its own.
 package struct Ready: Sendable {
-    /// May leave now: whatever they rest on is on disk.
+    /// May be sent now: every write they depend on is on disk.
     package var messages: [Message] = []
     package var write: StorageWrite?
-    /// Committed, and on disk here.
+    /// Entries to apply: committed, and on disk here.
     package var toApply: [LogEntry] = []
     package var reads: [ReadAnswer] = []
     package var proposal: ProposalAnswer?
-    /// Role, leader or term are others than before.
+    /// Role, leader or term has changed.
     package var isStateChanged = false
 
     package var isEmpty: Bool {
@@ -45,19 +47,23 @@ package struct Ready: Sendable {
     }
 }
 
-/// What the disk has to take, in this order, after all writes with lower numbers.
+/// What the driver has to write, in the order of the properties, after all writes with lower
+/// numbers.
 package struct StorageWrite: Sendable {
     package var number: UInt64
-    /// Replaces log and state; the next entries to apply build on it.
+    /// Replaces log and state; nil if there is none.
+    ///
+    /// The next entries to apply follow it.
     package var snapshot: SnapshotDescription?
-    /// Replaces everything that the log has from the first of them on.
+    /// Replace all stored entries from the index of the first of these on.
     package var entries: [LogEntry]
+    /// Nil if unchanged.
     package var hardState: HardState?
 }
 
 package struct ReadAnswer: Hashable, Sendable {
     package enum Result: Hashable, Sendable {
-        /// Current once everything up to here is applied.
+        /// The read is linearizable once all entries up to here are applied.
         case index(LogIndex)
         case noLeader
         case leaderChanged
@@ -73,25 +79,27 @@ package struct ReadAnswer: Hashable, Sendable {
 }
 
 package enum ProposalAnswer: Hashable, Sendable {
-    /// In the log from `first` on; committed if an entry of this term is applied there.
+    /// Appended from `first` on. The entries are committed if, at their indexes, entries of this
+    /// term are applied.
     case accepted(first: LogPosition, count: Int)
     case refused(ProposalRefusal)
 }
 
-/// Why a proposal went nowhere.
+/// Why a proposal was refused.
 package enum ProposalRefusal: Hashable, Sendable {
+    /// Carries the number of the leader; nil if unknown.
     case notLeader(NodeNumber?)
     case transferring(to: NodeNumber)
     case tooMuchUncommitted
     case nothingProposed
-    /// The change before is not committed, or nothing of this term is.
+    /// The previous change is not committed yet, or no entry of this term is.
     case changeInProgress
     case configuration(ConfigurationRefusal)
-    /// Only a voter can take over, and only another one.
+    /// The target of a leadership transfer must be another node that is a voter.
     case noSuchVoter
 }
 
-/// What `step` gathers on its way.
+/// What `step` collects while it runs, and what waits for the disk.
 struct Outbox: Sendable {
     struct Waiting: Sendable {
         var number: UInt64
@@ -99,13 +107,17 @@ struct Outbox: Sendable {
     }
 
     var ready = Ready()
-    /// Leave when everything handed out so far is on disk.
+    /// Messages of this step to send once every write issued so far is on disk.
     var afterStorage: [Message] = []
+    /// Messages of earlier steps, each with the write it waits for.
     var waiting: [Waiting] = []
+    /// A received snapshot to store with the next write.
     var snapshot: SnapshotDescription?
+    /// The number of the last issued write.
     var writes: UInt64 = 0
+    /// The number of the last write that is on disk.
     var stored: UInt64 = 0
-    /// What the disk was last told.
+    /// The hard state as of the last issued write.
     var saved: HardState
 
     init(saved: HardState) {

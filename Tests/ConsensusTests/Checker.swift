@@ -1,7 +1,7 @@
 import Consensus
 import Vocabulary
 
-/// The safety properties of the Raft paper (figure 3), looked at after every step.
+/// The safety properties of the Raft paper (figure 3), checked after every step.
 struct Checker {
     enum Violation: Equatable {
         case twoLeaders(term: Term)
@@ -20,15 +20,15 @@ struct Checker {
     private var leaders: [Term: NodeNumber] = [:]
     private var lastIndex: [NodeNumber: (term: Term, index: LogIndex)] = [:]
     private var terms: [NodeNumber: Term] = [:]
-    /// What was committed when each read was asked for.
+    /// The highest committed index when each read was requested, by the read's context.
     private var reads: [UInt64: LogIndex] = [:]
 
     var commit: LogIndex { LogIndex(committed.count) }
 
-    mutating func askedToRead(_ context: UInt64) { reads[context] = commit }
+    mutating func recordRead(_ context: UInt64) { reads[context] = commit }
 
-    /// A term that was not on disk is gone.
-    mutating func restarted(_ number: NodeNumber) { terms[number] = nil }
+    /// A recordRestart member has lost a term that was not on disk.
+    mutating func recordRestart(_ number: NodeNumber) { terms[number] = nil }
 
     mutating func check(_ member: Member, _ ready: Ready, among group: Group) {
         let raft = member.raft
@@ -62,7 +62,7 @@ struct Checker {
             fail(.leaderTruncated)
         }
         lastIndex[raft.node] = (raft.term, raft.log.lastIndex)
-        // What the leader holds for committed is: whoever applies it later must agree.
+        // What the leader counts as committed is committed: members that apply it later must agree.
         while commit < raft.commit, violation == nil {
             guard let entry = raft.log.entries(from: commit + 1, bytesMax: 1).first else { break }
             committed.append(entry)
@@ -80,7 +80,7 @@ struct Checker {
         }
     }
 
-    /// Where two logs have an entry of one term at one index, they agree up to there.
+    /// If two logs have an entry of the same term at the same index, they agree up to that index.
     mutating func checkMatching(_ group: Group) {
         for (place, one) in group.numbers.enumerated() {
             for other in group.numbers.dropFirst(place + 1) {

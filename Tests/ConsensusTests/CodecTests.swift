@@ -3,7 +3,7 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// Messages as bytes: what goes in comes out, and nothing else does.
+/// Encoding and decoding of messages.
 @Suite struct CodecTests {
     private func encoded(_ message: Message) -> [UInt8] {
         let writer = ByteWriter()
@@ -45,11 +45,11 @@ import Vocabulary
         return bodies.map { Message(from: one, to: two, term: 300, body: $0) }
     }
 
-    @Test func everyMessageComesBack() throws {
+    @Test func encodedMessageDecodesToAnEqualOne() throws {
         for message in try samples() { #expect(try decoded(encoded(message)) == message) }
     }
 
-    @Test func everyPrefixIsCutShort() throws {
+    @Test func prefixOfAMessageIsCutShort() throws {
         for message in try samples() {
             let bytes = encoded(message)
             for length in 0..<bytes.count {
@@ -60,7 +60,7 @@ import Vocabulary
         }
     }
 
-    @Test func bytesBehindAMessageAreNotPassedOver() throws {
+    @Test func bytesAfterAMessageAreRefused() throws {
         for message in try samples() {
             #expect(throws: MessageDecodingError.bytesLeftOver(1)) {
                 try decoded(encoded(message) + [0])
@@ -68,20 +68,20 @@ import Vocabulary
         }
     }
 
-    @Test func versionsAndKindsOfTheFutureAreNamed() {
+    @Test func unknownVersionOrKindIsReported() {
         #expect(throws: MessageDecodingError.unknownVersion(2)) { try decoded([2, 1]) }
         #expect(throws: MessageDecodingError.unknownKind(99)) { try decoded([1, 99]) }
     }
 
-    /// A count of a billion entries in a message of some bytes must not cost a billion entries.
-    @Test func noCountIsBelievedBeforeItsBytesAreThere() {
+    /// A count of a billion entries in a message of a few bytes must not reserve memory for them.
+    @Test func countBeyondTheRemainingBytesIsCutShort() {
         let writer = ByteWriter()
         writer.append([1, 3, 0, 1, 0, 2, 5, 0, 0, 0])
         LEB128.append(1 << 30, to: writer)
         #expect(throws: MessageDecodingError.cutShort) { try decoded(writer.bytes) }
     }
 
-    @Test func entriesWithAGapAreNoAppend() {
+    @Test func appendWithAGapInItsEntriesIsMalformed() {
         let entries = [
             LogEntry(term: 1, index: 8, payload: .empty),
             LogEntry(term: 1, index: 10, payload: .empty),
@@ -96,8 +96,8 @@ import Vocabulary
         #expect(throws: MessageDecodingError.malformed) { try decoded(encoded(message)) }
     }
 
-    /// Whatever decodes is a message that encodes to something which decodes to it again.
-    @Test func damagedBytesAreRefusedOrMeanSomething() throws {
+    /// If damaged bytes decode, the message must survive another encoding and decoding.
+    @Test func damagedBytesAreRefusedOrDecodeToAConsistentMessage() throws {
         var dice = SeededRandom(seed: 7)
         let originals = try samples().map { encoded($0) }
         var refused = 0
@@ -117,7 +117,7 @@ import Vocabulary
         #expect(refused > 1_000)
     }
 
-    @Test func randomBytesNeverCrash() {
+    @Test func randomBytesDoNotCrashTheDecoder() {
         var dice = SeededRandom(seed: 8)
         for _ in 0..<60_000 {
             let length = Int(dice.next() % 40)

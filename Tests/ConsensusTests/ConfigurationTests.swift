@@ -2,7 +2,7 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// Who votes: majorities as tables, and what changes lead to.
+/// Voter configurations: majorities by table, and the results of changes.
 @Suite struct ConfigurationTests {
     private func nodes(_ numbers: [UInt16]) -> [NodeNumber] { numbers.map { NodeNumber($0) } }
 
@@ -16,7 +16,7 @@ import Vocabulary
         return try before.applying(ConfigurationChange(steps, transition: .jointUntilLeft))
     }
 
-    @Test func aMajorityHasReachedItsMiddle() {
+    @Test func committedIndexIsTheOneThatAMajorityHasReached() {
         let table: [(reached: [UInt64], index: UInt64)] = [
             ([5], 5), ([5, 9], 5), ([1, 2, 3], 2), ([1, 1, 3], 1), ([4, 4, 9, 9], 4),
             ([1, 2, 3, 4, 5], 3),
@@ -28,7 +28,7 @@ import Vocabulary
         }
     }
 
-    @Test func aJointConfigurationNeedsBothHalves() throws {
+    @Test func jointConfigurationNeedsAMajorityOfBothHalves() throws {
         let configuration = try joint([3, 4, 5], [1, 2, 3])
         let reached: [UInt16: UInt64] = [1: 10, 2: 10, 3: 1, 4: 5, 5: 7]
         #expect(configuration.committed { reached[$0.value] ?? 0 } == 5)
@@ -37,8 +37,8 @@ import Vocabulary
         #expect(configuration.outcome { [4, 5].contains($0.value) ? false : nil } == .lost)
     }
 
-    /// Against a count that knows nothing of sorting.
-    @Test func majoritiesAreWhatCountingSays() {
+    /// Compares with counting, for all combinations of up to five voters and three indexes.
+    @Test func committedIndexAgreesWithCounting() {
         for size in 1...5 {
             let numbers = (0..<size).map { NodeNumber(UInt16($0)) }
             let configuration = VoterConfiguration(voters: numbers)
@@ -56,7 +56,7 @@ import Vocabulary
         (0..<exponent).reduce(1) { value, _ in value * 3 }
     }
 
-    @Test func oneVoterComesOrGoesAtOnce() throws {
+    @Test func addingOrRemovingOneVoterNeedsNoJointConfiguration() throws {
         let before = VoterConfiguration(voters: nodes([1, 2]), learners: nodes([3]))
         let after = try before.applying(ConfigurationChange([.addVoter(NodeNumber(3))]))
         #expect(after == VoterConfiguration(voters: nodes([1, 2, 3])))
@@ -64,7 +64,7 @@ import Vocabulary
         #expect(fewer == VoterConfiguration(voters: nodes([2, 3])))
     }
 
-    @Test func aVoterThatBecomesALearnerWaitsForTheEndOfTheJointPhase() throws {
+    @Test func voterDemotedInAJointChangeBecomesALearnerWhenItEnds() throws {
         let before = VoterConfiguration(voters: nodes([1, 2, 3]))
         let change = ConfigurationChange([.addLearner(NodeNumber(3)), .addVoter(NodeNumber(4))])
         let between = try before.applying(change)
@@ -75,16 +75,16 @@ import Vocabulary
         #expect(after == VoterConfiguration(voters: nodes([1, 2, 4]), learners: nodes([3])))
     }
 
-    @Test func impossibleChangesSayWhy() throws {
+    @Test func impossibleChangeIsRefusedWithItsReason() throws {
         let alone = VoterConfiguration(voters: nodes([1]))
         let remove = ConfigurationChange([.remove(NodeNumber(1))])
         #expect(throws: ConfigurationRefusal.noVoterLeft) { try alone.applying(remove) }
         #expect(throws: ConfigurationRefusal.notJoint) { try alone.applying(.leave) }
-        // A half of nobody would decide nothing: the group would not be joint, and think it is.
-        let nobody = VoterConfiguration(voters: [])
+        // A half without voters decides nothing: the configuration would not really be joint.
+        let empty = VoterConfiguration(voters: [])
         for transition in [ConfigurationChange.Transition.jointLeftByItself, .jointUntilLeft] {
             let add = ConfigurationChange([.addVoter(NodeNumber(1))], transition: transition)
-            #expect(throws: ConfigurationRefusal.noVoterLeft) { try nobody.applying(add) }
+            #expect(throws: ConfigurationRefusal.noVoterLeft) { try empty.applying(add) }
         }
         let joint = try joint([3, 4], [1, 2])
         #expect(throws: ConfigurationRefusal.alreadyJoint) { try joint.applying(remove) }

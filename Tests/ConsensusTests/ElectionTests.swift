@@ -2,13 +2,13 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// Who leads, and who does not: scenes with a script.
+/// Elections and leadership transfers, in scripted groups.
 @Suite struct ElectionTests {
     private let one = NodeNumber(1)
     private let two = NodeNumber(2)
     private let three = NodeNumber(3)
 
-    @Test func aMajorityElectsALeaderThatCommitsAnEmptyEntry() {
+    @Test func electedLeaderCommitsAnEmptyEntry() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         #expect(group[1].isLeader && group[1].term == 1)
@@ -17,7 +17,7 @@ import Vocabulary
         #expect([1, 2, 3].map { group[$0].commit } == [1, 1, 1])
     }
 
-    @Test func aLoneMemberLeadsOnceItsVoteIsOnDisk() {
+    @Test func singleMemberLeadsOnceItsVoteIsOnDisk() {
         var group = Group(voters: [1])
         group.step(1, .campaign)
         #expect(!group[1].isLeader)
@@ -27,10 +27,10 @@ import Vocabulary
         #expect(group[1].commit == 1)
     }
 
-    @Test func aVoteIsNotSaidBeforeItIsOnDisk() {
+    @Test func voteIsNotSentBeforeItIsOnDisk() {
         var group = Group(voters: [1, 2, 3])
         group.step(1, .campaign)
-        // Pre-votes change nothing on disk, so they are answered at once.
+        // A pre-vote changes nothing on disk, so it is answered at once.
         while !group.network.isEmpty { group.deliver(group.network.removeFirst()) }
         #expect(group[1].role == .candidate && group.network.isEmpty)
         group.sync(one)
@@ -41,7 +41,7 @@ import Vocabulary
         #expect(group.network.contains { $0.message.from == two })
     }
 
-    @Test func silenceMakesAFollowerStand() {
+    @Test func followerCampaignsAfterTheElectionTimeout() {
         var group = Group(voters: [1, 2, 3])
         group.tick(2, 9)
         #expect(group[2].role == .follower)
@@ -49,7 +49,7 @@ import Vocabulary
         #expect(group[2].isLeader)
     }
 
-    @Test func theDiceDecideHowLongAFollowerWaits() {
+    @Test func electionTimeoutDependsOnTheDice() {
         var group = Group(voters: [1, 2, 3])
         group.tick(2, 13, dice: 4)
         #expect(group[2].role == .follower)
@@ -57,8 +57,7 @@ import Vocabulary
         #expect(group[2].isLeader)
     }
 
-    /// A member that comes back from a partition must not depose a leader that works.
-    @Test func aReturningMemberDoesNotDisturb() {
+    @Test func memberReturningFromAPartitionDoesNotDeposeTheLeader() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(3)
@@ -72,23 +71,23 @@ import Vocabulary
         #expect(group[3].leader == one && group[3].commit == group[1].commit)
     }
 
-    /// Without a leader, too, a member with a short log asks in vain, and raises nobody's term.
+    /// Also without a leader, a member with a short log gets no pre-votes and raises no term.
     @Test(arguments: [Sabotage.none, .preVoteWithoutLogCheck])
-    func aShortLogDoesNotRaiseTerms(_ sabotage: Sabotage) {
+    func candidateWithAShortLogDoesNotRaiseTheTerm(_ sabotage: Sabotage) {
         var group = Group(voters: [1, 2, 3], sabotage: sabotage)
         group.elect(1)
         group.isolate(3)
-        group.propose(1, "that 3 does not know")
+        group.propose(1, "unknown to 3")
         group.crash(1)
         group.heal()
-        // 2 has given up its leader and waits; 3 asks for votes that its log does not deserve.
-        group.loseTrust(2)
+        // 2 no longer follows a leader and does not campaign; 3 requests votes with a shorter log.
+        group.passElectionTimeout(2)
         group.tick(3, 60)
         #expect((group[3].term == 1) == (sabotage == .none))
         #expect(!group[3].isLeader)
     }
 
-    @Test func aLeaderWithoutAMajorityStepsDown() {
+    @Test func leaderWithoutAMajorityStepsDown() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(1)
@@ -100,7 +99,7 @@ import Vocabulary
         #expect(answer == .refused(.notLeader(nil)))
     }
 
-    @Test func whoHearsALeaderDoesNotVoteForAnother() {
+    @Test func followerOfALiveLeaderIgnoresVoteRequests() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.tick(1)
@@ -108,12 +107,12 @@ import Vocabulary
         #expect(group[1].isLeader && group[2].role == .preCandidate && group[2].term == 1)
     }
 
-    @Test func aReplacedLeaderLearnsItFromAnAnswer() {
+    @Test func deposedLeaderStepsDownOnAResponseOfALaterTerm() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(1)
-        group.loseTrust(2)
-        group.loseTrust(3)
+        group.passElectionTimeout(2)
+        group.passElectionTimeout(3)
         group.elect(2)
         #expect(group[1].isLeader && group[2].isLeader && group[2].term > group[1].term)
         group.heal()
@@ -121,17 +120,17 @@ import Vocabulary
         #expect(!group[1].isLeader && group[1].term == group[2].term)
     }
 
-    @Test func leadershipIsHandedOverWithoutWaiting() {
+    @Test func leadershipTransferNeedsNoElectionTimeout() {
         var group = Group(voters: [1, 2, 3], learners: [4])
         group.elect(1)
         group.isolate(3)
-        group.propose(1, "that 3 lacks")
+        group.propose(1, "missing on 3")
         #expect(group.step(1, .transfer(to: one))?.proposal == .refused(.noSuchVoter))
         #expect(
             group.step(1, .transfer(to: NodeNumber(4)))?.proposal == .refused(.noSuchVoter)
         )
         group.step(1, .transfer(to: three))
-        group.settle()
+        group.runUntilIdle()
         let refused = group.step(1, .propose([[1]]))?.proposal
         #expect(refused == .refused(.transferring(to: three)))
         group.heal()
@@ -139,19 +138,21 @@ import Vocabulary
         #expect(group[3].isLeader && group[3].term == 2 && group[1].leader == three)
     }
 
-    @Test func aHandOverThatFailsEndsWithAnElectionTimeout() {
+    @Test func failedTransferTimesOutAfterAnElectionTimeout() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(3)
         group.step(1, .transfer(to: three))
         group.tick(1, 10)
         #expect(group[1].isLeader)
-        group.propose(1, "goes on")
+        group.propose(1, "after the transfer")
         #expect(group[1].commit == 2)
     }
 
-    /// Asked again and again, as by whoever drains the leader, it takes proposals again all the same.
-    @Test func aHandOverThatIsAskedForAgainEndsWithTheSameTimeout() {
+    /// A drain of the leader's node requests the transfer again and again.
+    ///
+    /// Between two attempts the leader must accept proposals.
+    @Test func repeatedTransferRequestsDoNotExtendTheTimeout() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(3)
@@ -164,8 +165,7 @@ import Vocabulary
         #expect(group[1].isLeader && accepted >= 2)
     }
 
-    /// Whoever drains a node asks it again and again; cut off, it must give up all the same.
-    @Test func aLeaderThatCannotHandOverStillNoticesThatItIsCutOff() {
+    @Test func isolatedLeaderStepsDownDespiteRepeatedTransferRequests() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(1)
@@ -176,8 +176,10 @@ import Vocabulary
         #expect(!group[1].isLeader && group[1].leader == nil)
     }
 
-    /// The target stands at once: its followers hear the leader, and vote all the same.
-    @Test func aHandOverInTheMiddleOfAChangeGoesToAVoterOfTheNewHalf() {
+    /// The target campaigns at once.
+    ///
+    /// The other voters still hear the old leader and vote nonetheless.
+    @Test func transferDuringAJointChangeGoesOnlyToAVoterOfTheNewHalf() {
         var group = Group(voters: [1, 2, 3], others: [4])
         group.elect(1)
         let four = NodeNumber(4)
@@ -186,36 +188,36 @@ import Vocabulary
             transition: .jointUntilLeft
         )
         group.step(1, .change(change))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 2)
         #expect(group.step(1, .transfer(to: two))?.proposal == .refused(.noSuchVoter))
         group.step(1, .transfer(to: four))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[4].isLeader && group[4].term == 2 && group[4].configuration.isJoint)
         group.step(4, .change(.leave))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[4].configuration == VoterConfiguration(voters: [one, three, four]))
         #expect(group[4].commit == group[4].log.lastIndex)
     }
 
-    @Test func aLearnerVotesWhenItIsAsked() {
+    @Test func newVoterThatKnowsItselfOnlyAsLearnerVotes() {
         var group = Group(voters: [1, 2], learners: [3])
         group.elect(1)
-        // 3 never hears that it was made a voter.
+        // 3 does not receive the entry that makes it a voter.
         group.isolate(3)
         group.step(1, .change(ConfigurationChange([.addVoter(three)])))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[2].configuration.voters.count == 3)
         group.heal()
         group.isolate(1)
-        group.loseTrust(2)
-        group.loseTrust(3)
+        group.passElectionTimeout(2)
+        group.passElectionTimeout(3)
         group.elect(2)
         #expect(group[2].isLeader)
         #expect(group[3].configuration.voters.count == 3)
     }
 
-    @Test func aLearnerNeverStands() {
+    @Test func learnerDoesNotCampaign() {
         var group = Group(voters: [1, 2], learners: [3])
         group.tick(3, 100)
         #expect(group[3].role == .follower && group[3].term == 0)

@@ -2,18 +2,18 @@ import Bytes
 import Consensus
 import Vocabulary
 
-/// Members and the network between them, which does what it is told.
+/// A Raft group with a simulated network: tests deliver, lose and reorder its packets.
 struct Group {
     struct Packet {
         var message: Message
-        /// With a snapshot, the state itself.
+        /// The state that goes with a snapshot message; otherwise nil.
         var state: Member.Applied?
     }
 
     var members: [NodeNumber: Member] = [:]
     let numbers: [NodeNumber]
     var network: [Packet] = []
-    /// Links that lose everything, by sender and receiver.
+    /// Links that lose all packets, as [sender, receiver].
     var cut: Set<[NodeNumber]> = []
     var checker = Checker()
     let sabotage: Sabotage
@@ -35,7 +35,7 @@ struct Group {
             var settings = RaftSettings(node: number)
             settings.electionTicks = 10
             change(&settings)
-            // Who is to join knows of nobody.
+            // A node that joins later has an empty configuration.
             let isMember = configuration.contains(number)
             let snapshot = SnapshotDescription(
                 position: .zero,
@@ -77,7 +77,7 @@ struct Group {
         var packet = Packet(message: message)
         switch message.body {
         case .snapshot:
-            // The driver sends the newest it has.
+            // The driver sends its newest snapshot.
             let sender = member(message.from)
             packet.message.body = .snapshot(sender.disk.snapshot)
             packet.state = sender.snapshotState
@@ -101,7 +101,9 @@ struct Group {
         }
     }
 
-    /// A driver knows when a snapshot did not get through, and says so.
+    /// Drops a packet.
+    ///
+    /// For a snapshot, the sender's driver reports the failed delivery.
     mutating func lose(_ packet: Packet) {
         guard packet.state != nil else { return }
         let message = packet.message
@@ -110,14 +112,14 @@ struct Group {
 
     mutating func sync(_ number: NodeNumber, _ count: Int = .max) {
         guard let event = members[number]?.sync(count) else { return }
-        // The saboteur has said so before.
+        // With this sabotage the write was reported as stored before.
         if sabotage != .acknowledgesBeforeSync { step(number, event) }
     }
 
     // MARK: For scripts
 
-    /// Until nothing is on its way and nothing unwritten.
-    mutating func settle() {
+    /// Delivers packets and syncs disks until no packet and no write is left.
+    mutating func runUntilIdle() {
         for _ in 0..<10_000 {
             for number in numbers { sync(number) }
             if !network.isEmpty {
@@ -126,26 +128,26 @@ struct Group {
                 return
             }
         }
-        preconditionFailure("a group that never comes to rest")
+        preconditionFailure("the group does not become idle")
     }
 
     mutating func tick(_ number: UInt16, _ count: Int = 1, dice: UInt32 = 0) {
         for _ in 0..<count {
             step(number, .tick(dice: dice))
-            settle()
+            runUntilIdle()
         }
     }
 
-    /// Forgets its leader's claim, and waits to be asked.
-    mutating func loseTrust(_ number: UInt16) { tick(number, 10, dice: 9) }
+    /// Ticks the member until it no longer ignores vote requests, but not until it campaigns.
+    mutating func passElectionTimeout(_ number: UInt16) { tick(number, 10, dice: 9) }
 
     mutating func elect(_ number: UInt16) {
         step(number, .campaign)
-        settle()
+        runUntilIdle()
     }
 
-    /// Elected, and nothing that it says as the leader arrives.
-    mutating func electUnheard(_ number: UInt16) {
+    /// Elects the member and drops every message that it sends as leader.
+    mutating func electAndDropMessages(_ number: UInt16) {
         step(number, .campaign)
         for _ in 0..<100 where !self[number].isLeader {
             for number in numbers { sync(number) }
@@ -156,7 +158,7 @@ struct Group {
 
     mutating func propose(_ number: UInt16, _ text: String) {
         step(number, .propose([Array(text.utf8)]))
-        settle()
+        runUntilIdle()
     }
 
     mutating func isolate(_ number: UInt16) {
@@ -172,6 +174,6 @@ struct Group {
 
     mutating func restart(_ number: UInt16) {
         members[NodeNumber(number)]?.restart()
-        checker.restarted(NodeNumber(number))
+        checker.recordRestart(NodeNumber(number))
     }
 }

@@ -1,25 +1,25 @@
 import Consensus
 import Vocabulary
 
-/// A planted mistake of the driver, to see that the checker notices.
+/// A planted mistake of the driver, which the checker has to detect.
 enum Sabotage {
     case none
-    /// Says that it is on disk before it is.
+    /// Reports writes as stored before they are on disk.
     case acknowledgesBeforeSync
-    /// After a restart it knows its term, and not whom it voted for.
+    /// After a restart the member knows its term but not its vote.
     case forgetsItsVote
-    /// Pre-votes are asked for as if the log were longer than any.
+    /// Pre-vote requests claim a log that is longer than all others.
     case preVoteWithoutLogCheck
 }
 
-/// One member with its disk and its state: a small driver, as the machine asks for one.
+/// One member with its disk and its state machine: a small driver for `Raft`.
 struct Member {
-    /// What was applied: how much, and a hash over all of it in order.
+    /// The last applied index, and a hash over all applied entries in order.
     struct Applied: Equatable {
         var index: LogIndex = 0
         var hash: UInt64 = 0
 
-        mutating func take(_ entry: LogEntry) {
+        mutating func apply(_ entry: LogEntry) {
             precondition(entry.index == index + 1, "entries are applied in order")
             index = entry.index
             for number in [entry.term, entry.index, Self.number(of: entry.payload)] {
@@ -45,7 +45,7 @@ struct Member {
     var state = Applied()
     var snapshotState = Applied()
     var isUp = true
-    /// The state that comes with a snapshot which is on its way in.
+    /// The state that came with the snapshot message now being handled; otherwise nil.
     var arriving: Applied?
 
     init(_ settings: RaftSettings, _ disk: RestoredState, sabotage: Sabotage) {
@@ -57,7 +57,9 @@ struct Member {
         snapshotState = state
     }
 
-    /// Steps the machine and obeys; what remains is for the world.
+    /// Steps the machine, queues its write and applies entries.
+    ///
+    /// The caller sends the messages.
     mutating func step(_ event: RaftEvent) -> Ready {
         let ready = raft.step(event)
         if let write = ready.write {
@@ -67,19 +69,21 @@ struct Member {
                 self.arriving = nil
             }
         }
-        for entry in ready.toApply { state.take(entry) }
+        for entry in ready.toApply { state.apply(entry) }
         return ready
     }
 
-    /// The disk takes the next `count` writes, at once.
+    /// Stores the next `count` pending writes.
+    ///
+    /// Returns the event that reports them, or nil if there are none.
     mutating func sync(_ count: Int) -> RaftEvent? {
         guard count > 0, let last = pending.prefix(count).last else { return nil }
-        for write in pending.prefix(count) { take(write) }
+        for write in pending.prefix(count) { store(write) }
         pending.removeFirst(min(count, pending.count))
         return .stored(last.number)
     }
 
-    private mutating func take(_ write: StorageWrite) {
+    private mutating func store(_ write: StorageWrite) {
         if let snapshot = write.snapshot {
             disk.snapshot = snapshot
             disk.base = snapshot.position
@@ -93,9 +97,11 @@ struct Member {
         if let hardState = write.hardState { disk.hardState = hardState }
     }
 
-    /// The state's snapshot reaches the disk, and the log may begin later.
+    /// Writes a snapshot of the state to disk.
+    ///
+    /// Returns the event that reports it, or nil if none was written.
     mutating func takeSnapshot() -> RaftEvent? {
-        // An older one could not be told from what a leader sent.
+        // A pending write may hold a snapshot of the leader, which could not be told from this one.
         guard pending.isEmpty, state.index > disk.snapshot.index,
             let term = raft.log.term(at: state.index),
             raft.log.configurationIndex <= state.index
@@ -109,13 +115,13 @@ struct Member {
         return .snapshotTaken(description)
     }
 
-    /// The rows behind the log's base may go.
+    /// Deletes stored entries that the log no longer has.
     mutating func prune() {
         disk.base = raft.log.base
         disk.entries.removeAll { $0.index <= raft.log.base.index }
     }
 
-    /// What was not synced is gone.
+    /// Restarts from disk: pending writes are lost.
     mutating func restart() {
         pending = []
         arriving = nil

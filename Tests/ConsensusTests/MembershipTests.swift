@@ -2,22 +2,22 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// Members come, go and change places while the group works.
+/// Changes of the voter configuration in a running group.
 @Suite struct MembershipTests {
     private func node(_ number: UInt16) -> NodeNumber { NodeNumber(number) }
 
-    @Test func aLearnerCatchesUpAndIsMadeAVoter() {
+    @Test func learnerCatchesUpAndIsPromotedToVoter() {
         var group = Group(voters: [1, 2, 3], others: [4])
         group.elect(1)
         for number in 0..<5 { group.propose(1, "\(number)") }
         group.step(1, .change(ConfigurationChange([.addLearner(node(4))])))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 2)
         #expect(group[4].commit == group[1].commit)
         #expect(group[4].configuration.learners == [node(4)])
         group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
-        group.settle()
-        // Four voters need three.
+        group.runUntilIdle()
+        // A majority of four voters is three.
         group.isolate(2)
         group.isolate(3)
         let before = group[1].commit
@@ -28,16 +28,15 @@ import Vocabulary
         #expect(group[1].commit == before + 1)
     }
 
-    /// Whoever is left alone may have forgotten what was agreed on, and who goes may be gone: whatever
-    /// way it goes, who is left can lead.
+    /// The removed node is down and the remaining one has lost its commit index in a crash.
     @Test(arguments: [ConfigurationChange.Transition.automatic, .jointLeftByItself])
-    func whoIsLeftAloneLeadsWhateverItForgot(_ transition: ConfigurationChange.Transition) {
+    func lastVoterLeadsAfterLosingItsCommitIndex(_ transition: ConfigurationChange.Transition) {
         var group = Group(voters: [1, 2])
         group.elect(1)
         group.tick(1, 2)
         let before = group[1].log.lastIndex
         group.step(1, .change(ConfigurationChange([.remove(node(2))], transition: transition)))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 2)
         let end = before + (transition == .automatic ? 1 : 2)
         #expect(group[1].commit == end && group[2].commit == end)
@@ -53,7 +52,7 @@ import Vocabulary
         #expect(group[1].commit == group[1].log.lastIndex)
     }
 
-    @Test func aLearnerDoesNotCount() {
+    @Test func learnerDoesNotCountTowardAMajority() {
         var group = Group(voters: [1, 2], learners: [3])
         group.elect(1)
         group.isolate(2)
@@ -62,7 +61,7 @@ import Vocabulary
         #expect(group[1].commit == before && group[3].log.lastIndex == before + 1)
     }
 
-    @Test func aJointChangeNeedsBothHalvesAndLeavesByItself() {
+    @Test func jointChangeNeedsBothHalvesAndIsLeftAutomatically() {
         var group = Group(voters: [1, 2, 3], others: [4, 5])
         group.elect(1)
         let change = ConfigurationChange([
@@ -73,7 +72,7 @@ import Vocabulary
         group.isolate(3)
         let before = group[1].commit
         group.step(1, .change(change))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].configuration.isJoint && group[1].commit == before)
         let refused = group.step(1, .change(.leave))?.proposal
         #expect(refused == .refused(.changeInProgress))
@@ -84,7 +83,7 @@ import Vocabulary
         #expect(group[4].configuration == group[1].configuration)
     }
 
-    @Test func anExplicitJointPhaseStaysUntilItIsLeft() {
+    @Test func explicitJointConfigurationStaysUntilLeaveIsProposed() {
         var group = Group(voters: [1, 2, 3], others: [4])
         group.elect(1)
         let change = ConfigurationChange(
@@ -92,47 +91,47 @@ import Vocabulary
             transition: .jointUntilLeft
         )
         group.step(1, .change(change))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 3)
         #expect(group[1].configuration.isJoint)
         let other = ConfigurationChange([.addVoter(node(3))])
         let refused = group.step(1, .change(other))?.proposal
         #expect(refused == .refused(.configuration(.alreadyJoint)))
         group.step(1, .change(.leave))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].configuration == VoterConfiguration(voters: [1, 2, 4].map(node)))
     }
 
-    @Test func aLeaderThatIsNotInTheNewConfigurationLeadsUntilItIsCommitted() {
+    @Test func removedLeaderLeadsUntilItsRemovalIsCommitted() {
         var group = Group(voters: [1, 2, 3], others: [4, 5])
         group.elect(1)
         let change = ConfigurationChange([
             .remove(node(1)), .addVoter(node(4)), .addVoter(node(5)),
         ])
         group.step(1, .change(change))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 2)
         #expect(!group[1].isLeader)
-        for number in UInt16(2)...5 { group.loseTrust(number) }
+        for number in UInt16(2)...5 { group.passElectionTimeout(number) }
         group.elect(2)
         #expect(group[2].isLeader)
         #expect(group[2].configuration == VoterConfiguration(voters: [2, 3, 4, 5].map(node)))
         group.propose(2, "without 1")
         #expect(group[2].commit == group[2].log.lastIndex)
-        // Whoever was removed asks in vain: the others hear their leader.
+        // The removed node's requests are ignored: the other members hear their leader.
         group.tick(1, 50)
         #expect(group[2].isLeader)
     }
 
-    @Test func aChangeThatIsCutOffIsForgottenWithItsEntry() {
+    @Test func changeWhoseEntryIsTruncatedIsReverted() {
         var group = Group(voters: [1, 2, 3], others: [4])
         group.elect(1)
         group.isolate(1)
         group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].configuration.voters.count == 4)
-        group.loseTrust(2)
-        group.loseTrust(3)
+        group.passElectionTimeout(2)
+        group.passElectionTimeout(3)
         group.elect(2)
         group.heal()
         group.tick(2, 3)
@@ -140,9 +139,9 @@ import Vocabulary
         #expect(group.checker.violation == nil)
     }
 
-    @Test func aNewLeaderChangesNothingBeforeItsFirstCommit() {
+    @Test func newLeaderRefusesChangesBeforeItsFirstCommit() {
         var group = Group(voters: [1, 2, 3], others: [4])
-        group.electUnheard(1)
+        group.electAndDropMessages(1)
         #expect(group[1].isLeader && group[1].commit == 0)
         let change = ConfigurationChange([.addVoter(node(4))])
         #expect(group.step(1, .change(change))?.proposal == .refused(.changeInProgress))
@@ -151,39 +150,39 @@ import Vocabulary
         #expect(answer == .accepted(first: LogPosition(term: 1, index: 2), count: 1))
     }
 
-    @Test func aRestartFindsTheConfigurationInTheLog() {
+    @Test func restartedMemberFindsTheConfigurationInItsLog() {
         var group = Group(voters: [1, 2, 3], others: [4])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.addVoter(node(4))])))
-        group.settle()
+        group.runUntilIdle()
         group.restart(2)
         #expect(group[2].configuration.voters.count == 4)
     }
 
-    @Test func aGroupOfOneGrowsAndShrinks() {
+    @Test func groupOfOneGrowsToTwoAndShrinksBack() {
         var group = Group(voters: [1], others: [2])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.addVoter(node(2))])))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 3)
         #expect(group[2].commit == group[1].commit && group[2].configuration.voters.count == 2)
         group.step(1, .change(ConfigurationChange([.remove(node(2))])))
-        group.settle()
+        group.runUntilIdle()
         group.crash(2)
         group.propose(1, "alone again")
         #expect(group[1].commit == group[1].log.lastIndex)
     }
 
-    /// A member that never hears of its removal would ask for votes for ever.
-    @Test func whoIsRemovedLearnsItAndStandsNoMore() {
+    /// A member that does not learn of its removal campaigns for ever.
+    @Test func removedMemberLearnsOfItsRemovalAndDoesNotCampaign() {
         var group = Group(voters: [1, 2, 3, 4])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.remove(node(4))])))
-        group.settle()
+        group.runUntilIdle()
         let removal = group[1].log.configurationIndex
         #expect(group[1].configuration == VoterConfiguration(voters: [1, 2, 3].map(node)))
         #expect(group[4].commit == removal && group[4].configuration == group[1].configuration)
-        // From then on it is sent nothing.
+        // From then on the leader sends it nothing.
         #expect(group[1].progress.map(\.node) == [1, 2, 3].map(node))
         group.propose(1, "without 4")
         #expect(group[4].log.lastIndex == removal && group[1].commit == removal + 1)
@@ -191,10 +190,11 @@ import Vocabulary
         #expect(group[4].role == .follower && group[4].term == 1)
     }
 
-    /// Of two voters one is removed, and knows of it; the other forgets it in a crash.
+    /// Of two voters, 2 is removed and has that entry; 1 has lost it in a crash.
     ///
-    /// By the newest configurations neither is elected: that one has no vote, this one's log is short.
-    @Test func whoIsToGoStandsAsLongAsThatMayBeUndecided() {
+    /// If only the newest configuration counted, neither could be elected: 2 has no vote by its own
+    /// log, and the log of 1 is shorter.
+    @Test func memberCampaignsUntilItKnowsItsRemovalToBeCommitted() {
         var group = Group(voters: [1, 2])
         group.elect(1)
         group.propose(1, "before")
@@ -214,7 +214,7 @@ import Vocabulary
         }
         #expect(group[1].isLeader)
         #expect(group[1].configuration.voters == [node(1)] && group[1].commit > removal)
-        // Its removal is committed: it stands no more.
+        // The removal of 2 is committed: it does not campaign any more.
         #expect(group[2].commit >= removal && group[2].role == .follower)
         let term = group[2].term
         group.tick(2, 50)
@@ -222,11 +222,11 @@ import Vocabulary
         #expect(group.checker.violation == nil)
     }
 
-    @Test func membersThatAJointChangeRemovesLearnIt() {
+    @Test func membersRemovedByAJointChangeLearnOfIt() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.remove(node(2)), .remove(node(3))])))
-        group.settle()
+        group.runUntilIdle()
         let alone = VoterConfiguration(voters: [node(1)])
         for number in UInt16(1)...3 {
             #expect(group[number].configuration == alone)
@@ -235,34 +235,33 @@ import Vocabulary
         #expect(group[1].isLeader && group[1].progress.map(\.node) == [node(1)])
     }
 
-    /// Who leaves does not count, however much it has.
-    @Test func anAcknowledgementOfALeavingMemberIsNone() {
+    @Test func acknowledgementOfAMemberBeingRemovedDoesNotCount() {
         var group = Group(voters: [1, 2, 3, 4])
         group.elect(1)
         group.cut = [[node(1), node(2)], [node(1), node(3)]]
         let before = group[1].commit
         group.step(1, .change(ConfigurationChange([.remove(node(4))])))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[4].log.lastIndex == before + 1 && group[1].commit == before)
     }
 
-    @Test func aPromotedLearnerCanLead() {
+    @Test func promotedLearnerCanLead() {
         var group = Group(voters: [1, 2], learners: [3])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.addVoter(node(3))])))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[3].configuration.voters.count == 3)
         group.crash(1)
-        group.loseTrust(2)
+        group.passElectionTimeout(2)
         group.tick(3, 11)
         #expect(group[3].isLeader && group[3].commit == group[3].log.lastIndex)
     }
 
-    @Test func aDemotedVoterNeitherStandsNorCounts() {
+    @Test func demotedVoterNeitherCampaignsNorCounts() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(1, .change(ConfigurationChange([.addLearner(node(3))])))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[3].configuration.learners == [node(3)])
         group.isolate(2)
         let before = group[1].commit

@@ -2,28 +2,28 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// Reads that need no entry in the log (thesis 6.4), above all when leaders change.
+/// Linearizable reads without a log entry (thesis 6.4), above all during changes of the leader.
 @Suite struct ReadTests {
     private let one = NodeNumber(1)
     private let two = NodeNumber(2)
     private let three = NodeNumber(3)
 
-    @Test func aReadWaitsForProofOfLeadership() {
+    @Test func readWaitsForProofOfLeadership() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.propose(1, "x")
         let early = group.step(1, .read(context: 7))?.reads
         #expect(early == [])
-        group.settle()
-        // A follower asks its leader.
-        group.checker.askedToRead(8)
+        group.runUntilIdle()
+        // A follower forwards the read to its leader.
+        group.checker.recordRead(8)
         group.step(2, .read(context: 8))
-        group.settle()
+        group.runUntilIdle()
         #expect(group.checker.readsAnswered == 1)
-        // Cut off, the old leader proves nothing, and says so when it gives up.
+        // An isolated leader cannot prove its leadership, and refuses the read when it steps down.
         group.isolate(1)
         group.step(1, .read(context: 9))
-        group.loseTrust(2)
+        group.passElectionTimeout(2)
         group.elect(2)
         group.propose(2, "y")
         var answers: [ReadAnswer] = []
@@ -33,11 +33,11 @@ import Vocabulary
         #expect(lost == [ReadAnswer(context: 10, result: .noLeader)])
     }
 
-    /// A new leader has all that was committed and does not know how much of it.
-    @Test func aNewLeaderAnswersNoReadBeforeItsFirstCommit() {
+    /// A new leader has all committed entries but may not know the latest commit index.
+    @Test func newLeaderAnswersNoReadBeforeItsFirstCommit() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
-        // Committed on 1, and 2 has not heard of it.
+        // The entry is committed on 1, and 2 does not know it.
         group.step(1, .propose([[1]]))
         group.sync(one)
         group.deliver(group.network.removeFirst())
@@ -47,12 +47,12 @@ import Vocabulary
         #expect(group[1].commit == 2 && group[2].commit == 1)
         group.isolate(1)
         group.network = []
-        for number in UInt16(2)...3 { group.loseTrust(number) }
-        group.electUnheard(2)
+        for number in UInt16(2)...3 { group.passElectionTimeout(number) }
+        group.electAndDropMessages(2)
         #expect(group[2].isLeader && group[2].commit == 1)
-        group.checker.askedToRead(5)
+        group.checker.recordRead(5)
         #expect(group.step(2, .read(context: 5))?.reads == [])
-        // Proof that it leads is not enough.
+        // Proof of leadership alone is not enough.
         group.step(2, .tick(dice: 0))
         let beats = group.network.filter { $0.message.isHeartbeat }
         group.network = []
@@ -64,28 +64,28 @@ import Vocabulary
         #expect(group[2].commit == 3)
     }
 
-    /// Only the driver knows whether anybody still waits for the answer.
-    @Test func aQuestionToALeaderThatIsReplacedIsAskedAgain() {
+    /// The machine does not retry: only the driver knows whether a client still waits.
+    @Test func readForwardedToADeposedLeaderGetsNoAnswerAndIsRetried() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(1)
         #expect(group.step(3, .read(context: 1))?.reads == [])
-        for number in UInt16(2)...3 { group.loseTrust(number) }
+        for number in UInt16(2)...3 { group.passElectionTimeout(number) }
         group.elect(2)
         group.propose(2, "new")
         group.heal()
         group.tick(2, 3)
         #expect(group.checker.readsAnswered == 0)
-        group.checker.askedToRead(2)
+        group.checker.recordRead(2)
         group.step(3, .read(context: 2))
-        group.settle()
+        group.runUntilIdle()
         #expect(group.checker.readsAnswered == 1 && group.checker.violation == nil)
     }
 
-    @Test func aReadThatIsOpenAtAHandOverIsRefused() {
+    @Test func readPendingAtALeadershipTransferIsRefused() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
-        // The question is asked, and its beats are lost.
+        // The heartbeats of the read are lost.
         group.step(1, .read(context: 4))
         group.network = []
         group.step(1, .transfer(to: two))
@@ -104,7 +104,7 @@ import Vocabulary
         #expect(answers == [ReadAnswer(context: 4, result: .leaderChanged)])
     }
 
-    @Test func inAJointConfigurationBothHalvesProveTheLeader() {
+    @Test func readInAJointConfigurationNeedsProofFromBothHalves() {
         var group = Group(voters: [1, 2, 3], others: [4, 5])
         group.elect(1)
         let change = ConfigurationChange(
@@ -114,31 +114,31 @@ import Vocabulary
             transition: .jointUntilLeft
         )
         group.step(1, .change(change))
-        group.settle()
+        group.runUntilIdle()
         group.tick(1, 2)
         #expect(group[1].configuration.isJoint && group[1].commit == group[1].log.lastIndex)
-        // The new half answers, of the old one only the leader itself.
+        // The new half answers; of the old half only the leader counts.
         group.isolate(2)
         group.isolate(3)
-        group.checker.askedToRead(1)
+        group.checker.recordRead(1)
         group.step(1, .read(context: 1))
-        group.settle()
+        group.runUntilIdle()
         #expect(group.checker.readsAnswered == 0)
         group.heal()
         group.tick(1)
         #expect(group.checker.readsAnswered == 1)
     }
 
-    @Test func aLeaderThatIsBeingRemovedIsNoProofOfItself() {
+    @Test func leaderBeingRemovedDoesNotCountInItsOwnProof() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(3)
         group.step(1, .change(ConfigurationChange([.remove(one)])))
-        group.checker.askedToRead(1)
+        group.checker.recordRead(1)
         group.step(1, .read(context: 1))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].isLeader && group.checker.readsAnswered == 0)
-        // 2 and 3 are the voters now; of them, one answers.
+        // The voters are now 2 and 3, of which only 2 answers.
         group.tick(1)
         #expect(group.checker.readsAnswered == 0)
         group.heal()

@@ -2,17 +2,18 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// The log on its way: repair, commits, snapshots, withholding.
+/// Log replication: commits, repair, flow control, snapshots and withheld acknowledgements.
 @Suite struct ReplicationTests {
     private let one = NodeNumber(1)
     private let two = NodeNumber(2)
     private let three = NodeNumber(3)
 
-    @Test func whatAMajorityHasOnDiskIsCommitted() {
+    @Test func entriesOnTheDisksOfAMajorityAreCommitted() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(1, .propose([[1], [2]]))
-        // Sent before it is on the leader's own disk, counted when it is on two disks.
+        // The leader sends the entries before they are on its disk. They are committed when they
+        // are on two disks.
         while !group.network.isEmpty { group.deliver(group.network.removeFirst()) }
         #expect(group[1].commit == 1)
         group.sync(two)
@@ -21,20 +22,20 @@ import Vocabulary
         group.sync(three)
         group.deliver(group.network.removeFirst())
         #expect(group[1].commit == 3)
-        // The leader's own disk is the slowest: it applies nothing that it has not stored.
+        // The leader's own disk is the slowest: the leader applies nothing that it has not stored.
         #expect(group.member(one).state.index == 1)
-        group.settle()
+        group.runUntilIdle()
         #expect(group.member(one).state.index == 3)
     }
 
-    /// A follower that was not yet known to agree when its entry was committed, is told when it is.
-    @Test func everyFollowerHearsOfTheFirstCommitWithoutWaitingForABeat() {
+    /// Also a follower that was still being probed when the entry was committed.
+    @Test func everyFollowerLearnsOfTheFirstCommitBeforeTheNextHeartbeat() {
         var group = Group(voters: [1, 2, 3, 4, 5])
         group.elect(1)
         #expect(group.numbers.map { group.member($0).raft.commit } == [1, 1, 1, 1, 1])
     }
 
-    @Test func aLeaderKnowsHowFarItIsItself() {
+    @Test func leaderTracksItsOwnProgress() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.propose(1, "x")
@@ -43,7 +44,7 @@ import Vocabulary
         #expect(own?.next == 3)
     }
 
-    @Test func proposalsAreRefusedWithAReason() {
+    @Test func refusedProposalCarriesItsReason() {
         var group = Group(voters: [1, 2, 3]) { $0.uncommittedBytesMax = 100 }
         group.elect(1)
         #expect(group.step(2, .propose([[1]]))?.proposal == .refused(.notLeader(one)))
@@ -60,13 +61,13 @@ import Vocabulary
         #expect(group[1].commit == 3)
     }
 
-    /// Two logs that went apart for a long time meet by terms, not entry by entry.
-    @Test func aLogIsRepairedInFewSteps() {
+    /// Probing steps back by terms, not by entries.
+    @Test func longDivergentLogIsRepairedByFewAppends() {
         var group = Group(voters: [1, 2, 3, 4, 5])
         group.elect(1)
         group.isolate(1)
         for number in 0..<100 { group.propose(1, "lost \(number)") }
-        for number in UInt16(2)...5 { group.loseTrust(number) }
+        for number in UInt16(2)...5 { group.passElectionTimeout(number) }
         group.elect(2)
         for number in 0..<100 { group.propose(2, "kept \(number)") }
         group.heal()
@@ -85,28 +86,28 @@ import Vocabulary
         #expect(group.checker.violation == nil)
     }
 
-    /// Figure 8: an entry of an earlier term on a majority of disks is not committed by that.
-    @Test func anEarlierTermIsCommittedOnlyByItsSuccessor() {
+    /// Figure 8 of the paper.
+    @Test func entryOfAnEarlierTermOnAMajorityIsCommittedOnlyWithALaterOne() {
         var group = Group(voters: [1, 2, 3, 4, 5])
         group.elect(1)
         group.cut = [[one, three], [one, NodeNumber(4)], [one, NodeNumber(5)]]
         group.propose(1, "on 1 and 2")
         #expect(group[1].commit == 1 && group[2].log.lastIndex == 2)
-        // 5 leads for a moment, with an entry of its own in that place.
+        // 5 becomes leader and appends its own entry at that index.
         group.crash(1)
         group.heal()
-        for number in UInt16(3)...5 { group.loseTrust(number) }
+        for number in UInt16(3)...5 { group.passElectionTimeout(number) }
         group.isolate(2)
-        group.electUnheard(5)
+        group.electAndDropMessages(5)
         #expect(group[5].isLeader && group[5].term == 2)
         group.isolate(5)
         group.propose(5, "on 5 only")
-        // 1 is back and spreads its entry; nothing of its own term gets through.
+        // 1 restarts, leads again and replicates its old entry, but no entry of its new term.
         group.restart(1)
         group.heal()
         group.isolate(5)
-        for number in UInt16(1)...4 { group.loseTrust(number) }
-        // The first time it learns the term.
+        for number in UInt16(1)...4 { group.passElectionTimeout(number) }
+        // In the first campaign 1 only learns the term.
         group.elect(1)
         group.step(1, .campaign)
         var held: [Group.Packet] = []
@@ -115,7 +116,7 @@ import Vocabulary
             guard !group.network.isEmpty else { break }
             var packet = group.network.removeFirst()
             if case .append(var append) = packet.message.body {
-                // As if the newest entry were always in a later message.
+                // Hold back the newest entry, as if a later message carried it.
                 if append.entries.last?.term == group[1].term {
                     held.append(packet)
                     append.entries.removeLast()
@@ -128,12 +129,12 @@ import Vocabulary
         let holders = group.numbers.filter { group.member($0).raft.log.term(at: 2) == 1 }
         #expect(holders.count >= 3 && group[1].commit == 1)
         for packet in held { group.deliver(packet) }
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].commit == group[1].log.lastIndex)
         #expect(group.checker.violation == nil)
     }
 
-    @Test func aSlowFollowerIsSentNoMoreThanItsWindow() {
+    @Test func slowFollowerIsSentAtMostTheInFlightLimit() {
         var group = Group(voters: [1, 2, 3]) {
             $0.appendsInFlightMax = 4
             $0.appendBytesMax = 20
@@ -143,23 +144,23 @@ import Vocabulary
         for number in 0..<50 { group.step(1, .propose([[UInt8(number)]])) }
         let sent = group.network.filter { $0.message.to == two }
         #expect(sent.count == 4)
-        group.settle()
+        group.runUntilIdle()
         group.tick(1)
         #expect(group[2].commit == 51)
     }
 
-    @Test func lostAppendsAreSentAgain() {
+    @Test func lostAppendsAreResent() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(1, .propose([[1]]))
         group.network = []
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].commit == 1)
         group.tick(1, 2)
         #expect(group[1].commit == 2 && group[2].commit == 2)
     }
 
-    @Test func aMemberFarBehindGetsASnapshot() {
+    @Test func memberBehindTheLogsStartReceivesASnapshot() {
         var group = Group(voters: [1, 2, 3]) { $0.entriesKept = 2 }
         group.elect(1)
         group.isolate(3)
@@ -172,15 +173,15 @@ import Vocabulary
         group.tick(1, 3)
         #expect(group.member(three).disk.snapshot.index == 21)
         #expect(group.member(three).state == group.member(one).state)
-        group.propose(1, "and on")
+        group.propose(1, "after the snapshot")
         #expect(group[3].log.lastIndex == 22)
-        // From its disk it comes back to the same.
+        // After a restart from disk, 3 reaches the same state.
         group.restart(3)
         group.tick(1, 2)
         #expect(group.member(three).state == group.member(one).state)
     }
 
-    @Test func aSnapshotThatIsLostIsSentAgain() {
+    @Test func lostSnapshotIsResent() {
         var group = Group(voters: [1, 2, 3]) { $0.entriesKept = 0 }
         group.elect(1)
         group.isolate(3)
@@ -199,8 +200,8 @@ import Vocabulary
         #expect(group[3].commit == 2)
     }
 
-    /// What a lease needs: a voter delays its word for a suffix, as a follower and as the leader.
-    @Test func aWithheldAcknowledgementCommitsNothing() {
+    /// Leases need this of a voter, both as follower and as leader.
+    @Test func withheldEntryIsNotCommitted() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(1, .withhold(from: 3))
@@ -208,20 +209,22 @@ import Vocabulary
         group.propose(1, "counts")
         #expect(group[1].commit == 2)
         group.propose(1, "is withheld")
-        group.propose(1, "and what stands behind it")
+        group.propose(1, "and the entry after it")
         #expect(group[1].commit == 2 && group[2].log.lastIndex == 4)
-        // Nothing is sent again for that.
+        // The withheld entries are not resent.
         let progress = group[1].progress.first { $0.node == two }?.progress
         #expect(progress?.received == 4 && progress?.matched == 2)
         group.step(2, .withhold(from: 4))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[1].commit == 3)
         group.step(1, .withhold(from: nil))
         #expect(group[1].commit == 4)
     }
 
-    /// It is said once; where that is lost, and nothing new is proposed, the leader has to ask.
-    @Test func whatWasWithheldIsAskedForWhereItsAcknowledgementIsLost() {
+    /// A member acknowledges a withheld entry once.
+    ///
+    /// If that message is lost and there are no new proposals, the leader has to ask.
+    @Test func lostAcknowledgementOfAWithheldEntryIsRequestedAgain() {
         var group = Group(voters: [1, 2])
         group.elect(1)
         group.step(2, .withhold(from: 2))
@@ -229,14 +232,14 @@ import Vocabulary
         #expect(group[1].commit == 1)
         group.isolate(2)
         group.step(2, .withhold(from: nil))
-        group.settle()
+        group.runUntilIdle()
         group.heal()
         #expect(group[1].commit == 1)
         group.tick(1, 2)
         #expect(group[1].commit == 2)
     }
 
-    @Test func whatWasWithheldIsSaidToTheNextLeader() {
+    @Test func withheldEntryIsAcknowledgedToTheNextLeader() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.step(3, .withhold(from: 2))
@@ -253,7 +256,7 @@ import Vocabulary
         group.propose(2, "y")
         #expect(group[2].commit == before)
         group.step(3, .withhold(from: nil))
-        group.settle()
+        group.runUntilIdle()
         #expect(group[2].commit == group[2].log.lastIndex)
     }
 }

@@ -2,14 +2,14 @@ import Bytes
 import Consensus
 import Vocabulary
 
-/// A walk of a group through everything that may happen, by one seed.
+/// A random walk of a group through all events and faults, determined by one seed.
 struct Walk {
     var group: Group
     var dice: SeededRandom
     var reads: UInt64 = 0
     var proposals: UInt64 = 0
     let changesMembers: Bool
-    /// Members stand for election together, and voters crash.
+    /// Several members campaign at once, and voters crash.
     let isStormy: Bool
 
     init(seed: UInt64, sabotage: Sabotage = .none) {
@@ -29,7 +29,9 @@ struct Walk {
         self.dice = dice
     }
 
-    /// The first violation within `steps`, or nil.
+    /// Runs up to `steps` steps.
+    ///
+    /// Returns the first violation, or nil if there is none.
     mutating func run(steps: Int) -> Checker.Violation? {
         for place in 0..<steps {
             step()
@@ -46,7 +48,7 @@ struct Walk {
         if isStormy {
             switch below(256) {
             case 0..<48: return crashAfterVote()
-            case 48..<52: return stand(number)
+            case 48..<52: return campaignTogether(with: number)
             default: break
             }
         }
@@ -67,7 +69,7 @@ struct Walk {
         }
     }
 
-    /// A random packet: not in order, at times twice, at times never.
+    /// Delivers a random packet: out of order, sometimes twice, sometimes not at all.
     private mutating func deliver() {
         guard !group.network.isEmpty else { return }
         if group.network.count > 200 {
@@ -87,17 +89,19 @@ struct Walk {
         group.step(number, .propose([bytes]))
     }
 
-    /// Several at once: votes split, and a voter that forgot could vote twice.
-    private mutating func stand(_ number: NodeNumber) {
+    /// Several members campaign at once: votes split, and a voter that forgot its vote could vote
+    /// twice.
+    private mutating func campaignTogether(with number: NodeNumber) {
         for other in group.numbers where other != number && below(2) == 0 {
-            // As a leader's call to take over that was long on its way: it asks for no pre-vote.
+            // A delayed `timeoutNow` of a leader: it starts a campaign without pre-vote.
             let term = group.member(other).raft.term
             let call = Message(from: number, to: other, term: term, body: .timeoutNow)
             group.step(other, .received(call))
         }
     }
 
-    /// Whoever voted for one candidate while another of that term is about to ask.
+    /// Crashes a member that has voted while a request of another candidate of that term is on its
+    /// way.
     private mutating func crashAfterVote() {
         let voter = group.numbers.first { number in
             let member = group.member(number)
@@ -115,11 +119,11 @@ struct Walk {
     }
 
     private mutating func crash(_ number: NodeNumber) {
-        // Whatever part of the writes reached the disk, it is one from the front.
+        // Some of the pending writes may have reached the disk, but always the first ones.
         let kept = below(3)
         if kept > 0 { _ = group.members[number]?.sync(kept) }
         group.members[number]?.restart()
-        group.checker.restarted(number)
+        group.checker.recordRestart(number)
     }
 
     private mutating func takeSnapshot(_ number: NodeNumber) {
@@ -130,7 +134,7 @@ struct Walk {
 
     private mutating func read(_ number: NodeNumber) {
         reads += 1
-        group.checker.askedToRead(reads)
+        group.checker.recordRead(reads)
         group.step(number, .read(context: reads))
     }
 
@@ -138,7 +142,7 @@ struct Walk {
         if below(2) == 0 || !group.cut.isEmpty { return group.heal() }
         for other in group.numbers where other != number {
             group.cut.insert([number, other])
-            // One way, half of the time.
+            // In half of the cases the link fails in one direction only.
             if below(2) == 0 { group.cut.insert([other, number]) }
         }
     }
@@ -172,8 +176,10 @@ struct Walk {
         group.step(number, .withhold(from: from))
     }
 
-    /// Everything is well again: says after how many rounds of ticks all members of the
-    /// configuration have applied a new command, or nil where they never do.
+    /// Ends all faults.
+    ///
+    /// Returns after how many rounds of ticks all members of the configuration have applied a new
+    /// command, or nil if they have not within `rounds`.
     mutating func recover(rounds: Int) -> Int? {
         group.heal()
         for number in group.numbers { group.step(number, .withhold(from: nil)) }
@@ -181,22 +187,23 @@ struct Walk {
             for number in group.numbers {
                 group.step(number, .tick(dice: UInt32(truncatingIfNeeded: dice.next())))
             }
-            group.settle()
+            group.runUntilIdle()
             guard
                 let leader = group.numbers.map({ group.member($0).raft }).first(where: {
                     $0.isLeader
                 })
             else { continue }
-            // By itself: a new entry would have everything said again that was lost.
+            // Propose only once everything is committed: a new entry would make the leader resend
+            // what was lost, and hide that it does not do so by itself.
             guard leader.log.commit == leader.log.lastIndex else { continue }
             if leader.configuration.isJoint {
                 group.step(leader.node, .change(.leave))
-                group.settle()
+                group.runUntilIdle()
                 continue
             }
             let goal = group.member(leader.node).raft.log.lastIndex + 1
             propose(leader.node)
-            group.settle()
+            group.runUntilIdle()
             let states = leader.configuration.members.map { group.member($0).state }
             if goal > 1, states.allSatisfy({ $0.index >= goal && $0 == states[0] }) { return round }
         }

@@ -1,10 +1,12 @@
-/// Counts elections: at most one leader a term.
+/// Number of an election.
+///
+/// A term has at most one leader.
 package typealias Term = UInt64
 
-/// The place of an entry in the log: 1 for the first.
+/// Position of an entry in the log; the first entry has index 1.
 package typealias LogIndex = UInt64
 
-/// An entry's name: no two different entries ever have the same.
+/// Identifies an entry: two different entries never have the same term and index.
 package struct LogPosition: Hashable, Comparable, Sendable {
     package var term: Term
     package var index: LogIndex
@@ -16,7 +18,7 @@ package struct LogPosition: Hashable, Comparable, Sendable {
 
     package static var zero: LogPosition { LogPosition(term: 0, index: 0) }
 
-    /// The order in which logs are up to date: the last entry's term, then its index.
+    /// Orders logs by how up to date they are: by the term of the last entry, then by its index.
     package static func < (one: LogPosition, other: LogPosition) -> Bool {
         (one.term, one.index) < (other.term, other.index)
     }
@@ -25,10 +27,10 @@ package struct LogPosition: Hashable, Comparable, Sendable {
 /// One entry of the log.
 package struct LogEntry: Hashable, Sendable {
     package enum Payload: Hashable, Sendable {
-        /// A new leader's first: it commits what earlier terms left.
+        /// The first entry of a new leader: its commit commits the entries of earlier terms.
         case empty
         case command([UInt8])
-        /// In force from the moment it stands in the log, committed or not (thesis 4.1).
+        /// In force as soon as it is in the log, committed or not (thesis 4.1).
         case configuration(VoterConfiguration)
     }
 
@@ -43,16 +45,16 @@ package struct LogEntry: Hashable, Sendable {
     package var term: Term { position.term }
     package var index: LogIndex { position.index }
 
-    /// Roughly what it costs in memory and on the wire.
+    /// Approximate size in memory and on the wire.
     package var bytes: Int {
         guard case .command(let bytes) = payload else { return 16 }
         return 16 + bytes.count
     }
 }
 
-/// What a snapshot stands for: everything up to a position, and who voted there.
+/// What a snapshot covers: all entries up to a position, and the configuration in force there.
 ///
-/// The state itself is the driver's.
+/// The driver keeps the state itself.
 package struct SnapshotDescription: Hashable, Sendable {
     package var position: LogPosition
     package var configuration: VoterConfiguration
@@ -65,12 +67,12 @@ package struct SnapshotDescription: Hashable, Sendable {
     package var index: LogIndex { position.index }
 }
 
-/// What a node may never forget.
+/// What a node must keep over a restart.
 package struct HardState: Hashable, Sendable {
     package var term: Term = 0
-    /// Whom it voted for in that term: 0 for nobody.
+    /// The node it voted for in that term; 0 for none.
     package var vote: UInt16 = 0
-    /// Only saves time after a restart: a leader says it anew.
+    /// Stored only to save time after a restart; a leader sends it again.
     package var commit: LogIndex = 0
 
     package init(term: Term = 0, vote: UInt16 = 0, commit: LogIndex = 0) {

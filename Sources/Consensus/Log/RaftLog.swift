@@ -1,17 +1,17 @@
 internal import Vocabulary
 
-/// The log as one sequence: what is on disk, what is on its way there, and where it begins.
+/// The log: where it begins, which entries are on disk, and which are being written.
 ///
-/// Everything behind the base is in memory: a metadata log is bounded by its snapshots. Nothing in
-/// here counts as durable because it was handed out; `stored` says so.
+/// All entries after the base are in memory: snapshots keep a metadata log short. An entry becomes
+/// durable only when `stored` reports its write.
 ///
 /// - base ≤ snapshot ≤ applied ≤ commit ≤ last, and applied ≤ durable ≤ last.
-/// - What is committed is never truncated.
+/// - A committed entry is never truncated.
 package struct RaftLog: Sendable {
-    /// A write that was handed out and not reported back.
+    /// A write that was issued and is not reported as stored.
     private struct Flight: Sendable {
         var number: UInt64
-        /// The last entry that is durable once this write is: lowered when a later write cuts it.
+        /// The last entry that becomes durable with this write; lowered when the log is truncated.
         var last: LogIndex
     }
 
@@ -20,18 +20,19 @@ package struct RaftLog: Sendable {
         var configuration: VoterConfiguration
     }
 
-    /// The newest entry that is gone.
+    /// The position before the first entry in the log.
     package private(set) var base: LogPosition
-    /// The newest snapshot there is to send.
+    /// The newest snapshot, which is sent to members that need one.
     package private(set) var snapshot: SnapshotDescription
     private var entries: [LogEntry]
-    /// Configurations by the entry that brought them, the base's first.
+    /// The configuration in force at the snapshot and all later ones, in order, each with the index
+    /// of its entry.
     private var configurations: [Placed]
     package private(set) var commit: LogIndex
-    /// Handed out to be applied.
+    /// The last entry returned to be applied.
     package private(set) var applied: LogIndex
     package private(set) var durable: LogIndex
-    /// From here on entries have not been handed out to be stored.
+    /// The first entry for which no write has been issued.
     private var unwritten: LogIndex
     private var flights: [Flight] = []
 
@@ -47,9 +48,9 @@ package struct RaftLog: Sendable {
         unwritten = durable + 1
         var before = base.index
         for entry in entries {
-            precondition(entry.index == before + 1, "entries are stored without a gap")
+            precondition(entry.index == before + 1, "stored entries have no gap")
             before = entry.index
-            if entry.index > snapshot.index { notice(entry) }
+            if entry.index > snapshot.index { recordConfiguration(of: entry) }
         }
         precondition(lastIndex >= snapshot.index, "the stored entries reach the snapshot")
     }
@@ -58,36 +59,38 @@ package struct RaftLog: Sendable {
     package var lastIndex: LogIndex { last.index }
     package var firstIndex: LogIndex { base.index + 1 }
 
-    /// The newest configuration in the log, and the entry that brought it.
+    /// The newest configuration in the log.
     package var configuration: VoterConfiguration {
         configurations[configurations.count - 1].configuration
     }
+    /// The index of its entry; 0 if the configuration came with a snapshot.
     package var configurationIndex: LogIndex { configurations[configurations.count - 1].index }
 
-    /// The committed configuration, and its place; nil where the newest one is committed.
+    /// The committed configuration and its index; nil if the newest configuration is committed.
     package var configurationBefore: (index: LogIndex, configuration: VoterConfiguration)? {
         guard configurationIndex > commit else { return nil }
         return configurations.last { $0.index <= commit }.map { ($0.index, $0.configuration) }
     }
 
-    /// Everybody that the committed configuration names, or one behind it.
+    /// All members of the committed configuration and of the later ones, in order.
     var members: [NodeNumber] {
         let committed = configurations.lastIndex { $0.index <= commit } ?? 0
         return configurations[committed...].flatMap(\.configuration.members)
             .sortedWithoutRepetition
     }
 
-    /// Whether a node may stand: it votes in the committed configuration, or in one behind it.
+    /// Whether a node may campaign: it is a voter in the committed configuration or in a later one.
     ///
-    /// Not in the newest alone. Who remains may have lost the entry that removes another in a crash,
-    /// and cannot be elected behind that one, whose log is longer: only it can bring the group on, as
-    /// long as it does not know its removal to be committed (thesis 4.2.2).
-    func mayStand(_ node: NodeNumber) -> Bool {
+    /// The newest configuration alone is not enough. The remaining voters may have lost, in a
+    /// crash, the entry that removes this node. Its log is then longer than theirs, so they cannot
+    /// win its vote: until the node knows its removal to be committed, only it can lead (thesis
+    /// 4.2.2).
+    func mayCampaign(_ node: NodeNumber) -> Bool {
         let committed = configurations.lastIndex { $0.index <= commit } ?? 0
         return configurations[committed...].contains { $0.configuration.isVoter(node) }
     }
 
-    /// The term of an entry, where the log still knows it.
+    /// The term of an entry; nil if the log does not have the entry, or no longer.
     package func term(at index: LogIndex) -> Term? {
         if index == base.index { return base.term }
         if index == snapshot.index { return snapshot.position.term }
@@ -99,10 +102,12 @@ package struct RaftLog: Sendable {
         term(at: position.index) == position.term
     }
 
-    /// Entries from `start` on, at least one where there is one, `bytesMax` at most.
+    /// Entries from `start` on, of `bytesMax` bytes at most, but at least one.
+    ///
+    /// Empty if `start` is beyond the last entry.
     package func entries(from start: LogIndex, bytesMax: Int = .max) -> [LogEntry] {
         guard start <= lastIndex else { return [] }
-        precondition(start >= firstIndex, "entries behind the base are gone")
+        precondition(start >= firstIndex, "entries before the base are no longer in the log")
         let tail = entries[Int(start - firstIndex)...]
         if bytesMax == .max { return Array(tail) }
         var size = 0
@@ -115,8 +120,10 @@ package struct RaftLog: Sendable {
         return Array(tail[..<end])
     }
 
-    /// The newest position at or below `index` whose term is not above `term`: where two logs may
-    /// agree, found without asking entry by entry.
+    /// The newest position at or below `index` whose term is at most `term`: the last position
+    /// where this log can agree with one that has `term` at `index`, or the base if there is none.
+    ///
+    /// It saves probing entry by entry.
     package func candidate(atOrBelow index: LogIndex, term: Term) -> LogPosition {
         var place = min(index, lastIndex)
         while place > base.index {
@@ -126,34 +133,35 @@ package struct RaftLog: Sendable {
         return LogPosition(term: self.term(at: place) ?? 0, index: place)
     }
 
-    private mutating func notice(_ entry: LogEntry) {
+    private mutating func recordConfiguration(of entry: LogEntry) {
         guard case .configuration(let configuration) = entry.payload else { return }
         configurations.append(Placed(index: entry.index, configuration: configuration))
     }
 }
 
-/// How it changes.
+/// Changes of the log.
 extension RaftLog {
     mutating func append(_ entry: LogEntry) {
         precondition(entry.index == lastIndex + 1, "entries follow each other")
         entries.append(entry)
-        notice(entry)
+        recordConfiguration(of: entry)
     }
 
-    /// Drops the entries from `index` on: a leader of a later term has others there.
+    /// Drops the entries from `index` on, which conflict with those of a later term's leader.
     mutating func truncate(from index: LogIndex) {
-        precondition(index > commit, "what is committed is never truncated")
+        precondition(index > commit, "a committed entry is never truncated")
         entries.removeLast(Int(lastIndex - index + 1))
         configurations.removeAll { $0.index >= index }
         durable = min(durable, index - 1)
         unwritten = min(unwritten, index)
-        // Writes on their way hold entries that are no longer ours: they make nothing durable.
+        // Writes under way contain dropped entries, which do not become durable.
         for place in flights.indices { flights[place].last = min(flights[place].last, index - 1) }
     }
 
-    /// Entries that nobody has been asked to store yet.
+    /// Returns the entries for which no write has been issued, and counts them as part of write
+    /// `number`.
     ///
-    /// They replace whatever the disk has there.
+    /// They replace what the disk has from the first of them on.
     mutating func takeUnwritten(number: UInt64) -> [LogEntry] {
         let taken = entries(from: max(unwritten, firstIndex))
         unwritten = lastIndex + 1
@@ -174,7 +182,7 @@ extension RaftLog {
         commit = max(commit, index)
     }
 
-    /// Committed entries that are on disk here and were not handed out yet.
+    /// Returns the entries to apply, once each: committed, on disk here and not returned before.
     mutating func takeCommitted() -> [LogEntry] {
         let end = min(commit, durable)
         guard applied < end else { return [] }
@@ -183,7 +191,7 @@ extension RaftLog {
         return Array(entries[first...Int(end - firstIndex)])
     }
 
-    /// Everything is replaced by a snapshot that came from the leader.
+    /// Replaces the whole log by a snapshot of the leader, which write `number` stores.
     mutating func restore(_ description: SnapshotDescription, number: UInt64) {
         base = description.position
         snapshot = description
@@ -191,13 +199,13 @@ extension RaftLog {
         configurations = [Placed(index: 0, configuration: description.configuration)]
         commit = max(commit, description.index)
         applied = description.index
-        // The old log is being replaced: nothing is durable before that is done.
+        // Write `number` replaces the stored log: until it is on disk, nothing counts as durable.
         durable = 0
         unwritten = description.index + 1
         flights = [Flight(number: number, last: description.index)]
     }
 
-    /// A snapshot of what was applied is on disk: the log may begin later.
+    /// Moves the start of the log after a snapshot is on disk, and keeps `count` entries before it.
     mutating func compact(_ description: SnapshotDescription, keeping count: UInt64) {
         precondition(description.index <= applied, "a snapshot holds what was applied")
         guard description.index > snapshot.index else { return }
@@ -207,7 +215,7 @@ extension RaftLog {
             entries.removeFirst(Int(end - base.index))
             base = LogPosition(term: term, index: end)
         }
-        // The newest configuration at the snapshot becomes the first of all.
+        // Keep the configuration that was in force at the snapshot, and the later ones.
         let last = configurations.lastIndex { $0.index <= description.index } ?? 0
         configurations.removeFirst(last)
         configurations[0].index = min(configurations[0].index, description.index)

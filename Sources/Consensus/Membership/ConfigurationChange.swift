@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// A wish to change who votes.
+/// A requested change of the voter configuration.
 package struct ConfigurationChange: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
         case addVoter(NodeNumber)
@@ -9,8 +9,9 @@ package struct ConfigurationChange: Hashable, Sendable {
     }
 
     package enum Transition: Hashable, Sendable {
-        /// At once where one voter at most comes or goes, else as `.jointLeftByItself`.
+        /// One step if at most one voter is added or removed, otherwise as `.jointLeftByItself`.
         case automatic
+        /// The leader leaves the joint configuration as soon as it is committed.
         case jointLeftByItself
         /// The joint configuration stays until `leave` is proposed.
         case jointUntilLeft
@@ -28,7 +29,7 @@ package struct ConfigurationChange: Hashable, Sendable {
     package static var leave: ConfigurationChange { ConfigurationChange([]) }
 }
 
-/// Why a change of the configuration cannot be.
+/// Why a change of the configuration is not possible.
 package enum ConfigurationRefusal: Error, Hashable, Sendable {
     case noVoterLeft
     case alreadyJoint
@@ -36,7 +37,14 @@ package enum ConfigurationRefusal: Error, Hashable, Sendable {
 }
 
 extension VoterConfiguration {
-    /// The configuration that the change leads to, in one step.
+    /// Returns the configuration that follows this one: the simple result, or a joint configuration
+    /// on the way to it.
+    ///
+    /// A change without steps leaves a joint configuration.
+    ///
+    /// - Throws: `noVoterLeft` if the result, or the old half of a joint configuration, would have
+    ///   no voters; `alreadyJoint` if this configuration is joint and the change has steps;
+    ///   `notJoint` if it is not joint and the change has none.
     package func applying(
         _ change: ConfigurationChange
     ) throws(ConfigurationRefusal) -> VoterConfiguration {
@@ -46,27 +54,28 @@ extension VoterConfiguration {
         }
         guard !isJoint else { throw .alreadyJoint }
         var simple = self
-        for step in change.steps { simple.take(step) }
+        for step in change.steps { simple.apply(step) }
         guard !simple.voters.isEmpty else { throw .noVoterLeft }
         let added = simple.voters.filter { !voters.contains($0) }.count
         let removed = voters.filter { !simple.voters.contains($0) }.count
         if change.transition == .automatic, added + removed <= 1 { return simple }
 
-        // Two halves that decide: a group of nobody gets its first voters at once or not at all.
+        // Both halves of a joint configuration need voters, so a group without voters cannot get
+        // its first ones by a joint change.
         guard !voters.isEmpty else { throw .noVoterLeft }
         var joint = self
         joint.outgoing = voters
         joint.leavesByItself = change.transition != .jointUntilLeft
-        for step in change.steps { joint.take(step) }
+        for step in change.steps { joint.apply(step) }
         return joint
     }
 
-    /// What a joint configuration becomes.
+    /// The configuration that remains after a joint configuration is left.
     package var left: VoterConfiguration {
         VoterConfiguration(voters: voters, learners: learners + learnersNext)
     }
 
-    private mutating func take(_ step: ConfigurationChange.Step) {
+    private mutating func apply(_ step: ConfigurationChange.Step) {
         switch step {
         case .addVoter(let node):
             learners.drop(node)
@@ -74,7 +83,7 @@ extension VoterConfiguration {
             voters.add(node)
         case .addLearner(let node):
             voters.drop(node)
-            // Whoever still votes in the old half cannot be a learner yet.
+            // A voter of the old half becomes a learner only when the joint configuration is left.
             if outgoing.contains(node) {
                 learnersNext.add(node)
             } else {

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// How a vote stands.
+/// The state of a vote.
 package enum VoteOutcome: Hashable, Sendable {
     case won
     case lost
@@ -9,13 +9,19 @@ package enum VoteOutcome: Hashable, Sendable {
 
 /// Majorities, simple and joint.
 extension VoterConfiguration {
-    /// The highest index that a quorum has reached, by how far each voter is.
+    /// The highest index that a quorum has reached, where `reached` returns the index of each
+    /// voter.
+    ///
+    /// `UInt64.max` if there are no voters.
     package func committed(_ reached: (NodeNumber) -> UInt64) -> UInt64 {
         let new = Self.reachedByMajority(of: voters, reached)
         return isJoint ? min(new, Self.reachedByMajority(of: outgoing, reached)) : new
     }
 
-    /// How the vote stands, by what each voter said; nil where it has not answered.
+    /// The state of a vote, where `vote` returns the answer of each voter, nil if there is none
+    /// yet.
+    ///
+    /// Won if there are no voters.
     package func outcome(_ vote: (NodeNumber) -> Bool?) -> VoteOutcome {
         let new = Self.outcome(of: voters, vote)
         guard isJoint else { return new }
@@ -26,7 +32,7 @@ extension VoterConfiguration {
         }
     }
 
-    /// A half without voters decides nothing by itself: the other one does.
+    /// A half without voters does not limit the result, so that the other half decides.
     private static func reachedByMajority(
         of half: [NodeNumber],
         _ reached: (NodeNumber) -> UInt64

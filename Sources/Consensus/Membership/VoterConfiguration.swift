@@ -1,15 +1,15 @@
 package import Vocabulary
 
-/// Who votes and who only listens.
+/// Which nodes are voters and which are learners.
 ///
-/// In the middle of a change both the old and the new voters count ("joint", thesis 4.3): whatever
-/// is decided has a majority in each half, so at no moment can two disjoint majorities decide.
+/// During a change both the old and the new voters count ("joint", thesis 4.3): each decision needs
+/// a majority in each half, so two disjoint majorities can never decide.
 ///
 /// - The lists are sorted and without repetition, so that equal configurations are equal bytes.
-/// - Nobody is both voter and learner of the new half.
+/// - No node is both voter and learner of the new half.
 package struct VoterConfiguration: Hashable, Sendable {
     package internal(set) var voters: [NodeNumber]
-    /// The voters of the old half; empty but in a joint configuration.
+    /// The voters of the old half; empty unless the configuration is joint.
     package internal(set) var outgoing: [NodeNumber] = []
     package internal(set) var learners: [NodeNumber] = []
     /// Voters of the old half that will be learners when the joint configuration is left.
@@ -17,6 +17,9 @@ package struct VoterConfiguration: Hashable, Sendable {
     /// The leader leaves the joint configuration as soon as it is committed.
     package internal(set) var leavesByItself = false
 
+    /// A configuration that is not joint.
+    ///
+    /// The lists may be in any order and repeat nodes.
     package init(voters: [NodeNumber], learners: [NodeNumber] = []) {
         self.voters = voters.sortedWithoutRepetition
         self.learners = learners.sortedWithoutRepetition
@@ -32,12 +35,12 @@ package struct VoterConfiguration: Hashable, Sendable {
         isVoter(node) || learners.contains(node) || learnersNext.contains(node)
     }
 
-    /// Everybody that has to hear of new entries, in order.
+    /// All nodes that receive entries, in order.
     package var members: [NodeNumber] {
         (voters + outgoing + learners + learnersNext).sortedWithoutRepetition
     }
 
-    /// Everybody that is asked in an election, in order.
+    /// All nodes whose votes count in an election, in order.
     package var electorate: [NodeNumber] { (voters + outgoing).sortedWithoutRepetition }
 }
 

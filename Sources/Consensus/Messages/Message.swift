@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What one node says to another.
+/// A message from one member to another.
 package struct Message: Hashable, Sendable {
     package var from: NodeNumber
     package var to: NodeNumber
@@ -21,23 +21,23 @@ package struct Message: Hashable, Sendable {
         case appendResponse(AppendResponse)
         case heartbeat(Heartbeat)
         case heartbeatResponse(round: UInt64)
-        /// The driver sends the state with it, in pieces, and hands this on when all of it is
-        /// stored at the other end.
+        /// The driver sends the state with it, in pieces. At the receiver it passes this message on
+        /// once the whole state is stored.
         case snapshot(SnapshotDescription)
-        /// "Stand for election now": the leader hands over.
+        /// The leader transfers its leadership: the receiver campaigns at once.
         case timeoutNow
         case readRequest(context: UInt64)
         case readResponse(context: UInt64, index: LogIndex)
-        /// Nothing but a term, for a leader that does not know it was replaced.
+        /// Carries only a term, for a leader that does not know that it was deposed.
         case newerTerm
     }
 
     package struct VoteRequest: Hashable, Sendable {
-        /// Where the candidate's log ends.
+        /// The last entry of the candidate's log.
         package var last: LogPosition
-        /// Only asks whether an election would be won: nobody's term or vote changes.
+        /// Only asks whether the sender would win an election: no term and no vote changes.
         package var isPreVote: Bool
-        /// The leader wants it: whoever still hears the leader votes all the same.
+        /// Part of a leadership transfer: a member that still hears the leader votes nonetheless.
         package var isTransfer: Bool
 
         package init(last: LogPosition, isPreVote: Bool = false, isTransfer: Bool = false) {
@@ -71,17 +71,18 @@ package struct Message: Hashable, Sendable {
     }
 
     package enum AppendResponse: Hashable, Sendable {
-        /// The log agrees with the leader's up to `received`, on disk; the leader may count this
-        /// node up to `acknowledged`, which is less while the driver withholds.
+        /// The log on disk agrees with the leader's up to `received`. The leader counts this node
+        /// up to `acknowledged`, which is lower while the driver withholds.
         case accepted(received: LogIndex, acknowledged: LogIndex)
-        /// There is no such previous entry; the logs may agree at `hint`.
+        /// The entry before the append is missing or of another term; the logs may agree at `hint`.
         case rejected(previous: LogIndex, hint: LogPosition)
     }
 
     package struct Heartbeat: Hashable, Sendable {
-        /// Never beyond what the receiver has acknowledged.
+        /// The leader's commit index, but at most what the receiver has acknowledged.
         package var commit: LogIndex
-        /// Counts the leader's rounds: an answer proves that it still led when the round began.
+        /// Counts the rounds of heartbeats: answers of a quorum prove that the sender still led
+        /// when the round began.
         package var round: UInt64
 
         package init(commit: LogIndex, round: UInt64) {

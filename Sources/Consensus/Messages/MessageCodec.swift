@@ -1,25 +1,25 @@
 package import Bytes
 internal import Vocabulary
 
-/// Why bytes are no message.
+/// Why bytes could not be decoded.
 package enum MessageDecodingError: Error, Hashable, Sendable {
     case tooLong(Int)
     case cutShort
     case unknownVersion(UInt8)
     case unknownKind(UInt8)
-    /// A number beyond what its field can hold, or lists that contradict each other.
+    /// A number that its field cannot hold, an unsorted list of nodes, or entries with a gap.
     case malformed
     case bytesLeftOver(Int)
 }
 
-/// Messages and entries as bytes: a version, a kind, and numbers as LEB128.
+/// Encodes and decodes messages and log entries: a version, a kind, and numbers as LEB128.
 ///
-/// - No count is believed before that many bytes are there: decoding costs no more memory than the
-///   bytes it was given, a few times over.
-/// - What was encoded decodes to the same, and every proper prefix of it to an error.
+/// - A count is checked against the bytes that are left before memory is reserved for it, so
+///   decoding takes at most a small multiple of its input in memory.
+/// - An encoded message decodes to an equal one. Every proper prefix of it is an error.
 package enum MessageCodec {
     static let version: UInt8 = 1
-    /// Bytes of a message: a full append with room to spare.
+    /// Maximal size of a message: larger than any append.
     package static let bytesMax = 32 << 20
 
     package static func append(_ message: Message, to writer: ByteWriter) {
@@ -31,6 +31,11 @@ package enum MessageCodec {
         message.body.append(to: writer)
     }
 
+    /// Decodes one message, which takes up all of `view`.
+    ///
+    /// - Throws: `MessageDecodingError`: `tooLong` above `bytesMax`, `cutShort` if bytes are
+    ///   missing, `bytesLeftOver` if bytes follow the message, otherwise what is wrong with the
+    ///   bytes.
     package static func decode(_ view: ByteView) throws(MessageDecodingError) -> Message {
         guard view.count <= bytesMax else { throw .tooLong(view.count) }
         var source = MessageSource(view)
@@ -46,11 +51,14 @@ package enum MessageCodec {
         return Message(from: from, to: to, term: term, body: body)
     }
 
-    /// An entry as the disk keeps it: without a version of its own.
+    /// Encodes an entry for the disk, without a version.
     package static func append(_ entry: LogEntry, to writer: ByteWriter) {
         entry.append(to: writer)
     }
 
+    /// Decodes an entry written by `append(_:to:)`, which takes up all of `view`.
+    ///
+    /// - Throws: `MessageDecodingError`, as `decode` does.
     package static func decodeEntry(_ view: ByteView) throws(MessageDecodingError) -> LogEntry {
         var source = MessageSource(view)
         let entry = try source.entry()

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// The parts of a message, read one after the other.
+/// Reads the parts of a message, one after the other.
 struct MessageSource {
     private var reader: ByteReader
 
@@ -24,11 +24,11 @@ struct MessageSource {
 
     mutating func number() throws(MessageDecodingError) -> UInt64 {
         if let number = reader.leb128() { return number }
-        // Ten bytes were there, and still no end or no room in 64 bits.
+        // Ten bytes or more, yet no end of the number, or more than 64 bits.
         throw bytesLeft >= 10 ? .malformed : .cutShort
     }
 
-    /// How many things follow, each of so many bytes at least.
+    /// Reads how many items follow, each of `least` bytes or more.
     mutating func count(ofBytes least: Int) throws(MessageDecodingError) -> Int {
         let count = try number()
         guard count <= UInt64(bytesLeft / least) else { throw .cutShort }
@@ -93,7 +93,7 @@ struct MessageSource {
         var nodes: [NodeNumber] = []
         for _ in 0..<count {
             let next = try node()
-            // Equal configurations are equal bytes: sorted, and nobody twice.
+            // Equal configurations are equal bytes: the list is sorted and repeats no node.
             if let last = nodes.last, last >= next { throw .malformed }
             nodes.append(next)
         }

@@ -1,30 +1,32 @@
-/// What the leader believes of one member.
+/// The leader's view of one member.
 ///
 /// - matched ≤ received < next.
 package struct Progress: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Where the logs agree is not known: one message at a time. Can become: replicate,
+        /// It is not known where the logs agree: one append at a time. Can become: replicate,
         /// snapshot.
         case probe
-        /// Entries are sent ahead of the answers. Can become: probe, snapshot.
+        /// Entries are sent without waiting for acknowledgements. Can become: probe, snapshot.
         case replicate
-        /// What it needs is no longer in the log; waits for the snapshot at this index to arrive.
-        /// Can become: probe, replicate.
+        /// The member needs entries that are no longer in the log: the snapshot at this index is on
+        /// its way. Can become: probe, replicate.
         case snapshot(LogIndex)
     }
 
     package internal(set) var state = State.probe
-    /// It may be counted up to here.
+    /// The member counts in a majority up to here.
     package internal(set) var matched: LogIndex = 0
-    /// It has everything up to here on disk.
+    /// The member has all entries up to here on disk.
     package internal(set) var received: LogIndex = 0
+    /// The index of the next entry to send.
     package internal(set) var next: LogIndex
-    /// Said something since the leader last looked.
+    /// The leader has received a message of the member since its last quorum check.
     package internal(set) var isActive = false
+    /// In the state `probe`: an append was sent and is not answered.
     package internal(set) var isProbing = false
-    /// The last entries of appends that were not answered.
+    /// The index of the last entry of each append that is not acknowledged.
     package internal(set) var inFlight: [LogIndex] = []
-    /// The newest round of heartbeats it answered.
+    /// The newest round of heartbeats that the member answered.
     package internal(set) var round: UInt64 = 0
 
     init(next: LogIndex, isActive: Bool) {
@@ -32,6 +34,7 @@ package struct Progress: Hashable, Sendable {
         self.isActive = isActive
     }
 
+    /// Whether nothing may be sent to the member now.
     package func isPaused(inFlightMax: Int) -> Bool {
         switch state {
         case .probe: isProbing
@@ -41,7 +44,7 @@ package struct Progress: Hashable, Sendable {
     }
 
     mutating func becomeProbe() {
-        // After a snapshot, go on behind it: it may have arrived unheard.
+        // Continue after the snapshot: it may have arrived although no acknowledgement did.
         if case .snapshot(let index) = state {
             next = max(received + 1, index + 1)
         } else {
@@ -72,11 +75,13 @@ package struct Progress: Hashable, Sendable {
             guard let last else { return }
             next = last + 1
             inFlight.append(last)
-        case .snapshot: preconditionFailure("nothing is sent while a snapshot is on its way")
+        case .snapshot: preconditionFailure("no append is sent while a snapshot is under way")
         }
     }
 
-    /// An answer arrived; says whether it told something new.
+    /// Records an acknowledgement.
+    ///
+    /// Returns true if it raises `received` or `matched`.
     mutating func accepted(received: LogIndex, acknowledged: LogIndex) -> Bool {
         let isNews = received > self.received || acknowledged > matched
         self.received = max(self.received, received)
@@ -86,7 +91,9 @@ package struct Progress: Hashable, Sendable {
         return isNews
     }
 
-    /// An append did not fit; says whether the answer was to the newest question.
+    /// Records a rejected append.
+    ///
+    /// Returns true if the rejection is not outdated, so that the leader has to probe again.
     mutating func rejected(_ previous: LogIndex, hint: LogIndex) -> Bool {
         switch state {
         case .replicate:

@@ -1,9 +1,9 @@
 import Foundation
 
-/// The public tables and scripts, where this checkout has them beside it.
+/// The public tables and scripts, if there is a `shared` folder beside the checkout.
 ///
-/// They are read where they lie and never copied. `DIVAN_SHARED` names the folder for a checkout
-/// that stands elsewhere (a scratch copy); otherwise it is looked for beside each folder above.
+/// They are read in place and never copied. `DIVAN_SHARED` names the folder for a checkout
+/// elsewhere (a scratch copy); without it, each parent folder is searched for one.
 enum Fixtures {
     static let folder: URL? = {
         let inside = "conformance/etcd-raft"
@@ -40,16 +40,16 @@ enum Fixtures {
     }
 }
 
-/// One step of a table or script: a command, and what its authors' program answered.
+/// One step of a table or script: a command, and the output recorded for it.
 ///
-/// A file is a row of them: comments, the command in one line with more input under it, four
-/// hyphens, the answer, an empty line.
+/// A file is a sequence of them: comments, a line with the command, further lines of input, four
+/// hyphens, the output, an empty line.
 struct Directive {
     var line: Int
     var command: String
     /// The words of the command line that are not `name=value`.
     var words: [String] = []
-    /// Those that are: `(1,2)` is a list, anything else a list of one.
+    /// The words that are `name=value`, by name: `(1,2)` is a list, anything else a list of one.
     var options: [String: [String]] = [:]
     var input: [String] = []
     var answer: [String] = []
@@ -62,7 +62,7 @@ struct Directive {
             .enumerated()
         {
             if line.isEmpty {
-                // Only behind an answer does an empty line mean something.
+                // An empty line matters only after an output: it ends the directive.
                 if isAnswer, let done = current { result.append(done) }
                 if isAnswer { (current, isAnswer) = (nil, false) }
             } else if isAnswer {

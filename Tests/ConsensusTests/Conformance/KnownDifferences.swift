@@ -1,23 +1,23 @@
-/// Where we differ from the record of a script, and why that is safe.
+/// Where Divan differs from the record of a script, and why that is safe.
 enum KnownDifference {
-    /// With us a configuration is in force once it stands in the log (thesis 4.1), with them once
-    /// its entry is applied. From that entry on we ask the new majorities, they the old ones, so
-    /// one of us commits earlier. Either is safe: whatever is decided has a majority of the newest
-    /// configuration that the decider knows, and two neighbours in the log always overlap.
+    /// In Divan a configuration is in force once it is in the log (thesis 4.1), in etcd once its
+    /// entry is applied. From that entry on Divan needs the new majorities and etcd the old ones,
+    /// so one of them commits earlier. Both are safe: a decision has a majority of the newest
+    /// configuration that the deciding node knows, and successive configurations always overlap.
     case inForceAtOnce
-    /// A leader that a change removes leads until that change is committed by the others, and
-    /// steps down at that moment (thesis 4.2.2). They stay leader, or step down when the change is
-    /// applied, which the old majority may have committed with more behind it. What we leave
-    /// uncommitted the next leader commits: it is in the logs of a majority.
+    /// In Divan a leader that a change removes leads until the remaining voters have committed the
+    /// change, and then steps down (thesis 4.2.2). In etcd it stays leader, or steps down when the
+    /// change is applied, by when the old majority may have committed further entries. The next
+    /// leader commits what Divan leaves uncommitted: a majority has it in the log.
     case removedLeaderStepsDown
-    /// Our leader changes no configuration before something of its term is committed (the hole in
-    /// single-server changes that Ongaro published after the thesis), so the driver has to ask
-    /// once more, and the change comes one step later.
+    /// In Divan a leader refuses changes until an entry of its term is committed (the fault in
+    /// single-server changes that Ongaro published after the thesis). The driver has to propose the
+    /// change again, so it happens one step later.
     case changesAfterItsFirstCommit
-    /// The script hands out one committed entry at a time; ours hands out all there are.
+    /// In the script one committed entry is applied at a time; Divan returns all there are.
     case appliesAllAtOnce
 
-    /// By script; each as a failing test would print it.
+    /// By script; the key is the difference as a failing test prints it.
     static let all: [String: [String: KnownDifference]] = [
         "confchange_disable_validation": [
             "44: 1 configuration: voters=(1), ours voters=(1)&&(1) learners=(2 3)":
@@ -65,8 +65,9 @@ enum KnownDifference {
         ],
     ]
 
-    /// The scripts that do not end as their records do, and in what: term and configuration of
-    /// every member are the record's even there.
+    /// The scripts whose end differs from the record, and the values that differ.
+    ///
+    /// Term and configuration of every member agree even there.
     static let atEnd: [String: Set<String>] = [
         "confchange_v1_remove_leader": ["commit", "role now", "leader now"],
         "confchange_v1_remove_leader_stepdown": ["commit"],

@@ -1,7 +1,7 @@
 import Consensus
 import Vocabulary
 
-/// How the public tables and scripts write configurations and changes.
+/// The notation of configurations and changes in the public tables and scripts.
 enum Notation {
     /// `voters=(2 3)&&(1) learners=(4) learners_next=(1) autoleave`.
     static func text(_ configuration: VoterConfiguration) -> String {
@@ -25,10 +25,10 @@ enum Notation {
         (words ?? []).compactMap { UInt16($0) }.map { NodeNumber($0) }
     }
 
-    /// `v1 l2 r3`; nil where one of them is none of ours.
+    /// Reads `v1 l2 r3`; nil if a word is not understood.
     ///
-    /// `u4` (news about a node for those that keep some beside the log) changes no configuration;
-    /// node zero, which the tables let pass as nobody, is no `NodeNumber` that anybody carries.
+    /// `u4` (an update of data about a node) changes no configuration and is skipped. So is node 0,
+    /// which in the tables stands for no node and which no node in Divan has.
     static func steps(_ lines: [String]) -> [ConfigurationChange.Step]? {
         var steps: [ConfigurationChange.Step] = []
         for word in lines.flatMap({ $0.split(separator: " ") }) {
@@ -46,7 +46,9 @@ enum Notation {
         return steps
     }
 
-    /// Nothing changes by it: in the tables a change may be empty, with us that is the wish to
-    /// leave a joint configuration.
+    /// A step without effect.
+    ///
+    /// It stands for the empty changes of the tables, because in Divan a change without steps
+    /// leaves a joint configuration.
     static let nothing = ConfigurationChange.Step.remove(NodeNumber(.max))
 }

@@ -1,7 +1,7 @@
 import Consensus
 import Vocabulary
 
-/// What the record says, against what we find.
+/// Comparison of the record with the members' state.
 extension Script {
     mutating func compare(
         _ what: String,
@@ -14,7 +14,7 @@ extension Script {
         let ours = ours()
         let key = "\(node) \(what)"
         guard recorded != ours else {
-            // What a `raft-state` of earlier found is overtaken by this.
+            // This also supersedes a difference found by an earlier `raft-state`.
             standing[key] = nil
             standing["\(key) now"] = nil
             return
@@ -65,7 +65,8 @@ extension Script {
         }
     }
 
-    /// `1: StateLeader (Voter) Term:1 Lead:1`, as it is, handed out or not.
+    /// Compares lines such as `1: StateLeader (Voter) Term:1 Lead:1` with the current state, even
+    /// if `process-ready` has not published it yet.
     private mutating func compareStates(_ directive: Directive) {
         for line in directive.answer {
             let words = line.split(separator: " ")
@@ -102,7 +103,8 @@ extension Script {
     private mutating func compareLog(_ directive: Directive) {
         guard let node = Notation.nodes(directive.words).first else { return }
         let recorded = directive.answer.filter { $0.contains("/") }.map { line in
-            // Of a change we keep what it leads to.
+            // The entry of a change holds the change in etcd, the resulting configuration in Divan:
+            // compare only that both have one.
             let words = line.split(separator: " ")
             return words[1].hasPrefix("EntryConfChange") ? "\(words[0]) EntryConfChange" : line
         }
@@ -110,18 +112,18 @@ extension Script {
         compare("log", node, recorded.joined(separator: "; ")) { ours.joined(separator: "; ") }
     }
 
-    /// Whether it stood, and in which term.
+    /// Compares whether the member campaigned, and in which term.
     private mutating func compareCampaign(_ directive: Directive) {
         guard let node = Notation.nodes(directive.words).first else { return }
         let lines = directive.answer.joined(separator: "\n")
         let kinds = ["StatePreCandidate": " pre-candidate ", "StateCandidate": " candidate "]
-        let recorded = kinds.first { lines.contains($0.value) }?.key ?? "does not stand"
+        let recorded = kinds.first { lines.contains($0.value) }?.key ?? "does not campaign"
         let ours = group[node].facts
         let role = ours.role ?? ""
-        // A lone member may be elected at once.
+        // A single member may be elected at once.
         let isElected = role == "StateLeader" && recorded == "StateCandidate"
         compare("campaign", node, recorded) {
-            isElected ? recorded : kinds[role] == nil ? "does not stand" : role
+            isElected ? recorded : kinds[role] == nil ? "does not campaign" : role
         }
         let term = lines.firstMatch(of: /candidate at term (\d+)/).flatMap { UInt64($0.1) }
         compare("term now", node, term) { ours.term }

@@ -1,7 +1,7 @@
 import Consensus
 import Vocabulary
 
-/// One place where we are not where a script's record says.
+/// A value that differs from a script's record.
 struct Difference: Hashable, CustomStringConvertible {
     var line: Int
     var node: UInt16
@@ -13,24 +13,26 @@ struct Difference: Hashable, CustomStringConvertible {
     var description: String { "\(line): \(node) \(what): \(recorded), ours \(ours)" }
 }
 
-/// A public interaction script, played with our members and compared with its record.
+/// Runs a public interaction script with Divan's members and compares them with its record.
 ///
-/// Compared are, wherever the record shows them: term, vote, commit, role, leader and applied
+/// Compared are, where the record shows them: term, vote, commit, role, leader and applied
 /// configuration of each member, log contents, progress, and whether campaigns and proposals were
-/// taken. Messages are not: ours are others, and may be sent at other moments.
+/// accepted. Messages are not compared: Divan's differ, and may be sent at other times.
 struct Script {
     enum Trouble: Error, Equatable {
         case unknownCommand(String)
-        case neverAtRest(line: Int)
+        case neverIdle(line: Int)
     }
 
     var group = ScriptGroup()
     var differences: [Difference] = []
-    /// How much was compared: nothing found means nothing where nothing was looked at.
+    /// The number of comparisons.
+    ///
+    /// Tests check it, since a run without comparisons finds no differences.
     var comparisons = 0
     var record = ScriptRecord()
     var line = 0
-    /// What differed when it was last compared, by member and matter.
+    /// The differences found by the latest comparison of each value, by member and value.
     var standing: [String: Difference] = [:]
 
     mutating func run(_ directives: [Directive]) throws(Trouble) {
@@ -59,7 +61,7 @@ struct Script {
         case "deliver-msgs": deliver(directive, to: named)
         case "stabilize":
             let chosen = named.isEmpty ? group.numbers : named
-            guard group.stabilize(chosen) else { throw .neverAtRest(line: line) }
+            guard group.stabilize(chosen) else { throw .neverIdle(line: line) }
         default: try executeRare(directive, named)
         }
     }
@@ -143,15 +145,15 @@ struct Script {
         group.nodes[node]?.disk.base = base
     }
 
-    /// Followers pass nothing on, so the driver of a script asks the leader itself.
+    /// Divan's followers do not forward proposals, so the script proposes at the leader.
     private func proposer(for node: NodeNumber) -> NodeNumber { group[node].raft.leader ?? node }
 
     private mutating func propose(_ directive: Directive, at node: NodeNumber) {
         let text = directive.words.dropFirst().joined(separator: " ")
         let answer = group.step(proposer(for: node), .propose([Array(text.utf8)]))
-        let isTaken = answer?.isAccepted == true
-        compare("proposal", node, directive.answer == ["ok"] ? "taken" : "refused") {
-            isTaken ? "taken" : "refused"
+        let isAccepted = answer?.isAccepted == true
+        compare("proposal", node, directive.answer == ["ok"] ? "accepted" : "refused") {
+            isAccepted ? "accepted" : "refused"
         }
     }
 
@@ -164,16 +166,16 @@ struct Script {
         }
         let leader = proposer(for: node)
         let answer = group.step(leader, .change(change))
-        var isTaken = answer?.isAccepted == true
+        var isAccepted = answer?.isAccepted == true
         if answer == .refused(.changeInProgress), directive.answer == ["ok"] {
             group.nodes[leader]?.changes.append(change)
-            isTaken = true
+            isAccepted = true
         }
-        compare("change", node, directive.answer == ["ok"] ? "taken" : "refused") {
-            isTaken ? "taken" : "refused"
+        compare("change", node, directive.answer == ["ok"] ? "accepted" : "refused") {
+            isAccepted ? "accepted" : "refused"
         }
-        // In the record an empty entry takes the place of a refused change.
-        if !isTaken, group[leader].raft.isLeader { group.step(leader, .propose([[]])) }
+        // In the record an empty entry replaces a refused change.
+        if !isAccepted, group[leader].raft.isLeader { group.step(leader, .propose([[]])) }
     }
 }
 

@@ -3,14 +3,15 @@ import Vocabulary
 
 /// The members of a script and the network between them.
 ///
-/// Our machine always asks for pre-votes and always holds to a leader it hears. Most scripts have
-/// neither, so the world plays it: without pre-vote every pre-vote is granted by all, unasked;
-/// without check-quorum a request for votes is marked as a transfer's, which nobody passes over.
-/// Neither touches what the scripts are about: terms, logs, votes, commits, configurations.
+/// Divan's members always use pre-vote, and ignore vote requests while they hear a leader. Most
+/// scripts do neither, so this group imitates them: without pre-vote, every member grants each
+/// pre-vote unasked; without check-quorum, vote requests are marked as those of a leadership
+/// transfer, which are never ignored. This does not change what the scripts test: terms, logs,
+/// votes, commits, configurations.
 struct ScriptGroup {
     enum Packet {
         case message(Message)
-        /// A member's own word that its writes are on disk, where scripts see that travel.
+        /// A member's report to itself that its writes are on disk, which in scripts is a message.
         case stored(NodeNumber, UInt64)
 
         var to: NodeNumber {
@@ -40,7 +41,7 @@ struct ScriptGroup {
 
     var numbers: [NodeNumber] { nodes.keys.sorted() }
 
-    /// Members that nobody made are a mistake of the reader.
+    /// A member that the script has not created is a mistake of the script's reader.
     subscript(number: NodeNumber) -> ScriptNode {
         guard let node = nodes[number] else { preconditionFailure("no member \(number)") }
         return node
@@ -80,7 +81,7 @@ struct ScriptGroup {
                 if !modes.isCheckingQuorum { request.isTransfer = true }
                 message.body = .voteRequest(request)
             case .snapshot:
-                // The driver sends the newest it has.
+                // The driver sends its newest snapshot.
                 let newest = self[message.from].applied
                 message.body = .snapshot(newest)
                 nodes[message.from]?.snapshotsSent[message.to] = newest.index
@@ -90,7 +91,7 @@ struct ScriptGroup {
         }
     }
 
-    // MARK: What a script's driver does
+    // MARK: The driver of a script
 
     mutating func processReady(_ number: NodeNumber) {
         nodes[number]?.publish()
@@ -98,7 +99,8 @@ struct ScriptGroup {
         nodes[number]?.outbox = []
         nodes[number]?.pending = []
         send(node.outbox)
-        // A candidate of ours asks when its term and vote are on disk; in a script it asks first.
+        // Divan's candidate requests votes when its term and vote are on disk, a script's before:
+        // store a candidate's writes at once.
         if modes.isAsynchronous, node.raft.role == .candidate {
             while !self[number].appending.isEmpty { processAppend(number) }
             store(node.pending, at: number)
@@ -119,7 +121,10 @@ struct ScriptGroup {
         storeDone(number, last.number)
     }
 
-    /// What waited for the disk leaves with it; what the news brings about, with the next.
+    /// Reports a write as stored.
+    ///
+    /// Messages that waited for the disk leave now; messages that the report causes leave with the
+    /// next `process-ready`.
     private mutating func storeDone(_ number: NodeNumber, _ write: UInt64) {
         let held = self[number].outbox
         nodes[number]?.outbox = []
@@ -171,7 +176,9 @@ struct ScriptGroup {
         network.removeAll { $0.to == number }
     }
 
-    /// Until there is nothing left to do among these; says whether that moment came.
+    /// Runs the chosen members until nothing is left to do.
+    ///
+    /// Returns false if that does not end.
     mutating func stabilize(_ chosen: [NodeNumber]) -> Bool {
         for _ in 0..<1_000 {
             var isDone = true
@@ -198,7 +205,7 @@ struct ScriptGroup {
 }
 
 extension Message {
-    /// Those that rest on the disk.
+    /// Whether a message of this kind waits for a write.
     fileprivate var waitsForStorage: Bool {
         switch body {
         case .voteRequest, .voteResponse, .appendResponse: true

@@ -1,22 +1,22 @@
 import Consensus
 import Vocabulary
 
-/// What a script's record says of a member, as far as it does, and what we find.
+/// The state of a member, as a script's record shows it or as Divan has it; nil where unknown.
 struct Facts: Equatable {
     var term: Term?
     var vote: UInt16?
     var commit: LogIndex?
     var role: String?
-    /// 0 for nobody.
+    /// 0 for none.
     var leader: UInt16?
-    /// The one that is applied.
+    /// The applied configuration.
     var configuration: String?
 }
 
-/// A member in a script, with the driver that the scripts suppose.
+/// A member in a script, with the driver that the scripts assume.
 ///
-/// Ours sends at once what need not wait for the disk; a script collects what is to be done until
-/// it says `process-ready`. So everything is held back in here until then.
+/// Divan sends at once what need not wait for the disk. A script collects all output until
+/// `process-ready`, so this type holds it until then.
 struct ScriptNode {
     let settings: RaftSettings
     var raft: Raft
@@ -24,17 +24,17 @@ struct ScriptNode {
     var outbox: [Message] = []
     var pending: [StorageWrite] = []
     var toApply: [LogEntry] = []
-    /// What the threads of a member with asynchronous storage have before them.
+    /// The queues of the append and apply threads of a member with asynchronous storage.
     var appending: [[StorageWrite]] = []
     var applying: [[LogEntry]] = []
-    /// What was applied: how far, and the configuration there.
+    /// The last applied position, and the configuration there.
     var applied: SnapshotDescription
-    /// As it was when the last `process-ready` began.
+    /// The state when the last `process-ready` began.
     var published = Facts()
     var dice: UInt32 = 0
-    /// Refused because nothing of the term was committed: a driver asks again.
+    /// Changes to propose again: they were refused because no entry of the term was committed.
     var changes: [ConfigurationChange] = []
-    /// The index of the newest snapshot that each member was sent.
+    /// The index of the newest snapshot sent to each member.
     var snapshotsSent: [NodeNumber: LogIndex] = [:]
 
     init(_ settings: RaftSettings, _ disk: RestoredState) {
@@ -45,7 +45,7 @@ struct ScriptNode {
         published = facts
     }
 
-    /// As it is now.
+    /// The current state.
     var facts: Facts {
         Facts(
             term: raft.term,
@@ -109,16 +109,17 @@ struct ScriptNode {
         }
     }
 
-    /// Applied entries that the record can know of: those below the commit it last showed.
+    /// Removes and returns the entries to apply that the record can know of: those up to the commit
+    /// index that it last showed.
     mutating func takeShown() -> [LogEntry] {
         let shown = toApply.filter { $0.index <= published.commit ?? 0 }
         toApply.removeFirst(shown.count)
         return shown
     }
 
-    // MARK: As the scripts write it
+    // MARK: Notation of the scripts
 
-    /// What the disk has, a line an entry.
+    /// The log on disk, one line for each entry.
     var logLines: [String] {
         disk.entries.filter { $0.index > raft.log.base.index }.map { entry in
             let text =
@@ -138,7 +139,7 @@ struct ScriptNode {
             .joined(separator: "\\\"") + "\""
     }
 
-    /// What a leader believes of a member, as words in no order.
+    /// The leader's view of a member, as unordered words.
     func progressWords(of node: NodeNumber, _ progress: Progress) -> Set<String> {
         var words: Set<String> = ["match=\(progress.matched)", "next=\(progress.next)"]
         switch progress.state {
@@ -147,7 +148,7 @@ struct ScriptNode {
         case .snapshot:
             words.insert("StateSnapshot")
             words.insert("pendingSnap=\(snapshotsSent[node] ?? 0)")
-            // Ours is set when the state is left.
+            // Divan sets `next` only when it leaves this state.
             words.remove("next=\(progress.next)")
         }
         if raft.configuration.learners.contains(node) { words.insert("learner") }

@@ -1,11 +1,10 @@
 import Consensus
 import Vocabulary
 
-/// What a script's record has said so far about its members.
+/// The state of the members according to a script's record so far.
 ///
-/// Of the record only what is the same in every implementation of Raft is read: the hard states,
-/// the roles, the configurations that were applied. Where a script turned its record off, nothing
-/// is known until it speaks again.
+/// Only values that are the same in every implementation of Raft are read: hard states, roles and
+/// applied configurations. While a script's log is turned off, these are unknown.
 struct ScriptRecord {
     private(set) var facts: [NodeNumber: Facts] = [:]
     private var isSilent = false
@@ -28,12 +27,12 @@ struct ScriptRecord {
             return
         }
         if directive.command == "propose-conf-change" { isChanging = true }
-        let works = ["stabilize", "process-ready", "deliver-msgs", "add-nodes"]
+        let statefulCommands = ["stabilize", "process-ready", "deliver-msgs", "add-nodes"]
         if isSilent || directive.options["log-level"] == ["none"] {
-            if works.contains(directive.command) { forgetAll() }
+            if statefulCommands.contains(directive.command) { forgetAll() }
             return
         }
-        // Without a heading the lines are about the one member that was named.
+        // Without a heading, the lines are about the member named in the command.
         var node = Notation.nodes(directive.words).first
         for line in directive.answer {
             let words = line.split(separator: " ")
@@ -77,7 +76,7 @@ struct ScriptRecord {
         }
     }
 
-    /// `Term:1 Vote:2` by name.
+    /// Reads words such as `Term:1 Vote:2` into values by name.
     static func values(_ words: [Substring]) -> [Substring: Substring] {
         var values: [Substring: Substring] = [:]
         for word in words {

@@ -1,9 +1,9 @@
 import Testing
 
-/// The public interaction scripts, played with our members.
+/// Runs the public interaction scripts with Divan's members.
 ///
-/// `README.md` beside this folder says how, what is not compared, and what shows that these tests
-/// can fail.
+/// `README.md` beside this folder describes how, what is not compared, and what shows that these
+/// tests can fail.
 @Suite(.enabled(if: !Fixtures.isMissing, "../shared/conformance/etcd-raft is missing"))
 struct ScriptTests {
     static let played = [
@@ -19,12 +19,12 @@ struct ScriptTests {
         "snapshot_succeed_via_app_resp", "snapshot_succeed_via_app_resp_behind",
     ]
 
-    /// Our members cannot be told to forget their leader: nothing in Divan would ask them to.
+    /// Divan's members have no command to forget their leader: nothing in Divan needs it.
     static let notPlayed = [
         "forget_leader", "forget_leader_prevote_checkquorum", "forget_leader_read_only_lease_based",
     ]
 
-    @Test func everyScriptIsPlayedOrNamedWithTheReason() throws {
+    @Test func everyScriptIsPlayedOrListedAsNotPlayed() throws {
         let names = try Fixtures.names(in: "testdata")
         #expect(names == (Self.played + Self.notPlayed).sorted().map { "\($0).txt" })
         for name in Self.notPlayed {
@@ -36,7 +36,7 @@ struct ScriptTests {
     }
 
     @Test(arguments: played)
-    func aScriptGoesAsItsRecordSays(_ name: String) throws {
+    func playedScriptDiffersFromItsRecordOnlyAsListed(_ name: String) throws {
         var script = Script()
         try script.run(try Fixtures.directives(of: "testdata/\(name).txt"))
         #expect(script.comparisons >= 20)
@@ -50,9 +50,9 @@ struct ScriptTests {
         }
     }
 
-    /// What happens on the way may differ a little; the end is the same.
+    /// Intermediate states may differ; the final state agrees, except for what is listed.
     @Test(arguments: played)
-    func aScriptEndsAsItsRecordSays(_ name: String) throws {
+    func playedScriptEndsInTheStateOfItsRecord(_ name: String) throws {
         var script = Script()
         try script.run(try Fixtures.directives(of: "testdata/\(name).txt"))
         let matters = ["term", "role", "commit", "configuration", "role now", "leader now"]
@@ -60,8 +60,8 @@ struct ScriptTests {
         #expect(standing == KnownDifference.atEnd[name] ?? [])
     }
 
-    /// A reader that passes over what it does not understand would find no difference at all.
-    @Test func muchIsCompared() throws {
+    /// A reader that skipped what it does not understand would find no differences.
+    @Test func playedScriptsMakeManyComparisons() throws {
         var comparisons = 0
         for name in Self.played {
             var script = Script()

@@ -2,18 +2,18 @@ import Consensus
 import Testing
 import Vocabulary
 
-/// The public tables: what majorities decide, and what changes lead to.
+/// The public tables: decisions of majorities, and results of changes.
 ///
-/// Every case of every file runs; `README.md` beside this folder says what is not compared.
+/// Every case of every file runs; `README.md` beside this folder describes what is not compared.
 @Suite(.enabled(if: !Fixtures.isMissing, "../shared/conformance/etcd-raft is missing"))
 struct TableTests {
     @Test(arguments: ["majority_commit", "majority_vote", "joint_commit", "joint_vote"])
-    func aQuorumDecidesWhatTheTableSays(_ table: String) throws {
+    func quorumDecisionAgreesWithTheTable(_ table: String) throws {
         let directives = try Fixtures.directives(of: "quorum/testdata/\(table).txt")
         let counts = [
             "majority_commit": 16, "majority_vote": 22, "joint_commit": 50, "joint_vote": 39,
         ]
-        #expect(directives.count == counts[table], "another table, or one that is not read whole")
+        #expect(directives.count == counts[table], "the table changed, or was not read completely")
         for directive in directives {
             let halves = [directive.options["cfg"], directive.options["cfgj"]].map {
                 $0 == ["zero"] ? [] : Notation.nodes($0)
@@ -23,7 +23,7 @@ struct TableTests {
             try #require(words.count == voters.count, "line \(directive.line)")
             let said = Dictionary(uniqueKeysWithValues: zip(voters, words))
             let configuration = try configuration(halves[0], halves[1])
-            // The halves are equals.
+            // Exchanging the halves must not change the decision.
             let mirrored = try self.configuration(halves[1], halves[0])
             for configuration in [configuration, mirrored] {
                 let decision = try decision(directive.command, configuration, said)
@@ -32,7 +32,7 @@ struct TableTests {
         }
     }
 
-    /// Through a change, as every joint configuration is made.
+    /// Builds a configuration by a change, the only way to a joint one.
     private func configuration(
         _ new: [NodeNumber],
         _ old: [NodeNumber]
@@ -66,19 +66,19 @@ struct TableTests {
         return index == .max ? "<empty majority quorum>∞" : "\(index)"
     }
 
-    @Test func changesLeadWhereTheTablesSay() throws {
+    @Test func resultsOfChangesAgreeWithTheTables() throws {
         let names = try Fixtures.names(in: "confchange/testdata")
         #expect(names.count == 9)
         var cases = 0
         for name in names {
-            // A table begins with nobody.
+            // A table begins with an empty configuration.
             var configuration = VoterConfiguration(voters: [])
             for directive in try Fixtures.directives(of: "confchange/testdata/\(name)") {
                 let place = "\(name):\(directive.line)"
                 cases += 1
                 do throws(Refusal) {
                     let next = try changed(configuration, directive)
-                    // The lines about progress begin with the member they are about.
+                    // The lines about progress begin with the number of the member.
                     let members = directive.answer.dropFirst().map { line in
                         Line(line)
                     }
@@ -110,7 +110,7 @@ struct TableTests {
 
     private enum Refusal: Error {
         case ours(ConfigurationRefusal)
-        /// What `.automatic` would do jointly the tables call a mistake of the caller.
+        /// The tables refuse a change that `.automatic` would make by a joint configuration.
         case needsJoint
     }
 
@@ -126,7 +126,7 @@ struct TableTests {
         case "enter-joint":
             change.transition =
                 directive.isOn("autoleave") ? .jointLeftByItself : .jointUntilLeft
-        default: precondition(directive.command == "simple", "a table with an unknown command")
+        default: precondition(directive.command == "simple", "the table has an unknown command")
         }
         let next: VoterConfiguration
         do {
@@ -138,7 +138,7 @@ struct TableTests {
         return next
     }
 
-    /// The tables have more sentences than we have refusals: they say what was tried as well.
+    /// The tables have more error texts than Divan has refusals: theirs also name the command.
     private func isRefusal(_ refusal: Refusal, _ directive: Directive) -> Bool {
         let isEntering = directive.command == "enter-joint"
         let sign =
