@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A user and a password as they come in the clear: by SASL PLAIN, or HTTP's Basic.
+/// A user and a password received in the clear, by SASL PLAIN or HTTP Basic.
 package struct PasswordLogin: Equatable, Sendable {
     package let user: String
     package let password: [UInt8]
@@ -10,9 +10,9 @@ package struct PasswordLogin: Equatable, Sendable {
         self.password = password
     }
 
-    /// SASL PLAIN (RFC 4616): authorization NUL user NUL password.
+    /// Parses SASL PLAIN (RFC 4616): authorization NUL user NUL password; nil if malformed.
     ///
-    /// To act for somebody else is nothing we know, so the first part is empty or the user.
+    /// Acting for another user is not supported, so the first part must be empty or the user.
     package init?(plain message: ByteView) {
         let parts = message.bytes.split(separator: 0, omittingEmptySubsequences: false)
         guard parts.count == 3, !parts[1].isEmpty, parts[0].isEmpty || parts[0] == parts[1],
@@ -21,7 +21,8 @@ package struct PasswordLogin: Equatable, Sendable {
         self.init(user: user, password: Array(parts[2]))
     }
 
-    /// The value of HTTP's `Authorization` header: `Basic` and `user:password` in Base64.
+    /// Parses the value of HTTP's `Authorization` header: `Basic` and `user:password` in Base64;
+    /// nil if malformed or of another scheme.
     package init?(basic header: ByteView) {
         let scheme = Array("basic ".utf8)
         guard header.count > scheme.count,

@@ -1,21 +1,23 @@
 internal import Bytes
 internal import Crypto
 
-/// Checks passwords that come in the clear, and remembers what it found.
+/// Checks passwords received in the clear, and caches the results.
 ///
-/// A check is milliseconds of PBKDF2, and HTTP clients send their password with every request; so
-/// verdicts are kept, under a keyed hash of user, password and stored key. A changed password
-/// changes the stored key, so nothing needs to be told: old verdicts are never found again.
+/// A check takes milliseconds of PBKDF2, and HTTP clients send their password with every request.
+/// Results are therefore cached under a keyed hash of user, password and stored key. A changed
+/// password changes the stored key, so cached results need no invalidation: they are not found
+/// again.
 ///
-/// - Passwords are not kept, and without the secret of this process nothing can be guessed from
-///   what is.
-/// - Two caches: a stranger's wrong guesses never push out a right password.
-/// - A user that does not exist takes as long as a wrong password.
+/// - Passwords are not kept, and the cache reveals nothing without the secret of this process.
+/// - Right and wrong passwords have caches of their own, so wrong guesses never evict a right
+///   password.
+/// - Checking an unknown user takes as long as a wrong password.
 package final class PasswordVerifier: Sendable {
     private typealias Tag = [UInt8]
 
-    /// A set that forgets: when the young are many they become the old, and the old are dropped.
+    /// A bounded set in two generations: a full young generation replaces the old one.
     private struct Remembered {
+        /// Tags used lately.
         var young: Set<Tag> = []
         var old: Set<Tag> = []
 
@@ -44,17 +46,19 @@ package final class PasswordVerifier: Sendable {
     private let entriesMax: Int
     private let state = Guarded(State())
 
-    /// A verifier with a random `secret` of its process; each cache keeps `entriesMax` verdicts.
+    /// A verifier with a random `secret` of its process; each cache keeps `entriesMax` results.
     package init(secret: [UInt8], entriesMax: Int = 1_024) {
-        precondition(secret.count >= 16, "a secret must be hard to guess")
-        precondition(entriesMax >= 2, "there are two generations")
+        precondition(secret.count >= 16, "a secret has 16 bytes or more")
+        precondition(entriesMax >= 2, "each of two generations has an entry")
         self.secret = secret
         self.entriesMax = entriesMax
     }
 
-    /// Whether `login` is right for its user, of whom `stored` is kept; nil for a stranger.
+    /// Whether `login` has the user's password.
+    ///
+    /// `stored` is the user's credentials, nil if the user is unknown.
     package func verify(_ login: PasswordLogin, stored: StoredCredentials?) -> Bool {
-        // Nowhere slower than SHA-512, and sound where SHA-1 is not.
+        // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
         let verifier =
             stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
         let tag = tag(login, verifier)

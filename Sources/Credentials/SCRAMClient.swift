@@ -1,15 +1,15 @@
 package import Bytes
 
-/// The client's side of one SCRAM exchange, for our own client, and to test the server's.
+/// The client's side of one SCRAM exchange, for Divan's client and for tests of the server's side.
 package struct SCRAMClient: Sendable {
     package enum Answer: Sendable {
-        /// Send this, then give the server's last message to `isGenuine`.
+        /// Send this, then check the server's last message with `isGenuine`.
         case send(SCRAMClient, clientFinal: [UInt8])
-        /// The server's message is none, or asks for more rounds than we would do.
+        /// The server's message is malformed, or asks for too many rounds.
         case malformed
     }
 
-    /// A server that asks for more wants to keep us busy.
+    /// Rounds of PBKDF2 a client accepts; more would let a server exhaust the client's processor.
     private static let iterationsMax = 1_000_000
 
     private let mechanism: SCRAMMechanism
@@ -17,7 +17,7 @@ package struct SCRAMClient: Sendable {
     private let bare: [UInt8]
     private var serverSignature: [UInt8] = []
 
-    /// The message that opens the exchange.
+    /// The first message of the exchange.
     package var clientFirst: [UInt8] { Array("n,,".utf8) + bare }
 
     /// An exchange for `user`; `nonce` is fresh random text without commas.
@@ -27,7 +27,7 @@ package struct SCRAMClient: Sendable {
         bare = Array("n=".utf8) + SCRAMName.encode(user) + Array(",r=".utf8) + nonce
     }
 
-    /// Proves to know the password; takes milliseconds where the salt is new.
+    /// Answers the server's challenge with the proof; takes milliseconds if the salt is new.
     package func answer(serverFirst: ByteView, password: SCRAMPassword) -> Answer {
         let comma = UInt8(ascii: ",")
         let parts = serverFirst.bytes.split(separator: comma, omittingEmptySubsequences: false)
@@ -50,7 +50,9 @@ package struct SCRAMClient: Sendable {
         return .send(next, clientFinal: withoutProof + Array(",p=".utf8) + text)
     }
 
-    /// Whether the server's last message proves that it knows the password as well.
+    /// Whether the server's last message proves that the server knows the password's keys.
+    ///
+    /// False before `answer`.
     package func isGenuine(serverFinal: ByteView) -> Bool {
         guard !serverSignature.isEmpty, let text = serverFinal.bytes[...].attribute("v"),
             let signature = Array(text).withUnsafeBytes({ Base64.decode(ByteView($0)) })

@@ -2,22 +2,22 @@ package import Bytes
 internal import Crypto
 internal import CryptoExtras
 
-/// The three SCRAM mechanisms (RFC 5802, RFC 7677), by the names Couchbase gives them.
+/// The three SCRAM mechanisms (RFC 5802, RFC 7677), with Couchbase's names.
 package enum SCRAMMechanism: String, CaseIterable, Sendable {
-    // Strongest first: clients that choose take the first they know.
+    // Strongest first: a client that chooses uses the first one it knows.
     case sha512 = "SCRAM-SHA512"
     case sha256 = "SCRAM-SHA256"
     case sha1 = "SCRAM-SHA1"
 
-    /// What SASL_LIST_MECHS answers on a connection without TLS.
+    /// The answer to SASL_LIST_MECHS on a connection without TLS.
     package static let list = allCases.map(\.rawValue).joined(separator: " ")
 
-    /// The mechanism a client names; nil for another.
+    /// The mechanism of this name; nil if there is none.
     package init?(name: ByteView) {
         self.init(rawValue: name.text)
     }
 
-    /// Bytes of a hash.
+    /// Size of a hash in bytes.
     var byteCount: Int {
         switch self {
         case .sha512: 64
@@ -43,9 +43,9 @@ package enum SCRAMMechanism: String, CaseIterable, Sendable {
         }
     }
 
-    /// PBKDF2 with this hash: milliseconds of work, on purpose.
+    /// PBKDF2 with this hash; takes milliseconds by design.
     func saltedPassword(_ password: [UInt8], salt: [UInt8], iterations: Int) -> [UInt8] {
-        precondition(!salt.isEmpty && iterations > 0, "a salt and a round there must be")
+        precondition(!salt.isEmpty && iterations > 0, "PBKDF2 needs a salt and at least one round")
         let hash: KDF.Insecure.PBKDF2.HashFunction =
             switch self {
             case .sha512: .sha512
@@ -54,8 +54,8 @@ package enum SCRAMMechanism: String, CaseIterable, Sendable {
             }
         do {
             let key = try KDF.Insecure.PBKDF2.deriveKey(
-                // HMAC fills its key up with zeros, so a zero is the empty password; the library
-                // would take the address of nothing.
+                // HMAC pads its key with zeros, so one zero is equivalent to the empty password.
+                // The library would read from a nil address for an empty array.
                 from: password.isEmpty ? [0] : password,
                 salt: salt,
                 using: hash,
@@ -64,12 +64,12 @@ package enum SCRAMMechanism: String, CaseIterable, Sendable {
             )
             return key.withUnsafeBytes { Array($0) }
         } catch {
-            preconditionFailure("PBKDF2 has no reason to fail: \(error)")
+            preconditionFailure("PBKDF2 failed on valid arguments: \(error)")
         }
     }
 }
 
-/// Whether two secrets are equal, in a time that does not tell where they differ.
+/// Whether two secrets are equal, in a time that does not depend on where they differ.
 func areEqualInConstantTime(_ one: [UInt8], _ other: [UInt8]) -> Bool {
     guard one.count == other.count else { return false }
     var difference: UInt8 = 0

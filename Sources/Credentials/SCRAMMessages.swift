@@ -2,27 +2,28 @@ internal import Bytes
 
 /// A client's first message: `n,,n=<user>,r=<nonce>`.
 struct SCRAMClientFirst {
-    /// Everything up to and with the second comma: what `c=` must repeat.
+    /// The message up to the second comma, inclusive: `c=` must repeat it.
     let header: [UInt8]
-    /// Everything behind it: what both sides sign.
+    /// The message after `header`, which both sides sign.
     let bare: [UInt8]
     let user: String
     let nonce: [UInt8]
 
-    /// Enough for any client, too little to keep much for strangers.
+    /// Enough for any client, and bounds the memory that a client without log-in can occupy.
     private static let nonceBytesMax = 1_024
 
     init?(_ message: ByteView) {
         let comma = UInt8(ascii: ",")
         let parts = message.bytes.split(separator: comma, omittingEmptySubsequences: false)
-        // `y`: the client could bind to a channel and believes we cannot, which is so. `p`: it
-        // insists. A mandatory extension (`m=`) stands where `n=` is expected, and fails there.
+        // `y`: the client supports channel binding and believes that the server does not, which is
+        // true. `p`: the client requires it. A mandatory extension (`m=`) is in the place of `n=`,
+        // and fails there.
         guard parts.count >= 4, [[UInt8(ascii: "n")], [UInt8(ascii: "y")]].contains(parts[0]),
             let name = parts[2].attribute("n"), let user = SCRAMName.decode(name),
             let nonce = parts[3].attribute("r"),
             !nonce.isEmpty, nonce.count <= SCRAMClientFirst.nonceBytesMax
         else { return nil }
-        // To act for somebody else is nothing we know; for oneself it is allowed.
+        // Acting for another user is not supported; a client may name its own user.
         if !parts[1].isEmpty {
             guard let other = parts[1].attribute("a"), SCRAMName.decode(other) == user else {
                 return nil
@@ -60,7 +61,7 @@ struct SCRAMClientFinal {
 
 /// User names in SCRAM, where a comma is written `=2C` and an equals sign `=3D`.
 enum SCRAMName {
-    /// The name, or nil where it has another escape, is empty, or is no UTF-8.
+    /// The decoded name; nil if it has another escape, is empty, or is not valid UTF-8.
     static func decode(_ text: ArraySlice<UInt8>) -> String? {
         var name: [UInt8] = []
         var rest = text
@@ -92,7 +93,7 @@ enum SCRAMName {
 }
 
 extension ArraySlice<UInt8> {
-    /// The value of `<letter>=<value>`, if this is that attribute.
+    /// The value of `<letter>=<value>`; nil if this is not that attribute.
     func attribute(_ letter: Unicode.Scalar) -> ArraySlice<UInt8>? {
         guard starts(with: [UInt8(ascii: letter), UInt8(ascii: "=")]) else { return nil }
         return dropFirst(2)

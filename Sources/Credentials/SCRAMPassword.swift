@@ -1,10 +1,10 @@
 internal import Bytes
 
-/// A client's password, with the keys that were derived from it (RFC 5802, section 3).
+/// A client's password and a cache of the keys derived from it (RFC 5802, section 3).
 ///
-/// Deriving takes milliseconds, on purpose, and gives the same for the same salt: all nodes of a
-/// cluster keep the same one, so a client derives at its first connection, and not again at each
-/// node, nor when it comes back to all of them after a failover (RFC 5802, section 5.1 advises so).
+/// Deriving takes milliseconds by design, and yields the same keys for the same salt. All nodes of
+/// a cluster use the same salt. So a client derives the keys once, not for each node, nor when it
+/// reconnects to all nodes after a failover (as RFC 5802, section 5.1 advises).
 ///
 /// - May be used from any thread.
 package final class SCRAMPassword: Sendable {
@@ -20,7 +20,10 @@ package final class SCRAMPassword: Sendable {
         let keys: Keys
     }
 
-    /// A password that is changed under way has two salts; more than a few are a server's game.
+    /// Entries of the cache.
+    ///
+    /// While a password is changed there are two salts; a hostile server could send any number of
+    /// them.
     private static let derivedMax = 4
 
     private let password: [UInt8]
@@ -28,7 +31,7 @@ package final class SCRAMPassword: Sendable {
 
     package init(_ password: String) { self.password = Array(password.utf8) }
 
-    /// The keys for what a server asked for.
+    /// The keys for a server's challenge, from the cache or newly derived.
     func keys(_ mechanism: SCRAMMechanism, salt: [UInt8], iterations: Int) -> Keys {
         let known = derived.withLock { derived in
             derived.first {
@@ -50,6 +53,6 @@ package final class SCRAMPassword: Sendable {
         return keys
     }
 
-    /// For how many salts keys are kept.
+    /// The number of cached keys.
     package var derivedCount: Int { derived.withLock { $0.count } }
 }

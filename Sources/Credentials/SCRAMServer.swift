@@ -2,22 +2,23 @@ package import Bytes
 
 /// The server's side of one SCRAM exchange (RFC 5802): two messages in, two out.
 ///
-/// The client proves that it knows the password without sending it, and learns that the server
-/// knows it too. No channel binding: that would need the TLS channel, and no client asks for it.
+/// The client proves that it knows the password without sending it, and the server proves to the
+/// client that it has the password's keys. There is no channel binding: it needs a TLS channel, and
+/// no client requires it.
 ///
-/// - A user that does not exist gets a challenge like any other, the same each time, and is refused
-///   only at the end, so that nobody can find out who exists.
-/// - Attributes are split at commas and nothing else: a nonce may hold spaces (kv.md 1.5).
+/// - An unknown user gets a challenge like any other, the same each time, and is refused only at
+///   the end, so that a client cannot find out which users exist.
+/// - Attributes are split only at commas: a nonce may contain spaces (kv.md 1.5).
 package struct SCRAMServer: Sendable {
     package enum Challenge: Sendable {
-        /// Answer "continue" (0x21) with this text, and keep the exchange for the next step.
+        /// Answer "continue" (0x21) with `serverFirst`, and keep the exchange for the next step.
         case answer(SCRAMServer, serverFirst: [UInt8])
         /// Answer "invalid" (0x04).
         case malformed
     }
 
     package enum Verdict: Equatable, Sendable {
-        /// Answer success with this text.
+        /// Answer success with `serverFinal`.
         case authenticated(user: String, serverFinal: [UInt8])
         /// Answer "authentication error" (0x20).
         case refused
@@ -32,17 +33,17 @@ package struct SCRAMServer: Sendable {
     /// The client's `c=` attribute: its header, in Base64.
     private let binding: [UInt8]
     private let nonce: [UInt8]
-    /// client-first-bare "," server-first ",": what both sides sign, but for the last message.
+    /// client-first-bare "," server-first ",": what both sides sign, without the last message.
     private let transcript: [UInt8]
 
-    /// Reads the client's first message and challenges it.
+    /// Parses the client's first message and makes the challenge.
     ///
     /// - Parameters:
-    ///   - mechanism: Which the client chose.
-    ///   - clientFirst: Its message.
+    ///   - mechanism: The client's choice.
+    ///   - clientFirst: The client's message.
     ///   - serverNonce: Fresh random text without commas, 18 characters or more.
-    ///   - secret: The server's own, the same for all exchanges: it makes up decoys.
-    ///   - lookup: The credentials of a user, or nil for a stranger.
+    ///   - secret: The server's secret, the same for all exchanges; decoys are derived from it.
+    ///   - lookup: Returns the credentials of a user, nil if unknown.
     /// - Returns: The challenge.
     package static func start(
         _ mechanism: SCRAMMechanism,
@@ -53,7 +54,7 @@ package struct SCRAMServer: Sendable {
     ) -> Challenge {
         precondition(
             serverNonce.count >= 18 && !serverNonce.contains(UInt8(ascii: ",")),
-            "a nonce is long enough and one attribute"
+            "a nonce has 18 characters or more and no comma"
         )
         guard let message = SCRAMClientFirst(clientFirst) else { return .malformed }
         let stored = lookup(message.user)
@@ -78,7 +79,7 @@ package struct SCRAMServer: Sendable {
         return .answer(exchange, serverFirst: serverFirst)
     }
 
-    /// Reads the client's proof and judges it.
+    /// Parses the client's last message and verifies its proof.
     package func finish(clientFinal: ByteView) -> Verdict {
         guard let message = SCRAMClientFinal(clientFinal) else { return .malformed }
         guard message.proof.count == mechanism.byteCount else { return .malformed }

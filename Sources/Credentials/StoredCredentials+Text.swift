@@ -1,7 +1,8 @@
 internal import Bytes
 
 extension StoredCredentials {
-    /// One line of text for a file: `scram-1;` and for each mechanism name, rounds, salt, keys.
+    /// One line of text for a file: `scram-1`, then for each mechanism its name, rounds, salt and
+    /// keys.
     package var text: String {
         let parts = SCRAMMechanism.allCases.map { mechanism in
             let verifier = verifier(for: mechanism)
@@ -16,7 +17,7 @@ extension StoredCredentials {
         return ([StoredCredentials.format] + parts).joined(separator: ";")
     }
 
-    /// Reads such a line; nil where it is damaged or of another format.
+    /// Parses such a line; nil if it is damaged or of another format.
     package init?(text: String) {
         let parts = text.split(separator: ";", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == StoredCredentials.format,

@@ -1,37 +1,38 @@
 package import Bytes
 
-/// What is kept of a user's password: enough to check it, not enough to log in elsewhere with it.
+/// What is stored of a user's password: enough to verify it, not enough to log in elsewhere with
+/// it.
 ///
 /// For each mechanism a salt and two keys (RFC 5802, section 3). They are derived once, when the
-/// password is set; a log-in by SCRAM then costs the server four hashes.
+/// password is set. A log-in by SCRAM then costs the server four hashes.
 package struct StoredCredentials: Equatable, Sendable {
     package struct Verifier: Equatable, Sendable {
         package let salt: [UInt8]
         package let iterations: Int
-        /// H(ClientKey): proves that a client knew the password.
+        /// H(ClientKey): verifies that a client knows the password.
         package let storedKey: [UInt8]
-        /// Proves to the client that this server knows it.
+        /// Proves to the client that the server has the password's keys.
         package let serverKey: [UInt8]
     }
 
-    /// What a client must compute at each connection, and a thief for each guess.
+    /// Rounds of PBKDF2: the work of a client per connection, and of an attacker per guess.
     ///
-    /// 10 000 rounds cost a client 3 to 10 ms, which a script that connects for each of its runs
-    /// bears and the 2.5 s after which clients give up hardly notice. Twice as many would buy one
-    /// bit, and whoever has the file guesses against SHA-1 anyway.
+    /// 10 000 rounds take a client 3 to 10 ms. That is acceptable for a script that connects on
+    /// each run, and little compared to the 2.5 s after which clients time out. Doubling the rounds
+    /// would add only one bit, and an attacker with the file would guess against SHA-1 anyway.
     package static let iterationsDefault = 10_000
 
-    /// Bytes of a salt.
+    /// Size of a salt in bytes.
     package static let saltByteCount = 16
 
     package let sha512: Verifier
     package let sha256: Verifier
     package let sha1: Verifier
 
-    /// Derives credentials for a new password; takes some ten milliseconds.
+    /// Derives credentials for a new password; takes about ten milliseconds.
     ///
     /// - Parameters:
-    ///   - password: As the client will type it: no normalisation, as clients do none.
+    ///   - password: The bytes that clients will send: not normalised, since clients do not either.
     ///   - iterations: Rounds of PBKDF2.
     ///   - salt: Called once per mechanism for `saltByteCount` fresh random bytes.
     /// - Returns: What to store.
@@ -71,7 +72,7 @@ extension StoredCredentials.Verifier {
         )
     }
 
-    /// For a user that does not exist: always the same salt, keys that nothing matches.
+    /// A verifier for an unknown user: always the same salt, and keys that no password matches.
     static func decoy(
         _ mechanism: SCRAMMechanism,
         user: String,

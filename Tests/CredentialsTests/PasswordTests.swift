@@ -17,7 +17,7 @@ import Testing
         PasswordLogin(user: user, password: bytes(password))
     }
 
-    @Test func rightAndWrongPasswordsAreToldApart() {
+    @Test func onlyTheRightPasswordIsAccepted() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         for _ in 0..<2 {
             #expect(verifier.verify(login("ada", "secret"), stored: stored))
@@ -30,7 +30,7 @@ import Testing
         #expect(!verifier.verify(login("ada", "\0"), stored: stored))
     }
 
-    @Test func aVerdictIsRememberedAndAChangedPasswordForgetsIt() {
+    @Test func resultIsCachedUntilThePasswordChanges() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         let clock = ContinuousClock()
         let first = clock.measure {
@@ -39,7 +39,7 @@ import Testing
         let many = clock.measure {
             for _ in 0..<100 { #expect(verifier.verify(login("ada", "secret"), stored: stored)) }
         }
-        // A hundred remembered checks cost less than ten derivations.
+        // A hundred cached checks take less time than ten derivations.
         #expect(many < first * 10)
         let changed = PasswordTests.derive("new", salt: 2)
         #expect(!verifier.verify(login("ada", "secret"), stored: changed))
@@ -47,7 +47,7 @@ import Testing
         #expect(!verifier.verify(login("ada", "secret"), stored: nil))
     }
 
-    @Test func wrongGuessesNeverPushOutARightPassword() {
+    @Test func wrongGuessesDoNotEvictARightPassword() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"), entriesMax: 4)
         let clock = ContinuousClock()
         #expect(verifier.verify(login("ada", "secret"), stored: stored))
@@ -62,7 +62,7 @@ import Testing
         #expect(again < guesses / 2)
     }
 
-    @Test func theCacheIsBoundedAndOldUsersAreCheckedAnew() {
+    @Test func userEvictedFromTheCacheIsVerifiedAgain() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"), entriesMax: 4)
         for round in 0..<2 {
             for user in 0..<9 {
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func credentialsSurviveTheFile() throws {
+    @Test func credentialsSurviveStorageAsText() throws {
         let line = stored.text
         #expect(line.hasPrefix("scram-1;SCRAM-SHA512,10000,"))
         #expect(!line.contains("\n") && !line.contains("secret"))
@@ -87,7 +87,7 @@ import Testing
         for text in damaged { #expect(StoredCredentials(text: text) == nil, "\(text)") }
     }
 
-    @Test func plainHasThreeParts() {
+    @Test func plainLoginHasThreeParts() {
         func plain(_ text: String) -> PasswordLogin? {
             bytes(text).withView { PasswordLogin(plain: $0) }
         }
@@ -101,7 +101,7 @@ import Testing
         #expect(([0, 0xff, 0] as [UInt8]).withView { PasswordLogin(plain: $0) } == nil)
     }
 
-    @Test func basicIsUserAndPasswordInBase64() {
+    @Test func basicLoginIsUserAndPasswordInBase64() {
         func basic(_ text: String) -> PasswordLogin? {
             bytes(text).withView { PasswordLogin(basic: $0) }
         }
@@ -114,7 +114,7 @@ import Testing
         #expect(basic("Basic") == nil)
     }
 
-    @Test func base64IsThatOfTheRFC() {
+    @Test func base64AgreesWithTheRFC() {
         let examples = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]
         for (count, text) in examples.enumerated() {
             let raw = Array(bytes("foobar").prefix(count))

@@ -2,7 +2,7 @@ import Bytes
 import Credentials
 import Testing
 
-/// Records between nodes: whole, in order, once, in one direction.
+/// Records between nodes open only whole, in order, once, and at the receiver.
 @Suite struct PeerCipherTests {
     private func ciphers() throws -> (PeerCipher, PeerCipher) {
         try #require(PeerPair().establish())
@@ -14,7 +14,7 @@ import Testing
         return writer.bytes
     }
 
-    /// What opens of a stream of records, and whether it ended well.
+    /// The content of a stream of records; nil if a record does not open.
     private func opened(_ stream: [UInt8], _ cipher: inout PeerCipher) -> [UInt8]? {
         var rest = stream
         var content: [UInt8] = []
@@ -26,7 +26,7 @@ import Testing
         return content
     }
 
-    @Test func contentOfAnySizeArrives() throws {
+    @Test func contentOfAnySizeIsSealedAndOpened() throws {
         var (one, other) = try ciphers()
         let most = PeerCipher.recordBytesMax
         for size in [1, 2, 15, 16, 17, 1_000, most - 1, most, most + 1, 3 * most + 5] {
@@ -35,13 +35,13 @@ import Testing
             let records = (size + most - 1) / most
             #expect(stream.count == size + records * 20)
             #expect(opened(stream, &other) == content)
-            // And back, under the other key.
+            // The other direction, with its own key.
             #expect(opened(sealed(content, &other), &one) == content)
         }
         #expect(sealed([], &one).isEmpty)
     }
 
-    @Test func aPartOfARecordSaysWhatItNeeds() throws {
+    @Test func incompleteRecordReportsTheBytesItNeeds() throws {
         var (one, other) = try ciphers()
         let record = sealed([1, 2, 3], &one)
         for count in 0..<record.count {
@@ -55,7 +55,7 @@ import Testing
         #expect(opened(record, &other) == [1, 2, 3])
     }
 
-    @Test func recordsOpenOnceInOrderAndNotAtTheirSender() throws {
+    @Test func recordOpensOnceInOrderAndNotAtItsSender() throws {
         var (one, other) = try ciphers()
         let first = sealed([1], &one)
         let second = sealed([2], &one)
@@ -69,7 +69,7 @@ import Testing
         #expect(opened(second, &other) == [2])
     }
 
-    @Test func noByteOfARecordCanBeChanged() throws {
+    @Test func recordWithAChangedBitDoesNotOpen() throws {
         var (one, other) = try ciphers()
         let record = sealed([UInt8](repeating: 8, count: 40), &one)
         for place in record.indices {
@@ -86,7 +86,7 @@ import Testing
         #expect(opened(record, &other)?.count == 40)
     }
 
-    @Test func lengthsThatNoRecordHasAreRefusedBeforeTheyCome() throws {
+    @Test func invalidRecordLengthIsRefusedBeforeTheContentArrives() throws {
         var (_, other) = try ciphers()
         let most = UInt32(PeerCipher.recordBytesMax + 16)
         for (length, isBroken) in [
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func chanceOpensNothing() throws {
+    @Test func randomRecordsDoNotOpen() throws {
         var random = SeededRandom(seed: 9)
         var (_, other) = try ciphers()
         for _ in 0..<2_000 {

@@ -4,9 +4,9 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Who may talk to whom, and that nobody in between changes a word.
+/// Handshakes between nodes: which are accepted, and that no message can be changed under way.
 @Suite struct PeerHandshakeTests {
-    @Test func membersLearnWhoTheOtherIs() throws {
+    @Test func handshakeOfTwoMembersEstablishesBothClaims() throws {
         for service in [PeerService.control, .changes] {
             var pair = PeerPair()
             pair.service = service
@@ -21,7 +21,7 @@ import Wire
         }
     }
 
-    @Test func messagesMayComeByteByByte() {
+    @Test func handshakeAcceptsMessagesByteByByte() {
         let pair = PeerPair()
         var sides = [pair.initiator(), pair.responder()]
         let writer = ByteWriter()
@@ -50,7 +50,7 @@ import Wire
         #expect(established == 2)
     }
 
-    @Test func aWrongSecretIsRefused() {
+    @Test func nodeWithAnotherSecretIsRefused() {
         var pair = PeerPair()
         pair.other.secret = PeerSecret([UInt8](repeating: 6, count: 32))
         let (one, other) = pair.run()
@@ -59,14 +59,14 @@ import Wire
         #expect(pair.run().responder.refusal == .notExpected)
     }
 
-    @Test func anotherClusterIsRefused() {
+    @Test func nodeOfAnotherClusterIsRefused() {
         var pair = PeerPair()
         pair.other.claim.clusterUUID = "elsewhere"
         let (one, other) = pair.run()
         #expect(one.refusal == .otherCluster && other.refusal == .otherCluster)
     }
 
-    @Test func anotherVersionIsToldToBoth() {
+    @Test func otherVersionIsReportedToBothSides() {
         var pair = PeerPair()
         pair.versions = (1, 2)
         let (one, other) = pair.run()
@@ -74,16 +74,16 @@ import Wire
         #expect(other.refusal == .otherVersion(have: 2, theirs: 1))
     }
 
-    @Test func whoIsNotTheOneCalledIsNotBelieved() {
+    @Test func answerOfAnotherNodeThanExpectedIsRefused() {
         var pair = PeerPair()
         pair.expected = 9
         #expect(pair.run().initiator.refusal == .notExpected)
-        // A node that reaches itself.
+        // The node has connected to itself.
         pair = PeerPair()
         pair.other = pair.one
         pair.expected = 1
         #expect(pair.run().initiator.refusal == .notExpected)
-        // One that has the number but is of another group or epoch, where its judge was asleep.
+        // The responder has the expected number but another group or epoch, and its judge accepts.
         for change in [\PeerClaim.group, \PeerClaim.epoch] {
             pair = PeerPair()
             pair.other.claim[keyPath: change] += 1
@@ -93,7 +93,7 @@ import Wire
         }
     }
 
-    @Test func theJudgesWordReachesTheCaller() {
+    @Test func refusalOfTheJudgeReachesTheInitiator() {
         for verdict in [PeerRefusal.removed(epoch: 8), .notExpected] {
             var pair = PeerPair()
             pair.verdict = verdict
@@ -102,8 +102,8 @@ import Wire
         }
     }
 
-    /// A node that believes it was removed gives up its data.
-    @Test func aRemovalThatNobodyProvedIsNotBelieved() {
+    /// A node that was removed discards its data.
+    @Test func unprovedRemovalIsNotReported() {
         var pair = PeerPair()
         pair.verdict = .removed(epoch: 8)
         for place in 9..<50 {
@@ -112,16 +112,16 @@ import Wire
             if case .removed = refusal { Issue.record("byte \(place)") }
             #expect(refusal != nil)
         }
-        // Said to another hello.
-        let said = Guarded<[UInt8]>([])
-        pair.tamper = { number, message in if number == 1 { said.withLock { $0 = message } } }
+        // The refusal of another hello is replayed.
+        let recorded = Guarded<[UInt8]>([])
+        pair.tamper = { number, message in if number == 1 { recorded.withLock { $0 = message } } }
         _ = pair.run()
         pair.seed = 2
-        pair.tamper = { number, message in if number == 1 { message = said.withLock { $0 } } }
+        pair.tamper = { number, message in if number == 1 { message = recorded.withLock { $0 } } }
         #expect(pair.run().initiator.refusal == .wrongSecret)
     }
 
-    @Test func noByteCanBeChangedUnseen() {
+    @Test func handshakeWithAChangedBitIsRefused() {
         for (seed, service) in [(UInt64(1), PeerService.control), (2, .changes), (3, .join)] {
             var pair = PeerPair()
             pair.seed = seed
@@ -141,29 +141,28 @@ import Wire
                     }
                     let (one, other) = pair.run()
                     #expect(other.cipher == nil, "\(service) \(number) \(place)")
-                    // Whoever called has believed the answer before the last message.
+                    // The initiator has accepted the answer before the last message.
                     if number < 2 { #expect(one.cipher == nil, "\(service) \(number) \(place)") }
                 }
             }
         }
     }
 
-    @Test func messagesOfOneConnectionAreWorthNothingOnAnother() {
+    @Test func messageReplayedOnAnotherConnectionIsRefused() {
         for number in 0..<3 {
-            let said = Guarded<[UInt8]>([])
+            let recorded = Guarded<[UInt8]>([])
             var pair = PeerPair()
-            pair.tamper = { at, message in if at == number { said.withLock { $0 = message } } }
+            pair.tamper = { at, message in if at == number { recorded.withLock { $0 = message } } }
             #expect(pair.establish() != nil)
             pair.seed = 2
-            pair.tamper = { at, message in if at == number { message = said.withLock { $0 } } }
+            pair.tamper = { at, message in if at == number { message = recorded.withLock { $0 } } }
             let (one, other) = pair.run()
             #expect(other.cipher == nil)
             if number < 2 { #expect(one.cipher == nil) }
         }
     }
 
-    /// What a node said, sent back to it as if it were the other's.
-    @Test func reflectionsAreRefused() {
+    @Test func messageReflectedToItsSenderIsRefused() {
         let pair = PeerPair()
         let writer = ByteWriter()
         var caller = pair.initiator()
@@ -172,27 +171,27 @@ import Wire
         writer.removeAll()
         let (_, step) = hello.withView { caller.receive($0, output: writer) { _, _ in nil } }
         guard case .refused = step else {
-            Issue.record("a hello is no answer")
+            Issue.record("a reflected hello was accepted as an answer")
             return
         }
-        // To the caller's own port.
+        // The hello is reflected to the initiator's own port.
         var own = PeerHandshake.responder(pair.one, dice: PeerPair.dice(99))
         let (_, reply) = hello.withView { own.receive($0, output: writer) { _, _ in nil } }
         guard case .refused(.notExpected) = reply else {
             Issue.record("\(reply)")
             return
         }
-        // The answer, as if it were the end.
+        // The answer is reflected in place of the finish.
         var tampered = pair
-        let said = Guarded<[UInt8]>([])
+        let recorded = Guarded<[UInt8]>([])
         tampered.tamper = { number, message in
-            if number == 1 { said.withLock { $0 = message } }
-            if number == 2 { message = said.withLock { $0 } }
+            if number == 1 { recorded.withLock { $0 = message } }
+            if number == 2 { message = recorded.withLock { $0 } }
         }
         #expect(tampered.run().responder.refusal == .nonsense)
     }
 
-    @Test func strangersShareAChannelAndNothingElse() {
+    @Test func joinWithoutASecretEstablishesAChannelOfItsOwn() {
         var pair = PeerPair()
         pair.service = .join
         pair.one.secret = nil
@@ -200,11 +199,11 @@ import Wire
         pair.one.claim.node = NodeNumber(0)
         pair.expected = 0
         guard case .established(let caller, .join, var sealed) = pair.run().responder else {
-            Issue.record("strangers may talk")
+            Issue.record("join without a secret was refused")
             return
         }
         #expect(caller == pair.one.claim)
-        // Both ends of one exchange agree, and two exchanges have nothing in common.
+        // Keys of another exchange do not open the record.
         pair.seed = 5
         guard var other = pair.run().initiator.cipher else { return }
         let writer = ByteWriter()
@@ -215,7 +214,7 @@ import Wire
         }
     }
 
-    @Test func nothingTellsTheSecret() {
+    @Test func descriptionsDoNotContainTheSecret() {
         let secret = PeerPair.secret
         var text = ""
         dump(secret, to: &text)
@@ -224,7 +223,7 @@ import Wire
         #expect(!text.contains("5"), "\(text)")
     }
 
-    @Test func anyBytesAreRefusedOrWaitedFor() {
+    @Test func randomBytesAreRefusedOrIncomplete() {
         var random = SeededRandom(seed: 3)
         for _ in 0..<5_000 {
             let count = Int.random(in: 0...300, using: &random)
@@ -237,7 +236,7 @@ import Wire
                 let writer = ByteWriter()
                 if isCaller { side.start(output: writer) }
                 let (_, step) = bytes.withView { side.receive($0, output: writer) { _, _ in nil } }
-                if case .established = step { Issue.record("chance is no proof") }
+                if case .established = step { Issue.record("random bytes were accepted") }
                 #expect(writer.count <= 2 * PeerGreeting.bytesMax)
             }
         }

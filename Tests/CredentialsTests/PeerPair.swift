@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Two nodes that shake hands in memory.
+/// The handshake of two nodes in memory.
 struct PeerPair {
     var one = PeerPair.me(1)
     var other = PeerPair.me(2)
@@ -13,7 +13,7 @@ struct PeerPair {
     var versions: (UInt16, UInt16) = (PeerHandshake.version, PeerHandshake.version)
     var seed: UInt64 = 1
     var verdict: PeerRefusal?
-    /// Changes what the initiator (0) or the responder (1) said, by the number of the message.
+    /// May change each message under way, by its number: 0 hello, 1 answer or refusal, 2 finish.
     var tamper: (Int, inout [UInt8]) -> Void = { _, _ in }
 
     enum Outcome {
@@ -62,7 +62,7 @@ struct PeerPair {
         .responder(other, dice: PeerPair.dice(2 * seed + 1), version: versions.1)
     }
 
-    /// Lets both talk until neither has anything to say; messages are numbered 0, 1, 2.
+    /// Delivers messages until neither side sends one; they are numbered 0, 1, 2.
     func run() -> (initiator: Outcome, responder: Outcome) {
         var (caller, called) = (initiator(), responder())
         var (first, second) = (Outcome.waiting, Outcome.waiting)

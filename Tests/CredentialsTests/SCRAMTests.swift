@@ -14,7 +14,8 @@ import Testing
 
     /// The examples of RFC 5802 (section 5) and RFC 7677 (section 3).
     ///
-    /// SHA-512 has no RFC: the nonces of the latter, computed by another implementation.
+    /// No RFC has an example of SHA-512: this one uses the nonces of RFC 7677, and another
+    /// implementation computed it.
     static let exchanges = [
         Exchange(
             mechanism: .sha1,
@@ -78,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: exchanges.indices)
-    func theExamplesOfTheRFCsHold(index: Int) throws {
+    func exchangeAgreesWithTheExamplesOfTheRFCs(index: Int) throws {
         let example = SCRAMTests.exchanges[index]
         let nonce = example.clientNonce + example.serverNonce
         let started = try #require(
@@ -105,7 +106,7 @@ import Testing
         )
     }
 
-    /// Runs both sides; nil where a message was malformed.
+    /// Runs both sides; nil if a message was malformed.
     private func logIn(
         _ mechanism: SCRAMMechanism,
         user: String,
@@ -138,20 +139,20 @@ import Testing
     }
 
     @Test(arguments: SCRAMMechanism.allCases)
-    func whoKnowsThePasswordGetsInAndNobodyElse(mechanism: SCRAMMechanism) {
-        func isIn(_ verdict: SCRAMServer.Verdict?, as user: String) -> Bool {
+    func onlyTheRightPasswordOfAKnownUserIsAuthenticated(mechanism: SCRAMMechanism) {
+        func isAuthenticated(_ verdict: SCRAMServer.Verdict?, as user: String) -> Bool {
             guard case .authenticated(user, _)? = verdict else { return false }
             return true
         }
-        #expect(isIn(logIn(mechanism, user: "user", password: "pencil"), as: "user"))
-        #expect(isIn(logIn(mechanism, user: "a,b=c", password: "pencil"), as: "a,b=c"))
+        #expect(isAuthenticated(logIn(mechanism, user: "user", password: "pencil"), as: "user"))
+        #expect(isAuthenticated(logIn(mechanism, user: "a,b=c", password: "pencil"), as: "a,b=c"))
         #expect(logIn(mechanism, user: "user", password: "Pencil") == .refused)
         #expect(logIn(mechanism, user: "user", password: "") == .refused)
-        #expect(logIn(mechanism, user: "stranger", password: "pencil") == .refused)
+        #expect(logIn(mechanism, user: "unknown", password: "pencil") == .refused)
     }
 
     /// The C++ client's nonce is a dump of numbers (kv.md 1.5).
-    @Test func aNonceMayHoldBlanksAndAnythingButACommas() throws {
+    @Test func nonceMayContainAnythingButCommas() throws {
         let nonce = "0x03 0x7c 0xffffff9e =2C p=x "
         let verdict = logIn(.sha512, user: "user", password: "pencil", nonce: nonce)
         guard case .authenticated("user", _)? = verdict else {
@@ -163,9 +164,9 @@ import Testing
         #expect(started.text.split(separator: ",").count == 3)
     }
 
-    @Test func aStrangerIsChallengedAsIfWeKnewThem() throws {
-        let first = try #require(start(.sha256, "n,,n=stranger,r=x"))
-        let again = try #require(start(.sha256, "n,,n=stranger,r=x"))
+    @Test func challengeOfAnUnknownUserLooksLikeThatOfAKnownOne() throws {
+        let first = try #require(start(.sha256, "n,,n=unknown,r=x"))
+        let again = try #require(start(.sha256, "n,,n=unknown,r=x"))
         let other = try #require(start(.sha256, "n,,n=another,r=x"))
         #expect(first.text == again.text)
         #expect(first.text != other.text)
@@ -184,15 +185,15 @@ import Testing
             )
         }
         guard case .answer(_, let known) = challenge else {
-            Issue.record("a known user is challenged")
+            Issue.record("a known user got no challenge")
             return
         }
-        // Same length, same rounds: only the salt's digits differ.
+        // Length and rounds are equal: only the salt differs.
         #expect(known.count == first.text.utf8.count)
         #expect(first.text.hasSuffix(",i=\(StoredCredentials.iterationsDefault)"))
     }
 
-    @Test func malformedFirstMessagesAreTold() {
+    @Test func malformedFirstMessageIsReported() {
         let messages = [
             "", "n", "n,", "n,,", "n,,n=user", "n,,r=x,n=user", "n,,n=user,r=", "n,n=user,r=x",
             "p=tls-unique,,n=user,r=x", "x,,n=user,r=x", "n,,m=ext,n=user,r=x", "n,,n=,r=x",
@@ -215,12 +216,12 @@ import Testing
             )
         }
         guard case .malformed = challenge else {
-            Issue.record("a name must be text")
+            Issue.record("a user name that is not UTF-8 was accepted")
             return
         }
     }
 
-    @Test func malformedLastMessagesAreTold() throws {
+    @Test func malformedLastMessageIsReported() throws {
         let started = try #require(start(.sha1, "n,,n=user,r=x"))
         let proof = "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
         let messages = [
@@ -234,7 +235,7 @@ import Testing
         #expect(finish(started.exchange, "c=biws,r=x,p=\(proof)") == .refused)
     }
 
-    @Test func whatAClientDerivedServesItsOtherConnections() {
+    @Test func clientReusesDerivedKeysForItsOtherConnections() {
         let password = SCRAMPassword("pencil")
         for round in 0..<3 {
             for mechanism in [SCRAMMechanism.sha512, .sha256] {
@@ -251,7 +252,7 @@ import Testing
             }
             #expect(password.derivedCount == 2)
         }
-        // Other salts do not pile up.
+        // The cache is bounded, whatever number of salts a server sends.
         let client = SCRAMClient(.sha1, user: "user", nonce: bytes("abc"))
         for iterations in 1...20 {
             let answer = bytes("r=abcdef,s=QSXC,i=\(iterations)").withView {
@@ -265,7 +266,7 @@ import Testing
         #expect(password.derivedCount == 4)
     }
 
-    @Test func aClientRefusesAServerThatIsNone() {
+    @Test func clientRefusesAMalformedChallenge() {
         let client = SCRAMClient(.sha1, user: "user", nonce: bytes("abc"))
         let messages = [
             "", "r=abcdef", "r=abc,s=QSXC,i=10", "r=xbcdef,s=QSXC,i=10", "r=abcdef,s=,i=10",
@@ -283,7 +284,7 @@ import Testing
         }
     }
 
-    @Test func randomMessagesNeverCrash() throws {
+    @Test func randomMessagesDoNotCrashTheParsers() throws {
         var random = SeededRandom(seed: 3)
         let started = try #require(start(.sha256, "n,,n=user,r=x"))
         let alphabet = bytes("ncrpam=,,==2C3Dyxuser A+/") + [0, 255]

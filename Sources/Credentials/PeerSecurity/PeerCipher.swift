@@ -3,30 +3,32 @@ internal import Crypto
 
 /// Seals and opens the records of one connection between nodes: AES-256-GCM.
 ///
-/// A record is its length (UInt32: content and tag), the sealed content, a tag of 16 bytes; the
-/// length is authenticated with it. The nonce is not sent: both sides count.
+/// A record is its length (UInt32: content and tag), the sealed content, and a tag of 16 bytes. The
+/// tag also authenticates the length. The nonce is not sent: both sides count records.
 ///
-/// - Each direction has its own key, so a record sent back to its sender does not open.
-/// - The count is in the nonce, so a record that comes twice, late or not at all ends the
-///   connection at the next one.
-/// - A key seals at most 2^32 records: far below where GCM gets weak.
+/// - Each direction has its own key, so a record that is reflected to its sender does not open.
+/// - The count is part of the nonce, so the first record after a repeated, reordered or missing one
+///   does not open, which ends the connection.
+/// - A key seals at most 2^32 records, far fewer than weaken GCM.
 package struct PeerCipher: Sendable {
-    /// Bytes of content that a record may have; we fill it.
+    /// Maximal size of a record's content in bytes.
+    ///
+    /// The sender fills each record but the last.
     package static let recordBytesMax = 256 << 10
     package static let headerCount = 4
     package static let tagCount = 16
     static let nonceCount = 12
 
     package enum Opening {
-        /// Fewer than `needed` bytes are here.
+        /// The record, or its length, needs `needed` bytes in all.
         case incomplete(needed: Int)
-        /// The content went to the reader; the next record begins behind `byteCount` bytes.
+        /// The content was passed to the reader; the next record begins after `byteCount` bytes.
         case opened(byteCount: Int)
-        /// A record that the other side did not seal, or not now: close.
+        /// The other side did not seal this record, or not as the next one: close the connection.
         case broken
     }
 
-    /// A key and what it was used for.
+    /// The key of one direction, and the number of records it was used for.
     struct Direction: Sendable {
         let key: SymmetricKey
         let nonce: [UInt8]
@@ -60,10 +62,10 @@ package struct PeerCipher: Sendable {
         self.opening = opening
     }
 
-    /// True after 2^32 records: the connection has to end.
+    /// True after 2^32 records in one direction: the connection has to end.
     package var isWornOut: Bool { sealing.isWornOut || opening.isWornOut }
 
-    /// Appends `content` in as many records as it needs.
+    /// Appends `content` to `output`, in as many records as needed; none if it is empty.
     package mutating func seal(_ content: ByteView, to output: ByteWriter) {
         var rest = content
         while !rest.isEmpty {
@@ -84,20 +86,20 @@ package struct PeerCipher: Sendable {
             authenticating: PeerCipher.bytes(of: header)
         )
         guard let box = sealed?.combined else {
-            preconditionFailure("sealing cannot fail with a right key and nonce")
+            preconditionFailure("sealing cannot fail with a valid key and nonce")
         }
         sealing.count += 1
         PeerCipher.withBytes(of: box) { output.append($0.dropFirst(PeerCipher.nonceCount)) }
     }
 
-    /// Opens the record at the front of `input` and shows `read` its content.
+    /// Opens the record at the front of `input` and passes its content to `read`.
     package mutating func open(_ input: ByteView, _ read: (ByteView) -> Void) -> Opening {
         guard input.count >= PeerCipher.headerCount else {
             return .incomplete(needed: PeerCipher.headerCount)
         }
         let header = input.bigEndian(at: 0, as: UInt32.self)
         let count = Int(header)
-        // An empty record says nothing, so nobody sends one.
+        // No node sends an empty record.
         guard count > PeerCipher.tagCount,
             count <= PeerCipher.recordBytesMax + PeerCipher.tagCount
         else { return .broken }
@@ -126,8 +128,10 @@ package struct PeerCipher: Sendable {
         withUnsafeBytes(of: header.bigEndian) { [UInt8]($0) }
     }
 
-    /// The package's results come in a type of Foundation, which is not imported here; as a
-    /// collection they show their memory all the same.
+    /// Passes the bytes of a result of swift-crypto to `read` without a copy where possible.
+    ///
+    /// The results have a Foundation type, which is not imported here, but as a collection they
+    /// give access to their memory.
     private static func withBytes(of data: some Sequence<UInt8>, _ read: (ByteView) -> Void) {
         let isShown: Void? = data.withContiguousStorageIfAvailable {
             read(ByteView(UnsafeRawBufferPointer($0)))

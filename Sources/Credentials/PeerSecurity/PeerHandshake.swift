@@ -3,10 +3,10 @@ internal import Crypto
 package import Vocabulary
 package import Wire
 
-/// What this node says of itself, and what it proves it with.
+/// What this node claims to be, and the secret that proves it.
 package struct PeerSelf: Sendable {
     package var claim: PeerClaim
-    /// Nil for a connection between strangers.
+    /// Nil for a connection without authentication.
     package var secret: PeerSecret?
 
     package init(claim: PeerClaim, secret: PeerSecret?) {
@@ -15,34 +15,35 @@ package struct PeerSelf: Sendable {
     }
 }
 
-/// The first words between two nodes, after which each knows who the other is, and both have keys.
+/// The handshake that authenticates two nodes to each other and agrees on keys.
 ///
-/// Three messages: hello, answer, finish; then records of `PeerCipher`. Keys come from an X25519
-/// exchange made for this connection, the cluster's secret, and a hash of all that was said: version,
-/// both claims (node, UUIDs, group, epoch), both nonces, the service asked for, and who began.
-/// A machine: bytes in, bytes out; randomness is handed in.
+/// Three messages: hello, answer, finish; then records of `PeerCipher`. The keys are derived from
+/// an X25519 exchange made for this connection, the cluster's secret, and a hash of all messages,
+/// which cover version, both claims (node, UUIDs, group, epoch), both nonces, the requested service
+/// and the roles. A state machine: bytes in, bytes out; random bytes are passed in.
 ///
-/// - Nothing of the other side is believed, and no payload taken, before its proof was checked.
-/// - `removed` is only reported where the cluster's secret proves it, as the node then gives up its
-///   data.
-/// - **Between strangers (`join`) there is no proof**: nobody who listens learns anything, but who is
-///   on the other side is trusted on first contact. Whoever sends the secret through such a
-///   connection must know by other means, or accept, whom it goes to.
+/// - No claim of the other side is trusted, and no payload accepted, before its proof is verified.
+/// - `removed` is reported only if the cluster's secret proves it, because the node then discards
+///   its data.
+/// - **The service `join` has no proof**: an eavesdropper learns nothing, but the other side is
+///   trusted on first contact. A node that sends the secret through such a connection must know by
+///   other means which node receives it, or accept not to know.
 package struct PeerHandshake: Sendable {
     package static let version: UInt16 = 1
-    /// Bytes of randomness a handshake takes: a nonce and a private key.
+    /// Random bytes that a handshake needs: 32 for a nonce and 32 for a private key.
     package static let diceCount = 64
 
     package enum Step: Sendable {
-        /// More bytes are needed: so many in all, not counting the consumed ones.
+        /// More bytes are needed: `needed` in all, without the consumed ones.
         case waiting(needed: Int)
-        /// The other side is who it claims to be. Output may hold our last message; records follow.
+        /// The other side has proved its claim. Send the output, which may hold this side's last
+        /// message; records follow.
         case established(PeerClaim, PeerService, PeerCipher)
-        /// Close; output may hold what the other side should know.
+        /// Send the output, which may hold a message that explains the refusal, and close.
         case refused(PeerRefusal)
     }
 
-    /// Whether a claim that the secret proves is welcome; asked by the responder.
+    /// Called by the responder for a proved claim: returns why it is refused, or nil to accept it.
     package typealias Judge = (PeerClaim, PeerService) -> PeerRefusal?
 
     private enum State {
@@ -82,17 +83,17 @@ package struct PeerHandshake: Sendable {
         self.state = state
     }
 
-    // MARK: Beginning
+    // MARK: Start
 
-    /// The side that called; `start` makes its first message.
+    /// The side that opened the connection; `start` makes its first message.
     ///
     /// - Parameters:
-    ///   - me: With a secret for all services but `join`.
-    ///   - service: What the connection is for.
-    ///   - expected: Who is called; 0 for a stranger.
+    ///   - me: This node; has a secret for all services but `join`.
+    ///   - service: The requested service.
+    ///   - expected: The called node; 0 if its number is not known.
     ///   - dice: 64 random bytes, never used before.
-    ///   - version: Ours, but in tests.
-    /// - Returns: A handshake that has said nothing yet.
+    ///   - version: Differs from this build's version only in tests.
+    /// - Returns: A handshake that has sent nothing yet.
     package static func initiator(
         _ me: PeerSelf,
         service: PeerService,
@@ -102,7 +103,7 @@ package struct PeerHandshake: Sendable {
     ) -> PeerHandshake {
         var me = me
         if service == .join { me.secret = nil }
-        precondition(me.secret != nil || service == .join, "only strangers have no secret")
+        precondition(me.secret != nil || service == .join, "only join needs no secret")
         return PeerHandshake(
             me,
             service: service,
@@ -113,7 +114,7 @@ package struct PeerHandshake: Sendable {
         )
     }
 
-    /// The side that was called.
+    /// The side that accepted the connection; `dice` as for `initiator`.
     package static func responder(
         _ me: PeerSelf,
         dice: [UInt8],
@@ -132,7 +133,7 @@ package struct PeerHandshake: Sendable {
     /// Appends the initiator's first message.
     package mutating func start(output: ByteWriter) {
         guard let service, transcript.isEmpty else {
-            preconditionFailure("the side that called begins, once")
+            preconditionFailure("only the initiator starts, and only once")
         }
         let hello = PeerGreeting.Hello(
             service: service.rawValue,
@@ -142,12 +143,14 @@ package struct PeerHandshake: Sendable {
             key: Array(key.publicKey.rawRepresentation)
         )
         let early = me.secret.map { PeerKeys.early($0, "hello") }
-        say(.hello(hello), output) { message in early.map { PeerKeys.proof(message, $0) } }
+        send(.hello(hello), output) { message in early.map { PeerKeys.proof(message, $0) } }
     }
 
-    // MARK: Going on
+    // MARK: Received messages
 
-    /// Takes what came; call again with what was not consumed and more, while it says `waiting`.
+    /// Handles received bytes.
+    ///
+    /// While it returns `waiting`, call it again with the unconsumed bytes and more.
     package mutating func receive(
         _ input: ByteView,
         output: ByteWriter,
@@ -158,15 +161,15 @@ package struct PeerHandshake: Sendable {
         case .nonsense: return (input.count, end(.nonsense))
         case .otherVersion(let theirs):
             let refusal = PeerRefusal.otherVersion(have: version, theirs: theirs)
-            if case .awaitingHello = state { tell(refusal, proved: false, output) }
+            if case .awaitingHello = state { sendRefusal(refusal, proved: false, output) }
             return (input.count, end(refusal))
         case .message(let message, let count):
             let bytes = input.slice(0, count)
-            return (count, take(message, bytes, output: output, judge: judge))
+            return (count, handle(message, bytes, output: output, judge: judge))
         }
     }
 
-    private mutating func take(
+    private mutating func handle(
         _ message: PeerGreeting,
         _ bytes: ByteView,
         output: ByteWriter,
@@ -176,9 +179,9 @@ package struct PeerHandshake: Sendable {
         let proof = bytes.dropFirst(unproved.count)
         switch (state, message) {
         case (.awaitingHello, .hello(let hello)):
-            return take(hello, unproved, proof, output: output, judge: judge)
+            return handleHello(hello, unproved, proof, output: output, judge: judge)
         case (.awaitingAnswer, .answer(let answer)):
-            return take(answer, unproved, proof, output: output)
+            return handleAnswer(answer, unproved, proof, output: output)
         case (.awaitingFinish(let claim, let service, let keys), .finish):
             guard PeerKeys.isProof(proof, of: transcript + unproved, keys.initiatorProof) else {
                 return end(.wrongSecret)
@@ -187,13 +190,13 @@ package struct PeerHandshake: Sendable {
             let cipher = PeerCipher(sealing: keys.toInitiator, opening: keys.toResponder)
             return .established(claim, service, cipher)
         case (.awaitingAnswer, .refusal(let refusal)):
-            return end(understand(refusal, unproved, proof))
+            return end(verifiedRefusal(refusal, unproved, proof))
         default: return end(.nonsense)
         }
     }
 
-    /// The responder's part: whether the caller is one of us, and welcome.
-    private mutating func take(
+    /// Runs on the responder: checks the initiator's proof and claim, and answers.
+    private mutating func handleHello(
         _ hello: PeerGreeting.Hello,
         _ unproved: [UInt8],
         _ proof: ByteView,
@@ -226,30 +229,30 @@ package struct PeerHandshake: Sendable {
             nonce: nonce,
             key: Array(key.publicKey.rawRepresentation)
         )
-        let (own, said) = (key, transcript)
+        let (own, earlier) = (key, transcript)
         var session: PeerKeys.Session?
-        say(.answer(answer), output) { message in
+        send(.answer(answer), output) { message in
             session = PeerKeys.session(
                 own: own,
                 theirs: hello.key,
                 secret: secret,
-                transcript: said + message
+                transcript: earlier + message
             )
-            return session.map { PeerKeys.proof(said + message, $0.responderProof) }
+            return session.map { PeerKeys.proof(earlier + message, $0.responderProof) }
         }
         guard let session else { return end(.nonsense) }
         state = .awaitingFinish(hello.claim, service, session)
         return .waiting(needed: PeerGreeting.headerCount)
     }
 
-    /// The initiator's part: whether it is the node that was called.
-    private mutating func take(
+    /// Runs on the initiator: checks that the expected node has answered, and finishes.
+    private mutating func handleAnswer(
         _ answer: PeerGreeting.Answer,
         _ unproved: [UInt8],
         _ proof: ByteView,
         output: ByteWriter
     ) -> Step {
-        guard let service else { preconditionFailure("whoever called knows what for") }
+        guard let service else { preconditionFailure("an initiator has a service") }
         let session = PeerKeys.session(
             own: key,
             theirs: answer.key,
@@ -269,17 +272,17 @@ package struct PeerHandshake: Sendable {
             }
         }
         transcript += unproved + proof.bytes
-        let said = transcript
-        say(.finish, output) { PeerKeys.proof(said + $0, session.initiatorProof) }
+        let earlier = transcript
+        send(.finish, output) { PeerKeys.proof(earlier + $0, session.initiatorProof) }
         state = .over
         let cipher = PeerCipher(sealing: session.toResponder, opening: session.toInitiator)
         return .established(answer.claim, service, cipher)
     }
 
-    // MARK: Saying
+    // MARK: Sent messages
 
-    /// Appends a message with its proof, and remembers both.
-    private mutating func say(
+    /// Appends a message and its proof to the output and to the transcript.
+    private mutating func send(
         _ message: PeerGreeting,
         _ output: ByteWriter,
         proof: ([UInt8]) -> [UInt8]?
@@ -302,21 +305,25 @@ package struct PeerHandshake: Sendable {
         proved: Bool,
         _ output: ByteWriter
     ) -> Step {
-        tell(refusal, proved: proved, output)
+        sendRefusal(refusal, proved: proved, output)
         return end(refusal)
     }
 
-    private func tell(_ refusal: PeerRefusal, proved: Bool, _ output: ByteWriter) {
+    private func sendRefusal(_ refusal: PeerRefusal, proved: Bool, _ output: ByteWriter) {
         let writer = ByteWriter(capacity: 64)
         PeerGreeting.refusal(refusal.message).appendWithoutProof(version: version, to: writer)
         let unproved = writer.bytes
         let key = proved ? me.secret.map { PeerKeys.early($0, "refusal") } : nil
         output.append(unproved)
-        // Bound to the hello that is refused, whose nonce makes it new.
+        // The proof covers the refused hello, whose nonce prevents a replay.
         output.append(key.map { PeerKeys.proof(transcript + unproved, $0) } ?? PeerKeys.noProof)
     }
 
-    private func understand(
+    /// The refusal that a message carries.
+    ///
+    /// An unproved `removed` becomes `wrongSecret`, or `notExpected` if this node has no secret to
+    /// verify it with.
+    private func verifiedRefusal(
         _ refusal: PeerGreeting.Refusal,
         _ unproved: [UInt8],
         _ proof: ByteView

@@ -3,22 +3,22 @@ internal import Crypto
 
 /// The hashes and keys of the handshake.
 ///
-/// Every key is derived from a hash of all that was said, under a label that no other use has: a
-/// message changed on its way, or one of another connection, gives other keys.
+/// Each session key depends on a hash of all messages, and each use has its own label: a message
+/// that was changed under way, or comes from another connection, results in different keys.
 enum PeerKeys {
-    /// Where nothing is proved.
+    /// Takes the place of a proof in a message that proves nothing.
     static let noProof = [UInt8](repeating: 0, count: 32)
 
     struct Session {
         let toResponder: PeerCipher.Direction
         let toInitiator: PeerCipher.Direction
-        /// By which the responder proves itself.
+        /// Key of the responder's proof.
         let responderProof: SymmetricKey
-        /// By which the initiator proves itself.
+        /// Key of the initiator's proof.
         let initiatorProof: SymmetricKey
     }
 
-    /// What a hello and a refusal are proved with, before there is a common key.
+    /// The key that proves a hello or a refusal, before there is a session key.
     static func early(_ secret: PeerSecret, _ use: StaticString) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(
             inputKeyMaterial: SymmetricKey(data: secret.bytes),
@@ -28,7 +28,7 @@ enum PeerKeys {
         )
     }
 
-    /// The keys of a connection; nil where the other side's key is one that gives everything away.
+    /// The keys of a connection; nil if the other side's public key is invalid or weak.
     static func session(
         own: Curve25519.KeyAgreement.PrivateKey,
         theirs: [UInt8],
@@ -39,7 +39,7 @@ enum PeerKeys {
             let shared = try? own.sharedSecretFromKeyAgreement(with: key)
         else { return nil }
         var material = shared.withUnsafeBytes { [UInt8]($0) }
-        // An anonymous connection says so in its keys as well.
+        // Keys of a connection without a secret differ from those of any secret.
         material += secret?.bytes ?? label("divan peer without a secret")
         let derived = HKDF<SHA256>.deriveKey(
             inputKeyMaterial: SymmetricKey(data: material),

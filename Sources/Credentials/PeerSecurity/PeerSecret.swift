@@ -1,14 +1,14 @@
 internal import Crypto
 
-/// What all nodes of a cluster know and nobody else: 32 random bytes.
+/// The secret of a cluster, known only to its nodes: 32 random bytes.
 ///
-/// Says nothing of itself, in no log and no crash.
+/// Its descriptions omit the bytes, so that no log or crash report shows them.
 package struct PeerSecret: Sendable, CustomStringConvertible, CustomReflectable {
     package static let byteCount = 32
 
     package let bytes: [UInt8]
 
-    /// The secret of these bytes; nil unless there are 32.
+    /// Nil unless there are 32 bytes.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == PeerSecret.byteCount else { return nil }
         self.bytes = bytes
@@ -22,19 +22,19 @@ package struct PeerSecret: Sendable, CustomStringConvertible, CustomReflectable 
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why two nodes do not talk.
+/// Why a handshake between two nodes was refused.
 package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The other side has not the secret we have.
+    /// The other side does not have this node's secret.
     case wrongSecret
     case otherCluster
-    /// The cluster, in the epoch named, says that we are no longer part of it; proved by the
-    /// cluster's secret.
+    /// In this epoch of the cluster, this node is no longer a member. The cluster's secret proves
+    /// it.
     case removed(epoch: UInt64)
     case otherVersion(have: UInt16, theirs: UInt16)
-    /// Another node than the one called, one not known yet, a group left behind, or a service that
-    /// is not there: trying again later may help.
+    /// Another node than the one called, a node not known yet, a group that was left behind, or an
+    /// unknown service. Retrying later may succeed.
     case notExpected
-    /// What came is no handshake.
+    /// The received bytes are not a valid handshake.
     case nonsense
 
     package var description: String {
@@ -43,9 +43,9 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
         case .otherCluster: "the other node belongs to another cluster"
         case .removed(let epoch): "this node was removed from its cluster (epoch \(epoch))"
         case .otherVersion(let have, let theirs):
-            "the other node speaks version \(theirs) between nodes, this one \(have)"
+            "the other node uses version \(theirs) of the node protocol, this node \(have)"
         case .notExpected: "the other node did not expect this connection, or is not the one called"
-        case .nonsense: "the other side is no node"
+        case .nonsense: "the other side sent an invalid handshake"
         }
     }
 }
