@@ -2,8 +2,8 @@ package import Bytes
 
 /// Decides whether bytes are one JSON text, in constant memory.
 ///
-/// The definition that `JSONValidator` answers by: any value at the root, UTF-8 well formed, numbers
-/// of any size, lone surrogates in escapes allowed as the grammar allows them.
+/// The definition that `JSONValidator` follows: any value at the root, well-formed UTF-8, numbers
+/// of any size, and lone surrogates in escapes, which the grammar allows.
 package struct JSONGrammar {
     static let depthMax = 1_024
 
@@ -12,19 +12,20 @@ package struct JSONGrammar {
     /// One bit per open bracket, set for an object: 1 024 levels in 128 bytes.
     private var objects = SIMD16<UInt64>(repeating: 0)
 
+    /// Whether all of `view` is one JSON text, nested at most `depthMax` deep.
     package static func accepts(_ view: ByteView) -> Bool {
         var grammar = JSONGrammar(scanner: JSONScanner(view))
-        return grammar.takeText()
+        return grammar.checkText()
     }
 
     private init(scanner: JSONScanner) {
         self.scanner = scanner
     }
 
-    private mutating func takeText() -> Bool {
+    private mutating func checkText() -> Bool {
         while true {
             scanner.skipBlank()
-            switch takeValue() {
+            switch checkValue() {
             case .no: return false
             case .opened: continue
             case .whole: break
@@ -38,63 +39,65 @@ package struct JSONGrammar {
     }
 
     private enum Step {
+        /// Not JSON.
         case no
-        /// A value is expected next.
+        /// A value must follow.
         case opened
-        /// A value ended.
+        /// A value is complete.
         case whole
     }
 
-    private mutating func takeValue() -> Step {
+    private mutating func checkValue() -> Step {
         switch scanner.peek {
         case UInt8(ascii: "{"):
             guard open(isObject: true) else { return .no }
             scanner.skipBlank()
-            if scanner.take("}") {
+            if scanner.consume("}") {
                 depth -= 1
                 return .whole
             }
-            return takeName() ? .opened : .no
+            return checkName() ? .opened : .no
         case UInt8(ascii: "["):
             guard open(isObject: false) else { return .no }
             scanner.skipBlank()
-            guard scanner.take("]") else { return .opened }
+            guard scanner.consume("]") else { return .opened }
             depth -= 1
             return .whole
-        case UInt8(ascii: "\""): return scanner.takeString() ? .whole : .no
-        case UInt8(ascii: "t"): return scanner.take(literal: "true") ? .whole : .no
-        case UInt8(ascii: "f"): return scanner.take(literal: "false") ? .whole : .no
-        case UInt8(ascii: "n"): return scanner.take(literal: "null") ? .whole : .no
-        default: return scanner.takeNumber() ? .whole : .no
+        case UInt8(ascii: "\""): return scanner.consumeString() ? .whole : .no
+        case UInt8(ascii: "t"): return scanner.consume(literal: "true") ? .whole : .no
+        case UInt8(ascii: "f"): return scanner.consume(literal: "false") ? .whole : .no
+        case UInt8(ascii: "n"): return scanner.consume(literal: "null") ? .whole : .no
+        default: return scanner.consumeNumber() ? .whole : .no
         }
     }
 
-    /// After a value: closes what ends here, until another value or the end of the text.
+    /// After a value: closes the brackets that end here, up to the next value or the end of the
+    /// text.
     private mutating func closeAll() -> Step {
         while true {
             scanner.skipBlank()
             guard depth > 0 else { return scanner.isAtEnd ? .whole : .no }
             let isObject = objects[(depth - 1) / 64] >> UInt64((depth - 1) % 64) & 1 == 1
-            if scanner.take(",") {
+            if scanner.consume(",") {
                 scanner.skipBlank()
-                return !isObject || takeName() ? .opened : .no
+                return !isObject || checkName() ? .opened : .no
             }
-            guard isObject ? scanner.take("}") : scanner.take("]") else { return .no }
+            guard isObject ? scanner.consume("}") : scanner.consume("]") else { return .no }
             depth -= 1
         }
     }
 
-    /// A member's name and its colon.
-    private mutating func takeName() -> Bool {
-        guard scanner.takeString() else { return false }
+    /// Checks a member's name and its colon.
+    private mutating func checkName() -> Bool {
+        guard scanner.consumeString() else { return false }
         scanner.skipBlank()
-        return scanner.take(":")
+        return scanner.consume(":")
     }
 
-    /// Steps over the bracket and remembers it; false where the nesting is too deep.
+    /// Consumes an opening bracket and records its kind; false if the nesting is too deep.
     private mutating func open(isObject: Bool) -> Bool {
         guard depth < JSONGrammar.depthMax else { return false }
-        _ = isObject ? scanner.take("{") : scanner.take("[")
+        _ = isObject ? scanner.consume("{") : scanner.consume("[")
         let bit: UInt64 = 1 << UInt64(depth % 64)
         if isObject { objects[depth / 64] |= bit } else { objects[depth / 64] &= ~bit }
         depth += 1

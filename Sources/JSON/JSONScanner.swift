@@ -1,8 +1,9 @@
 internal import Bytes
 
-/// A cursor that reads the tokens of JSON (RFC 8259), byte by byte and without memory.
+/// A cursor over the tokens of JSON (RFC 8259), which allocates nothing.
 ///
-/// It backs the validator where simdjson does not decide, and the reader of small files.
+/// The validator uses it where simdjson does not decide, and `JSONValue` uses it to parse. Methods
+/// that return false may leave the cursor inside the token.
 struct JSONScanner {
     let view: ByteView
     private(set) var offset = 0
@@ -13,7 +14,7 @@ struct JSONScanner {
 
     var isAtEnd: Bool { offset == view.count }
 
-    /// The next byte, or 0 at the end: a NUL begins no token, so nobody mistakes it for one.
+    /// The next byte, or 0 at the end: no token begins with NUL.
     var peek: UInt8 { offset < view.count ? view[offset] : 0 }
 
     mutating func skipBlank() {
@@ -24,14 +25,14 @@ struct JSONScanner {
         byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
     }
 
-    /// Steps over `byte` if it is next.
-    mutating func take(_ byte: Unicode.Scalar) -> Bool {
+    /// Consumes `byte` if it is next; returns whether it was.
+    mutating func consume(_ byte: Unicode.Scalar) -> Bool {
         guard peek == UInt8(ascii: byte), !isAtEnd else { return false }
         offset += 1
         return true
     }
 
-    mutating func take(literal: StaticString) -> Bool {
+    mutating func consume(literal: StaticString) -> Bool {
         let count = literal.utf8CodeUnitCount
         guard view.count - offset >= count,
             view.slice(offset, count).equals(ByteView(start: literal.utf8Start, count: count))
@@ -40,26 +41,26 @@ struct JSONScanner {
         return true
     }
 
-    /// `-`, digits without a leading zero, a fraction, an exponent.
-    mutating func takeNumber() -> Bool {
-        _ = take("-")
-        if !take("0"), takeDigits() == 0 { return false }
-        if take("."), takeDigits() == 0 { return false }
+    /// Consumes a number: `-`, digits without a leading zero, a fraction, an exponent.
+    mutating func consumeNumber() -> Bool {
+        _ = consume("-")
+        if !consume("0"), consumeDigits() == 0 { return false }
+        if consume("."), consumeDigits() == 0 { return false }
         guard peek | 0x20 == UInt8(ascii: "e") else { return true }
         offset += 1
-        if !take("+") { _ = take("-") }
-        return takeDigits() > 0
+        if !consume("+") { _ = consume("-") }
+        return consumeDigits() > 0
     }
 
-    private mutating func takeDigits() -> Int {
+    private mutating func consumeDigits() -> Int {
         let first = offset
         while offset < view.count, view[offset] &- UInt8(ascii: "0") < 10 { offset += 1 }
         return offset - first
     }
 
-    /// A string with its quotes; its content may be read by `JSONText` afterwards.
-    mutating func takeString() -> Bool {
-        guard take("\"") else { return false }
+    /// Consumes a string with its quotes; afterwards `JSONText` can decode its content.
+    mutating func consumeString() -> Bool {
+        guard consume("\"") else { return false }
         while true {
             skipPlain()
             guard offset < view.count else { return false }
@@ -68,24 +69,25 @@ struct JSONScanner {
                 offset += 1
                 return true
             case UInt8(ascii: "\\"):
-                guard takeEscape() else { return false }
+                guard consumeEscape() else { return false }
             case 0x80...:
-                guard takeMultibyte() else { return false }
+                guard consumeMultibyte() else { return false }
             case ..<0x20: return false
             default: offset += 1
             }
         }
     }
 
-    /// Steps over eight bytes at a time while none of them is a quote, a backslash, a control
-    /// character or beyond ASCII.
+    /// Skips eight bytes at a time while none of them is a quote, a backslash, a control character
+    /// or beyond ASCII.
     private mutating func skipPlain() {
         let ones: UInt64 = 0x0101_0101_0101_0101
         while view.count - offset >= 8 {
             let word = view.littleEndian(at: offset, as: UInt64.self)
             let quote = word ^ (ones &* 0x22)
             let backslash = word ^ (ones &* 0x5c)
-            // The highest bit of a byte is set where the byte is 0 (or, in the third, below 0x20).
+            // In the first two terms, the highest bit of a byte is set if that byte matches; in the
+            // third, if it is below 0x20; in the last, if it is beyond ASCII.
             let special =
                 ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash)
                 | ((word &- (ones &* 0x20)) & ~word) | word
@@ -94,7 +96,7 @@ struct JSONScanner {
         }
     }
 
-    private mutating func takeEscape() -> Bool {
+    private mutating func consumeEscape() -> Bool {
         offset += 1
         let byte = peek
         offset = min(offset + 1, view.count)
@@ -113,6 +115,7 @@ struct JSONScanner {
         }
     }
 
+    /// The value of a hexadecimal digit; nil if it is none.
     static func hexDigit(_ byte: UInt8) -> UInt16? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt16(byte - UInt8(ascii: "0"))
@@ -122,8 +125,8 @@ struct JSONScanner {
         }
     }
 
-    /// One well-formed sequence of two to four bytes (Unicode, table 3-7).
-    private mutating func takeMultibyte() -> Bool {
+    /// Consumes one well-formed sequence of two to four bytes (Unicode, table 3-7).
+    private mutating func consumeMultibyte() -> Bool {
         let first = view[offset]
         let count =
             switch first {

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// The content of a JSON string that `JSONScanner` has stepped over, with its escapes undone.
+/// Decodes the content of a JSON string that `JSONScanner` has accepted: resolves its escapes.
 enum JSONText {
     static func decode(_ content: ByteView) -> String {
         let backslash = UInt8(ascii: "\\")
@@ -18,7 +18,7 @@ enum JSONText {
         return utf8.view.text
     }
 
-    /// Appends what the escape at the front means, and returns the escape's length.
+    /// Appends the character of the escape at the front, and returns the escape's length.
     private static func appendUnescaped(_ rest: ByteView, to utf8: ByteWriter) -> Int {
         switch rest[1] {
         case UInt8(ascii: "b"): utf8.append(0x08)
@@ -35,7 +35,7 @@ enum JSONText {
                 utf8.append(text: String(decoding: units, as: UTF16.self))
                 return 12
             }
-            // A surrogate alone is no character: it becomes the replacement character.
+            // A lone surrogate is not a character: it becomes the replacement character.
             utf8.append(text: String(decoding: [unit], as: UTF16.self))
             return 6
         default: utf8.append(rest[1])
@@ -43,7 +43,7 @@ enum JSONText {
         return 2
     }
 
-    /// The four digits of an escape that begins with backslash and u.
+    /// The UTF-16 code unit of an escape that begins with backslash and u.
     private static func codeUnit(_ escape: ByteView) -> UInt16 {
         (2..<6).reduce(0) { $0 << 4 | (JSONScanner.hexDigit(escape[$1]) ?? 0) }
     }

@@ -1,17 +1,18 @@
 package import Bytes
 internal import CSimdjson
 
-/// Tells whether a value is JSON, where its client did not say.
+/// Decides whether a value is JSON, for clients that do not declare it.
 ///
-/// It stands on the write path, so it decides as cheaply as it can: by the first and last byte
-/// (most binary values end there), scalars by a few loads, documents by simdjson, which has the
-/// parser's memory ready. simdjson needs some 14 bytes per byte of document, which no quota counts;
-/// so documents above `fastBytesMax` go through `JSONGrammar`, which is slower and needs none.
+/// It is on the write path, so it decides as cheaply as possible: by the first and last byte (which
+/// decide most binary values), scalars by a few loads, documents by simdjson with a preallocated
+/// parser. simdjson needs about 14 bytes of memory per byte of document, which count against no
+/// quota. Therefore documents above `fastBytesMax` are checked by `JSONGrammar`, which is slower
+/// and needs no memory.
 ///
-/// - Both roads answer alike: `JSONGrammar` is the definition, simdjson the fast yes or no.
-/// - For one thread at a time: one belongs to each lane.
+/// - Both checks agree: `JSONGrammar` is the definition, simdjson a fast implementation.
+/// - One thread at a time may use a validator; each lane has its own.
 package final class JSONValidator {
-    /// Beyond this a parser would keep more than 4 MiB for itself.
+    /// Above this size a parser would keep more than 4 MiB of memory.
     static let fastBytesMax = 256 << 10
 
     private var parser: OpaquePointer?
@@ -22,9 +23,9 @@ package final class JSONValidator {
         if let parser { divan_json_destroy(parser) }
     }
 
-    /// Whether `view` is one JSON text: any value at the root, nothing behind it.
+    /// Whether all of `view` is one JSON text, with any value at the root.
     package func isDocument(_ view: ByteView) -> Bool {
-        switch JSONValidator.glance(view) {
+        switch JSONValidator.kind(of: view) {
         case .binary: return false
         case .scalar: return JSONGrammar.accepts(view)
         case .document: break
@@ -39,14 +40,14 @@ package final class JSONValidator {
         }
     }
 
-    enum Glance {
+    enum Kind {
         case binary
         case scalar
         case document
     }
 
-    /// What the first and the last byte that are not blank allow.
-    static func glance(_ view: ByteView) -> Glance {
+    /// The only kind of value that the first and last byte that are not blank allow.
+    static func kind(of view: ByteView) -> Kind {
         var first = 0
         while first < view.count, JSONScanner.isBlank(view[first]) { first += 1 }
         guard first < view.count else { return .binary }
@@ -66,6 +67,7 @@ package final class JSONValidator {
         }
     }
 
+    /// The parser, made at the first call; nil if there is no memory for it.
     private func parserIfAny() -> OpaquePointer? {
         if parser == nil {
             parser = divan_json_create(JSONValidator.fastBytesMax, JSONGrammar.depthMax)

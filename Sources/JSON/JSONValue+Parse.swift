@@ -1,13 +1,14 @@
 package import Bytes
 
 extension JSONValue {
-    /// Far deeper than any file or request of ours, far shallower than a stack.
+    /// Deeper than any file or request that Divan reads, and far from a stack overflow.
     package static let depthMax = 64
 
-    /// Reads one JSON text; nil where it is none, or nests deeper than `depthMax`.
+    /// Parses one JSON text; nil if it is not JSON, nests deeper than `depthMax`, or has a number
+    /// that overflows a `Double`.
     package static func parse(_ view: ByteView) -> JSONValue? {
         var parser = Parser(scanner: JSONScanner(view))
-        guard let value = parser.takeValue(depth: 0) else { return nil }
+        guard let value = parser.parseValue(depth: 0) else { return nil }
         parser.scanner.skipBlank()
         return parser.scanner.isAtEnd ? value : nil
     }
@@ -20,53 +21,53 @@ extension JSONValue {
     private struct Parser {
         var scanner: JSONScanner
 
-        mutating func takeValue(depth: Int) -> JSONValue? {
+        mutating func parseValue(depth: Int) -> JSONValue? {
             scanner.skipBlank()
             switch scanner.peek {
-            case UInt8(ascii: "{"): return depth < depthMax ? takeObject(depth) : nil
-            case UInt8(ascii: "["): return depth < depthMax ? takeArray(depth) : nil
-            case UInt8(ascii: "\""): return takeString().map { .string($0) }
-            case UInt8(ascii: "t"): return scanner.take(literal: "true") ? .bool(true) : nil
-            case UInt8(ascii: "f"): return scanner.take(literal: "false") ? .bool(false) : nil
-            case UInt8(ascii: "n"): return scanner.take(literal: "null") ? .null : nil
-            default: return takeNumber()
+            case UInt8(ascii: "{"): return depth < depthMax ? parseObject(depth) : nil
+            case UInt8(ascii: "["): return depth < depthMax ? parseArray(depth) : nil
+            case UInt8(ascii: "\""): return parseString().map { .string($0) }
+            case UInt8(ascii: "t"): return scanner.consume(literal: "true") ? .bool(true) : nil
+            case UInt8(ascii: "f"): return scanner.consume(literal: "false") ? .bool(false) : nil
+            case UInt8(ascii: "n"): return scanner.consume(literal: "null") ? .null : nil
+            default: return parseNumber()
             }
         }
 
-        private mutating func takeObject(_ depth: Int) -> JSONValue? {
+        private mutating func parseObject(_ depth: Int) -> JSONValue? {
             var members: [Member] = []
-            _ = scanner.take("{")
+            _ = scanner.consume("{")
             scanner.skipBlank()
-            if scanner.take("}") { return .object(members) }
+            if scanner.consume("}") { return .object(members) }
             repeat {
                 scanner.skipBlank()
-                guard let name = takeString() else { return nil }
+                guard let name = parseString() else { return nil }
                 scanner.skipBlank()
-                guard scanner.take(":"), let value = takeValue(depth: depth + 1) else {
+                guard scanner.consume(":"), let value = parseValue(depth: depth + 1) else {
                     return nil
                 }
                 members.append(Member(name: name, value: value))
                 scanner.skipBlank()
-            } while scanner.take(",")
-            return scanner.take("}") ? .object(members) : nil
+            } while scanner.consume(",")
+            return scanner.consume("}") ? .object(members) : nil
         }
 
-        private mutating func takeArray(_ depth: Int) -> JSONValue? {
+        private mutating func parseArray(_ depth: Int) -> JSONValue? {
             var values: [JSONValue] = []
-            _ = scanner.take("[")
+            _ = scanner.consume("[")
             scanner.skipBlank()
-            if scanner.take("]") { return .array(values) }
+            if scanner.consume("]") { return .array(values) }
             repeat {
-                guard let value = takeValue(depth: depth + 1) else { return nil }
+                guard let value = parseValue(depth: depth + 1) else { return nil }
                 values.append(value)
                 scanner.skipBlank()
-            } while scanner.take(",")
-            return scanner.take("]") ? .array(values) : nil
+            } while scanner.consume(",")
+            return scanner.consume("]") ? .array(values) : nil
         }
 
-        private mutating func takeNumber() -> JSONValue? {
+        private mutating func parseNumber() -> JSONValue? {
             let first = scanner.offset
-            guard scanner.takeNumber() else { return nil }
+            guard scanner.consumeNumber() else { return nil }
             let text = scanner.view.slice(first, scanner.offset - first).text
             if let number = Int(text) { return .integer(number) }
             if let number = UInt64(text) { return .unsigned(number) }
@@ -74,9 +75,9 @@ extension JSONValue {
             return .real(number)
         }
 
-        private mutating func takeString() -> String? {
+        private mutating func parseString() -> String? {
             let first = scanner.offset
-            guard scanner.takeString() else { return nil }
+            guard scanner.consumeString() else { return nil }
             let content = scanner.view.slice(first + 1, scanner.offset - first - 2)
             return JSONText.decode(content)
         }

@@ -1,12 +1,12 @@
-/// A JSON text as a tree, for small files and requests; documents never become one.
+/// A JSON text as a tree, for small files and requests, never for documents.
 ///
-/// Members keep their order and their duplicates; looking one up finds the last, as most readers do.
+/// Members keep their order, and duplicates stay. A look-up finds the last one, as in most parsers.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
-    /// A number without fraction or exponent that fits.
+    /// A number without fraction or exponent that fits an `Int`.
     case integer(Int)
-    /// One that fits only without a sign.
+    /// A number without fraction or exponent that fits only a `UInt64`.
     case unsigned(UInt64)
     case real(Double)
     case string(String)
@@ -23,7 +23,8 @@ package enum JSONValue: Equatable, Sendable {
         }
     }
 
-    /// The member of this object, or nil where there is none or this is no object.
+    /// The value of this object's last member of that name; nil if there is none, or this is not an
+    /// object.
     package subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.last { $0.name == name }?.value
@@ -49,7 +50,7 @@ package enum JSONValue: Equatable, Sendable {
         }
     }
 
-    /// Any number, as exactly as a `Double` can.
+    /// Any number, rounded to a `Double`; nil if this is not a number.
     package var double: Double? {
         switch self {
         case .integer(let number): Double(number)

@@ -2,8 +2,8 @@ package import Bytes
 
 /// Writes JSON text, for cluster maps, REST answers and dumps.
 ///
-/// - Brackets balance, because they are opened and closed around a closure; commas place themselves.
-/// - The text is UTF-8 without blanks. Ill-formed bytes are repaired, so it is always valid.
+/// - Brackets balance, because each pair encloses a closure. The writer adds the commas.
+/// - The text is UTF-8 without blanks. Ill-formed bytes are repaired, so the text is always valid.
 package struct JSONWriter {
     package let output: ByteWriter
     private var needsComma = false
@@ -12,7 +12,7 @@ package struct JSONWriter {
         self.output = output
     }
 
-    /// The text that `body` writes.
+    /// Returns the text that `body` writes.
     package static func text(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(ByteWriter())
         body(&writer)
@@ -39,7 +39,7 @@ package struct JSONWriter {
         array(body)
     }
 
-    /// A member's name; one value must follow.
+    /// Writes a member's name; the caller must write one value next.
     package mutating func name(_ name: String) {
         separate()
         appendQuoted(name)
@@ -54,7 +54,7 @@ package struct JSONWriter {
         appendQuoted(text)
     }
 
-    /// Text that may be ill-formed: a key, for instance.
+    /// Writes text that may be ill-formed UTF-8, for example a key.
     package mutating func value(utf8 text: ByteView) {
         value(text.text)
     }
@@ -64,7 +64,7 @@ package struct JSONWriter {
         output.append(text: String(number))
     }
 
-    /// JSON has no infinity and no NaN: they become null.
+    /// Writes a number; null for infinity and NaN, which JSON does not have.
     package mutating func value(_ number: Double) {
         guard number.isFinite else { return null() }
         separate()
@@ -81,7 +81,7 @@ package struct JSONWriter {
         output.append("null")
     }
 
-    /// A value that is JSON already.
+    /// Copies a value that is JSON already, without checking it.
     package mutating func raw(_ json: ByteView) {
         separate()
         output.append(json)
@@ -114,7 +114,7 @@ package struct JSONWriter {
         raw(json)
     }
 
-    // MARK: Inside
+    // MARK: Implementation
 
     private mutating func separate() {
         if needsComma { output.append(UInt8(ascii: ",")) }
@@ -141,7 +141,7 @@ package struct JSONWriter {
         output.append(UInt8(ascii: "\""))
     }
 
-    /// Copies runs of plain bytes, and escapes what JSON does not allow as it is.
+    /// Copies runs of plain bytes, and escapes the bytes that JSON does not allow unescaped.
     private func appendEscaped(_ utf8: ByteView) {
         var plain = 0
         for offset in 0..<utf8.count {

@@ -3,14 +3,15 @@ import Foundation
 import JSON
 import Testing
 
-/// The files of the public JSON parsing test suite: `y_` must pass, `n_` must not, `i_` may.
+/// A file of the public JSON parsing test suite: `y_` must be accepted, `n_` refused, `i_` may be
+/// either.
 struct ParsingCase: CustomTestStringConvertible {
     let name: String
     let bytes: [UInt8]
 
     var testDescription: String { name }
 
-    /// Nil where this checkout has no `../shared` beside it.
+    /// Nil if there is no `shared` folder beside the checkout.
     static let folder: URL? = {
         let here = URL(filePath: #filePath).deletingLastPathComponent()
         let places = ["../../..", "../../../.."].map {
@@ -32,7 +33,7 @@ struct ParsingCase: CustomTestStringConvertible {
 
 @Suite struct ConformanceTests {
     @Test(.enabled(if: ParsingCase.folder != nil, "../shared/conformance/json-parsing is missing"))
-    func theParsingSuiteIsJudgedAsItsNamesSay() throws {
+    func filesOfTheParsingSuiteAreAcceptedOrRefusedByTheirNames() throws {
         let cases = try ParsingCase.all()
         try #require(cases.count > 300)
         let validator = JSONValidator()

@@ -9,7 +9,7 @@ import Testing
         Array(text.utf8).withView { validator.isDocument($0) }
     }
 
-    @Test func scalarsAtTheRootAreJSON() {
+    @Test func anyValueAtTheRootIsJSON() {
         let documents = [
             "1", "-0", "0", "1.5e-3", "12345678901234567890123", "1e999", "true", "false", "null",
             #""""#, #""é""#, " [] ", "{}\n", #"{"a":[1,{"b":null}]}"#, #""\ud800""#,
@@ -24,7 +24,7 @@ import Testing
         for text in others { #expect(!isDocument(text), "\(text)") }
     }
 
-    @Test func illFormedUTF8IsNoJSON() {
+    @Test func illFormedUTF8IsNotJSON() {
         let sequences: [[UInt8]] = [
             [0x80], [0xc0, 0xaf], [0xc2], [0xe0, 0x80, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82],
             [0xf4, 0x90, 0x80, 0x80], [0xf0, 0x80, 0x80, 0x80], [0xff], [0xf8, 0x88, 0x80, 0x80],
@@ -55,7 +55,7 @@ import Testing
         #expect(JSONValue.parse(nested(65)) == nil)
     }
 
-    @Test func largeValuesTakeTheOtherRoadAndGetTheSameAnswer() {
+    @Test func largeValuesAreValidatedLikeSmallOnes() {
         for size in [1_000, 260_000, 270_000, 3_000_000] {
             let unit = #"{"name":"sheet","size":[1,2.5,-3e7],"text":"ä \"quoted\" \u00e9"},"#
             let body = String(repeating: unit, count: size / unit.utf8.count)
@@ -65,9 +65,8 @@ import Testing
         }
     }
 
-    /// simdjson and the grammar must agree on everything, or a document's datatype would depend on
-    /// its length.
-    @Test func bothRoadsAgreeOnDamagedDocuments() {
+    /// If simdjson and the grammar differed, a document's datatype would depend on its length.
+    @Test func simdjsonAndTheGrammarAgreeOnDamagedDocuments() {
         let seed = #" {"a":[1,-2.5e3,true,null,"x\n\u00e9ü"],"b":{"c":{}, "d":[[],[0]]},"": "€𝄞"} "#
         let alphabet =
             Array(#"{}[]":,\u0123456789-+.eEtrfalsn"#.utf8) + [0, 9, 10, 31, 32, 127, 194, 255]
@@ -89,14 +88,14 @@ import Testing
                 let isDocument = validator.isDocument(view)
                 accepted += isDocument ? 1 : 0
                 #expect(isDocument == JSONGrammar.accepts(view), "\(view.text)")
-                // Reals that overflow a Double are JSON, but no value of ours.
+                // A number that overflows a Double is JSON, but JSONValue refuses it.
                 if !isDocument { #expect(JSONValue.parse(view) == nil, "\(view.text)") }
             }
         }
         #expect(accepted > 1_000)
     }
 
-    @Test func randomBytesNeverCrash() {
+    @Test func randomBytesDoNotCrashTheParsers() {
         var random = SeededRandom(seed: 6)
         for _ in 0..<20_000 {
             let bytes = (0..<Int.random(in: 0...64, using: &random)).map { _ in

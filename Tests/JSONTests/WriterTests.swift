@@ -4,7 +4,7 @@ import JSON
 import Testing
 
 @Suite struct WriterTests {
-    @Test func commasAndBracketsPlaceThemselves() {
+    @Test func writerAddsCommasAndBrackets() {
         let raw = Array("[1,2]".utf8)
         let text = raw.withView { raw in
             JSONWriter.text { json in
@@ -33,7 +33,7 @@ import Testing
         )
     }
 
-    @Test func everyCharacterSurvivesTheWayOutAndBack() throws {
+    @Test func writtenCharactersAreParsedBack() throws {
         var text = ""
         for scalar in UInt32(0)...0x2ff {
             text.unicodeScalars.append(Unicode.Scalar(scalar) ?? " ")
@@ -49,7 +49,7 @@ import Testing
         #expect(bytes.withView { JSONValidator().isDocument($0) })
     }
 
-    @Test func illFormedKeysAreRepaired() {
+    @Test func illFormedKeyIsRepaired() {
         let key: [UInt8] = [0x61, 0xff, 0xed, 0xa0, 0x80, 0x22]
         let bytes = key.withView { key in JSONWriter.text { $0.value(utf8: key) } }
         #expect(bytes.withView { JSONValidator().isDocument($0) })
@@ -58,7 +58,7 @@ import Testing
         )
     }
 
-    @Test func doublesAreReadBackExactly() {
+    @Test func writtenDoublesAreParsedBackExactly() {
         let numbers = [
             0.1, -1e300, .leastNonzeroMagnitude, 1e16, 123_456.75, Double.pi,
             .greatestFiniteMagnitude,
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func aTreeIsReadAsItIsWritten() throws {
+    @Test func writtenTreeIsParsedBackEqual() throws {
         let text =
             #"{"a":[1,-2,18446744073709551615,2.5,1e2],"b":null,"a":"last","c":{"d":[true,false]}}"#
         let tree = try #require(JSONValue.parse(text))
@@ -87,7 +87,7 @@ import Testing
         #expect(again.withView { JSONValue.parse($0) } == tree)
     }
 
-    @Test func escapesAreUndone() {
+    @Test func escapesAreDecoded() {
         #expect(
             JSONValue.parse(#""\"\\\/\b\f\n\r\t\u0041\u00e9\u20ac""#)
                 == .string("\"\\/\u{8}\u{c}\n\r\tAé€")
