@@ -1,31 +1,34 @@
-/// Blocks of a few dozen sizes, cut from 64 KiB chunks: where documents live.
+/// The allocator of documents: blocks of a few dozen sizes, cut from 64 KiB chunks.
 ///
-/// General allocators add 8 to 16 bytes a block, give pages back late and cannot say what a bucket
-/// occupies. Here a block costs its size class and nothing else. Every reactor has an arena of its
-/// own, so that its lock is free in all but rare cases; a block may be freed by any thread and goes
-/// back to the chunk it was cut from, whoever owns that.
+/// General allocators add 8 to 16 bytes per block, return pages late and do not report what a
+/// bucket occupies. Here a block takes exactly the bytes of its size class. Every reactor has its
+/// own arena, so its lock is almost never contended. Any thread may free a block; it returns to the
+/// chunk it was cut from, in whichever arena that is.
 ///
-/// - A chunk's header sits at its 64 KiB-aligned front and names its arena; a chunk with blocks in
-///   use keeps its arena alive, so a block can be freed whenever its user likes.
-/// - The lock is held for a few stores, never while the pool or the system is asked for something.
-/// - Blocks over `SizeClass.bytesMax` come from the system; sizes are known to whoever frees.
-/// - With `-D SYSTEM_ALLOCATOR` all do, so that AddressSanitizer sees every use after a free.
+/// - A chunk's header is at its front, aligned to 64 KiB, and names its arena. A chunk with blocks
+///   in use keeps its arena alive, so a block can be freed at any time.
+/// - The lock is held for a few stores, never during a call to the pool or the system.
+/// - Blocks over `SizeClass.bytesMax` come from the system. The caller of `free` passes the size.
+/// - With `-D SYSTEM_ALLOCATOR` all blocks come from the system, so that AddressSanitizer detects
+///   every use after a free.
 package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock guards all state
     private typealias Chunk = UnsafeMutablePointer<ChunkHeader>
 
     /// The first 64 bytes of a chunk.
     private struct ChunkHeader {
-        /// The first free block, linked through their first words.
+        /// The first free block; each free block's first word points to the next.
         var free: UnsafeMutableRawPointer?
-        /// Read without the lock, for it never changes while a block is in use.
+        /// The chunk's arena; read without the lock, because it does not change while a block is in
+        /// use.
         ///
-        /// Not the first field: the thread sanitizer takes a change of any for one of the first.
+        /// It is not the first field, because ThreadSanitizer reports a change of any field as one
+        /// of the first.
         var owner: Unmanaged<Arena>
         var next: UnsafeMutablePointer<ChunkHeader>?
         var previous: UnsafeMutablePointer<ChunkHeader>?
-        /// Offset of the part that was never used.
+        /// Offset of the part that was never allocated.
         var unused: UInt32
-        /// Blocks handed out.
+        /// Number of blocks in use.
         var used: UInt32
         var sizeClass: UInt32
     }
@@ -41,7 +44,7 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
     private let pool: ChunkPool
     private let lock: SpinLock
     private let flag: UnsafeMutablePointer<UInt8>
-    /// For each class, the chunks that have room.
+    /// For each size class, the list of chunks with free blocks.
     private let roomy: UnsafeMutablePointer<Chunk?>
 
     package init(pool: ChunkPool) {
@@ -54,19 +57,20 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
     }
 
     deinit {
-        // Whoever has blocks in use keeps the arena, so every chunk left is empty, and has room.
+        // Blocks in use keep the arena alive, so all its chunks are empty, and therefore in
+        // `roomy`.
         for index in 0..<SizeClass.count {
             while let chunk = roomy[index] {
                 precondition(chunk.pointee.used == 0, "an arena outlives its blocks")
                 unlink(chunk, index)
-                pool.give(UnsafeMutableRawPointer(chunk))
+                pool.freeChunk(UnsafeMutableRawPointer(chunk))
             }
         }
         roomy.deallocate()
         flag.deallocate()
     }
 
-    /// A block of at least `bytes`, with undefined content.
+    /// Returns a block of at least `bytes`, with undefined content.
     package func allocate(_ bytes: Int) -> UnsafeMutableRawPointer {
         guard bytes <= Arena.bytesMax else {
             return Memory.allocate(max(bytes, SizeClass.footprint(of: bytes)))
@@ -86,7 +90,7 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         return block
     }
 
-    /// Takes a block out of a chunk that has room.
+    /// Allocates a block from a chunk in `roomy`.
     @inline(__always)
     private func cut(from chunk: Chunk, _ index: Int) -> UnsafeMutableRawPointer {
         chunk.pointee.used += 1
@@ -101,24 +105,24 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         return block
     }
 
-    /// Frees a block of `bytes`, as asked for, to whichever arena it came from.
+    /// Frees a block into the arena it came from; `bytes` is the size it was allocated with.
     package static func free(_ block: UnsafeMutableRawPointer, _ bytes: Int) {
         guard bytes <= Arena.bytesMax else { return Memory.free(block) }
         let front = UInt(bitPattern: block) & ~UInt(ChunkPool.chunkBytes - 1)
         guard let chunk = UnsafeMutableRawPointer(bitPattern: front) else {
             preconditionFailure("a block lies in a chunk")
         }
-        // The second word alone: the others may be changing under the lock.
+        // Load only this field: another thread may be changing the other ones under the lock.
         let owner = chunk.load(fromByteOffset: 8, as: Unmanaged<Arena>.self)
         let wasLast = owner._withUnsafeGuaranteedRef {
-            $0.take(back: block, into: chunk.assumingMemoryBound(to: ChunkHeader.self), bytes)
+            $0.putBack(block, into: chunk.assumingMemoryBound(to: ChunkHeader.self), bytes)
         }
         if wasLast { owner.release() }
     }
 
-    /// Returns whether it was the chunk's last block in use.
-    private func take(
-        back block: UnsafeMutableRawPointer,
+    /// Returns a block to its chunk; true if it was the chunk's last block in use.
+    private func putBack(
+        _ block: UnsafeMutableRawPointer,
         into chunk: Chunk,
         _ bytes: Int
     ) -> Bool {
@@ -134,11 +138,12 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
         chunk.pointee.used -= 1
         if wasFull { link(chunk, index) }
         let wasLast = chunk.pointee.used == 0
-        // The last roomy chunk of a class stays, or a single document would map and unmap forever.
+        // Keep the last chunk of a class with free blocks. Otherwise, creating and deleting a
+        // single document again and again would allocate and free a chunk each time.
         let goes = wasLast && (chunk.pointee.next != nil || chunk.pointee.previous != nil)
         if goes { unlink(chunk, index) }
         lock.release()
-        if goes { pool.give(UnsafeMutableRawPointer(chunk)) }
+        if goes { pool.freeChunk(UnsafeMutableRawPointer(chunk)) }
         return wasLast
     }
 
@@ -148,7 +153,7 @@ package final class Arena: @unchecked Sendable {  // tidy:allow the spin lock gu
     }
 
     private func makeChunk(_ index: Int) -> Chunk {
-        let chunk = pool.take().bindMemory(to: ChunkHeader.self, capacity: 1)
+        let chunk = pool.allocateChunk().bindMemory(to: ChunkHeader.self, capacity: 1)
         chunk.initialize(
             to: ChunkHeader(
                 free: nil,

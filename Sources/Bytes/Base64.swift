@@ -1,4 +1,4 @@
-/// Base64 with padding (RFC 4648, section 4): how SASL, HTTP and range scans put bytes into text.
+/// Base64 with padding (RFC 4648, section 4), used by SASL, HTTP and range scans.
 package enum Base64 {
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8
@@ -21,7 +21,7 @@ package enum Base64 {
         return text
     }
 
-    /// The bytes, or nil where `text` is not what `encode` makes of any bytes.
+    /// The decoded bytes; nil if `text` is not a result of `encode`.
     package static func decode(_ text: ByteView) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
         var bytes: [UInt8] = []
@@ -41,7 +41,8 @@ package enum Base64 {
                 guard let digit = value(of: text[start + place]) else { return nil }
                 bits = bits << 6 | digit
             }
-            // Bits that padding cuts off must be zero, or two texts would mean the same bytes.
+            // Bits that the padding cuts off must be zero, so that no two texts mean the same
+            // bytes.
             guard bits & (1 << UInt32(8 * padding) - 1) == 0 else { return nil }
             for place in 0..<3 - padding {
                 bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(16 - 8 * place)))

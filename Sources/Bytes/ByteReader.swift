@@ -1,4 +1,6 @@
-/// A bounds-checked cursor over borrowed bytes: every read may come up short, none may overrun.
+/// A bounds-checked cursor over borrowed bytes.
+///
+/// A read beyond the end returns nil and consumes nothing.
 @usableFromInline
 package struct ByteReader {
     @usableFromInline package internal(set) var rest: ByteView
@@ -11,7 +13,7 @@ package struct ByteReader {
     @inlinable
     package var isAtEnd: Bool { rest.isEmpty }
 
-    /// The next big-endian integer, or nil where too few bytes are left.
+    /// Reads a big-endian integer; nil if too few bytes are left.
     @inlinable
     package mutating func bigEndian<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
         guard rest.count >= MemoryLayout<Integer>.size else { return nil }
@@ -19,7 +21,7 @@ package struct ByteReader {
         return rest.bigEndian(at: 0, as: type)
     }
 
-    /// The next little-endian integer, or nil where too few bytes are left.
+    /// Reads a little-endian integer; nil if too few bytes are left.
     @inlinable
     package mutating func littleEndian<Integer: FixedWidthInteger>(
         _ type: Integer.Type
@@ -29,7 +31,7 @@ package struct ByteReader {
         return rest.littleEndian(at: 0, as: type)
     }
 
-    /// The next `count` bytes, or nil where fewer are left.
+    /// Reads `count` bytes; nil if fewer are left.
     @inlinable
     package mutating func bytes(_ count: Int) -> ByteView? {
         guard count >= 0, rest.count >= count else { return nil }
@@ -37,7 +39,7 @@ package struct ByteReader {
         return rest.slice(0, count)
     }
 
-    /// The next LEB128 integer of at most 64 bits, or nil where it is cut short or too long.
+    /// Reads a LEB128 integer; nil if it is cut short or has more than 64 bits.
     package mutating func leb128() -> UInt64? {
         guard let (value, length) = LEB128.decode(rest) else { return nil }
         rest = rest.dropFirst(length)

@@ -1,13 +1,13 @@
 internal import CPrefetch
 
-/// A borrowed run of bytes, checked at its ends.
+/// A borrowed, bounds-checked range of bytes.
 ///
-/// Frames, keys and values pass through the data path as views of memory that somebody else owns
-/// (a receive buffer, an item), so nothing is copied that need not be. A view is two words and
-/// costs nothing to pass on.
+/// Frames, keys and values pass through the data path as views of memory with another owner (a
+/// receive buffer, an item), which avoids copies. A view is two words, with no reference counting.
 ///
-/// - The owner outlives the view: a view is never stored beyond the call it was given to.
-/// - Every access is checked against `count`; a wrong offset is our bug and crashes.
+/// - The owner outlives the view: a view is never stored beyond the call it was passed to.
+/// - Every access is checked against `count`; a wrong offset is a bug in Divan and ends the
+///   process.
 @usableFromInline
 package struct ByteView {
     @usableFromInline package let start: UnsafeRawPointer
@@ -26,7 +26,7 @@ package struct ByteView {
         self.start = buffer.baseAddress ?? ByteView.nowhere
     }
 
-    /// A view of nothing.
+    /// A view of no bytes.
     @inlinable
     package static var empty: ByteView { ByteView(start: nowhere, count: 0) }
 
@@ -44,7 +44,7 @@ package struct ByteView {
         return start.load(fromByteOffset: offset, as: UInt8.self)
     }
 
-    /// The bytes from `offset` on, `length` of them.
+    /// The `length` bytes from `offset` on.
     @inlinable
     package func slice(_ offset: Int, _ length: Int) -> ByteView {
         precondition(
@@ -92,7 +92,7 @@ package struct ByteView {
         return order == 0 ? count < other.count : order < 0
     }
 
-    /// The bytes as text; ill-formed UTF-8 is repaired, so this is for names, logs and JSON only.
+    /// The bytes as text, with ill-formed UTF-8 repaired: for names, logs and JSON only.
     package var text: String { String(decoding: buffer, as: UTF8.self) }
 
     /// A copy that owns its bytes.

@@ -1,10 +1,10 @@
-/// An appending cursor over memory that grows, for replies, frames and blocks.
+/// A growing buffer to append to, for replies, frames and blocks.
 ///
-/// One writer serves many replies: a reactor fills it, sends it, and calls `removeAll`, which
-/// keeps the memory. Integers are big-endian by name, never by default.
+/// One writer is reused for many replies: a reactor fills it, sends it, and calls `removeAll`,
+/// which keeps the memory. Each integer method names its byte order.
 @usableFromInline
 package final class ByteWriter {
-    // Unchecked: three run-time checks of exclusive access would cost more than writing a header.
+    // Unchecked, because three run-time checks of exclusive access cost more than writing a header.
     @exclusivity(unchecked) @usableFromInline
     package internal(set) var start: UnsafeMutableRawPointer
     @exclusivity(unchecked) @usableFromInline package internal(set) var capacity: Int
@@ -21,10 +21,10 @@ package final class ByteWriter {
 
     package var bytes: [UInt8] { view.bytes }
 
-    /// Forgets the content and keeps the memory.
+    /// Removes the content and keeps the memory.
     @inlinable package func removeAll() { count = 0 }
 
-    /// Forgets the content, and the memory too where it has grown beyond `capacityMax`.
+    /// Removes the content, and shrinks the memory to `capacityMax` if it is larger.
     package func removeAll(keepingAtMost capacityMax: Int) {
         count = 0
         guard capacity > capacityMax else { return }
@@ -32,27 +32,28 @@ package final class ByteWriter {
         start = Memory.reallocate(start, capacity)
     }
 
-    /// Forgets everything behind the first `length` bytes.
+    /// Removes all but the first `length` bytes.
     package func truncate(to length: Int) {
-        precondition(length >= 0 && length <= count, "a writer can only be cut shorter")
+        precondition(length >= 0 && length <= count, "a writer is truncated to at most its length")
         count = length
     }
 
-    /// Drops the first `length` bytes and moves the rest to the front.
+    /// Removes the first `length` bytes and moves the rest to the front.
     package func removeFirst(_ length: Int) {
-        precondition(length >= 0 && length <= count, "a writer can only drop what it has")
+        precondition(length >= 0 && length <= count, "a writer has the bytes to remove")
         Memory.copy(to: start, from: start + length, count: count - length)
         count -= length
     }
 
-    /// Makes room for `additional` bytes behind the content.
+    /// Makes room for `additional` bytes after the content.
     @inlinable
     package func reserve(_ additional: Int) {
         let needed = count + additional
         if needed > capacity { grow(to: needed) }
     }
 
-    /// Appends `length` bytes of undefined content and returns where they begin.
+    /// Appends `length` bytes of undefined content and returns their address, which is valid until
+    /// the next append.
     @inlinable
     package func claim(_ length: Int) -> UnsafeMutableRawPointer {
         reserve(length)
@@ -95,7 +96,7 @@ package final class ByteWriter {
         text.withUTF8 { append(ByteView(UnsafeRawBufferPointer($0))) }
     }
 
-    /// Overwrites bytes that were appended before, for lengths known only afterwards.
+    /// Overwrites an integer that was appended before, for lengths known only afterwards.
     @inlinable
     package func replace(at offset: Int, bigEndian value: some FixedWidthInteger) {
         let size = value.bitWidth / 8

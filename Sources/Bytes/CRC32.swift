@@ -1,10 +1,11 @@
-/// CRC-32 (IEEE 802.3, reflected): the checksum of stored blocks, and what places keys.
+/// CRC-32 (IEEE 802.3, reflected): the checksum of stored blocks, and the hash that maps keys to
+/// vBuckets.
 ///
-/// Eight tables let eight bytes go in one step ("slicing by eight", Kounavis and Berry 2005).
+/// Eight tables process eight bytes per step ("slicing by eight", Kounavis and Berry 2005).
 package enum CRC32 {
     private static let tables: [UInt32] = makeTables()
 
-    /// The checksum of `view`, continued from `seed` (the checksum of what came before).
+    /// The checksum of `view`, continued from `seed`, the checksum of the bytes before it.
     package static func checksum(_ view: ByteView, seed: UInt32 = 0) -> UInt32 {
         tables.withUnsafeBufferPointer { tables in
             var crc = ~seed

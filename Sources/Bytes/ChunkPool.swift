@@ -1,15 +1,17 @@
-/// 64 KiB chunks for all arenas of the process, mapped from the system a few MiB at a time.
+/// 64 KiB chunks for all arenas of the process, mapped from the system in regions of 4 MiB.
 ///
-/// Empty chunks come back here. A little slack is kept warm; what is beyond it gives its pages back
-/// to the system but keeps its addresses, so that resident memory follows use.
+/// Arenas return empty chunks. The pool keeps a few of them with their pages ("warm"). Of the
+/// others ("cold") it returns the pages to the system and keeps the addresses, so that resident
+/// memory follows use.
 ///
-/// Once documents take tens of MiB, huge pages are asked for: a command on a random document spares
-/// a walk through page tables, a sixth of its time (measured with 1 M documents of 100 bytes).
+/// Once documents take tens of MiB, the pool requests huge pages: a command on a random document
+/// then avoids a walk through the page tables, a sixth of its time (measured with 1 M documents of
+/// 100 bytes).
 package final class ChunkPool: Sendable {
     package static let chunkBytes = 64 << 10
     private static let regionBytes = 4 << 20
-    private static let warmChunksMax = 256  // 16 MiB: a burst's worth of page faults saved.
-    /// Regions with ordinary pages: small nodes pay for what they use, to the page.
+    private static let warmChunksMax = 256  // 16 MiB: saves the page faults of a burst.
+    /// The first regions use ordinary pages, so that small nodes use no more memory than they need.
     private static let smallPageRegions = 8
     private static let hugePageBytes = 2 << 20
 
@@ -24,15 +26,15 @@ package final class ChunkPool: Sendable {
     package init() {}
 
     deinit {
-        // Arenas keep their pool and blocks keep their arena: nothing is in use any more.
+        // Arenas retain their pool and blocks retain their arena, so no chunk is in use any more.
         for region in state.withLock({ $0.regions }) {
             guard let address = UnsafeMutableRawPointer(bitPattern: region) else { continue }
             Memory.unmapPages(address, ChunkPool.regionBytes)
         }
     }
 
-    /// A chunk aligned to its size; its content is undefined.
-    func take() -> UnsafeMutableRawPointer {
+    /// Returns a chunk aligned to its size, with undefined content.
+    func allocateChunk() -> UnsafeMutableRawPointer {
         let address = state.withLock { state in
             if let chunk = state.warm.popLast() ?? state.cold.popLast() { return chunk }
             let region = Memory.mapPages(
@@ -59,7 +61,7 @@ package final class ChunkPool: Sendable {
         return chunk
     }
 
-    func give(_ chunk: UnsafeMutableRawPointer) {
+    func freeChunk(_ chunk: UnsafeMutableRawPointer) {
         let address = UInt(bitPattern: chunk)
         let isKept = state.withLock { state in
             guard state.warm.count < ChunkPool.warmChunksMax else { return false }
@@ -68,7 +70,7 @@ package final class ChunkPool: Sendable {
         }
         guard !isKept else { return }
         Memory.releasePages(chunk, ChunkPool.chunkBytes)
-        // Or the system would fill the hole again to make a huge page.
+        // Otherwise the system would map memory here again to form a huge page.
         let page = UInt(bitPattern: chunk) & ~UInt(ChunkPool.hugePageBytes - 1)
         if let start = UnsafeMutableRawPointer(bitPattern: page) {
             Memory.avoidHugePages(start, ChunkPool.hugePageBytes)

@@ -1,12 +1,12 @@
-/// A seeded 64-bit hash of a key: where it lies in its vBucket's table.
+/// A seeded 64-bit hash of a key, which determines its place in its vBucket's table.
 ///
-/// CRC-32 already chose the vBucket, so its bits are used up; and who may write keys must not be
-/// able to choose their places, hence the seed. Multiply and fold, 16 bytes a step (the idea of
-/// wyhash, Wang Yi 2019).
+/// CRC-32 is not suitable: it has chosen the vBucket already, so keys of one vBucket share its
+/// bits. The seed prevents a client from choosing keys that collide. The hash multiplies and folds
+/// 16 bytes per step (the idea of wyhash, Wang Yi 2019).
 ///
-/// - Both factors of every product depend on the seed: a key cannot make one of them zero, which
-///   would swallow the other.
-/// - The length goes in last: next to key bytes it could be made up for by them.
+/// - Both factors of every product depend on the seed, so that a key cannot make one of them zero,
+///   which would cancel the other.
+/// - The length is mixed in last: beside key bytes, other key bytes could compensate for it.
 package struct KeyHash: Sendable {
     private let seed: UInt64
 
@@ -36,7 +36,7 @@ package struct KeyHash: Sendable {
         return KeyHash.fold(state ^ 0x8ebc_6af0_9c88_c6e3, length ^ seed)
     }
 
-    /// The last 0 to 16 bytes as two words; overlapping loads spare a loop.
+    /// The last 0 to 16 bytes as two words; overlapping loads avoid a loop.
     @inline(__always)
     private static func tail(_ key: ByteView, _ offset: Int) -> (UInt64, UInt64) {
         let left = key.count - offset

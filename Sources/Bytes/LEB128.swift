@@ -1,4 +1,4 @@
-/// Integers that cost only the bytes they need, seven bits in each, the lowest first.
+/// Integers of variable length: seven bits per byte, the lowest first.
 package enum LEB128 {
     package static func append(_ value: UInt64, to writer: ByteWriter) {
         var rest = value
@@ -9,7 +9,8 @@ package enum LEB128 {
         writer.append(UInt8(rest))
     }
 
-    /// The integer at the front and its length, or nil where it is cut short or beyond 64 bits.
+    /// The integer at the front and its length in bytes; nil if it is cut short or has more than 64
+    /// bits.
     package static func decode(_ view: ByteView) -> (value: UInt64, length: Int)? {
         var value: UInt64 = 0
         for offset in 0..<min(view.count, 10) {

@@ -1,8 +1,8 @@
 internal import CLZ4
 
-/// LZ4 block compression, with the lengths checked on both ways.
+/// LZ4 block compression and decompression, with checked lengths.
 package enum LZ4 {
-    /// The most bytes that compressing `count` bytes can take.
+    /// The maximal compressed size of `count` bytes.
     package static func bound(_ count: Int) -> Int {
         Int(LZ4_compressBound(CInt(count)))
     }
@@ -10,10 +10,10 @@ package enum LZ4 {
     /// Appends the compressed form of `source` and returns its length.
     ///
     /// - Parameters:
-    ///   - source: At most 2 GiB less a little; a block is some 32 KiB.
-    ///   - writer: Where the compressed bytes go.
-    ///   - acceleration: 1 compresses best; every step above is some 3 % faster and larger.
-    /// - Returns: How many bytes were appended.
+    ///   - source: Slightly less than 2 GiB at most; a block has about 32 KiB.
+    ///   - writer: Receives the compressed bytes.
+    ///   - acceleration: 1 compresses best; each step is about 3 % faster and 3 % larger.
+    /// - Returns: The number of appended bytes.
     package static func compress(
         _ source: ByteView,
         to writer: ByteWriter,
@@ -24,7 +24,7 @@ package enum LZ4 {
         }
     }
 
-    /// The same in a sixth less room, for five times the time; it is read as fast as the other.
+    /// As `compress`, but a sixth smaller and five times slower; decompression is equally fast.
     package static func compressSmall(_ source: ByteView, to writer: ByteWriter) -> Int {
         append(compressed: source, to: writer) { from, target, count, capacity in
             LZ4_compress_HC(from, target, count, capacity, smallLevel)
@@ -44,15 +44,16 @@ package enum LZ4 {
             CInt(source.count),
             CInt(capacity)
         )
-        precondition(length > 0, "LZ4 with enough room always succeeds")
+        precondition(length > 0, "LZ4 succeeds if there is enough room")
         writer.truncate(to: before + Int(length))
         return Int(length)
     }
 
-    /// Of 3 to 9: beyond it a percent costs half as much time again.
+    /// The level of LZ4 HC, 3 to 9: each level above this one saves 1 % of size for 50 % more time.
     private static let smallLevel: CInt = 4
 
-    /// Appends exactly `rawCount` decompressed bytes; false (and nothing appended) on nonsense.
+    /// Appends exactly `rawCount` decompressed bytes; appends nothing and returns false if `source`
+    /// is damaged or has another length.
     package static func decompress(
         _ source: ByteView,
         rawCount: Int,
@@ -73,7 +74,8 @@ package enum LZ4 {
         return true
     }
 
-    /// Appends the first `prefixCount` of `rawCount` decompressed bytes; false on nonsense.
+    /// Appends the first `prefixCount` of `rawCount` decompressed bytes; appends nothing and
+    /// returns false if `source` is damaged or shorter.
     package static func decompress(
         _ source: ByteView,
         prefixCount: Int,

@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// A mutual exclusion lock: a few lines over `pthread_mutex`.
+/// A mutual exclusion lock over `pthread_mutex`; not recursive, held for microseconds only.
 ///
-/// Not `Synchronization.Mutex`: ThreadSanitizer does not understand its futex calls and reports
-/// races that are none; `pthread_mutex` it knows. Not recursive, held for microseconds only.
+/// `Synchronization.Mutex` is not used, because ThreadSanitizer does not understand its futex calls
+/// and reports false races. It understands `pthread_mutex`.
 @usableFromInline
 package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     private let address: UnsafeMutableRawPointer
@@ -11,10 +11,12 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     package init() {
         address = Memory.allocate(MemoryLayout<pthread_mutex_t>.size)
         let code = pthread_mutex_init(mutex, nil)
-        precondition(code == 0, "a mutex could not be made: error \(code)")
+        precondition(code == 0, "cannot initialise a mutex: error \(code)")
     }
 
-    /// Frees the lock; nobody may hold it or come for it any more.
+    /// Frees the lock.
+    ///
+    /// No thread may hold it, or use it afterwards.
     package func destroy() {
         pthread_mutex_destroy(mutex)
         Memory.free(address)
@@ -27,10 +29,10 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     @usableFromInline
     package func acquire() {
         let code = pthread_mutex_lock(mutex)
-        precondition(code == 0, "a mutex could not be locked: error \(code)")
+        precondition(code == 0, "cannot lock a mutex: error \(code)")
     }
 
-    /// Takes the lock where nobody has it; says whether it did.
+    /// Acquires the lock if it is free, without waiting; returns whether it did.
     @usableFromInline
     package func tryAcquire() -> Bool { pthread_mutex_trylock(mutex) == 0 }
 
@@ -39,6 +41,9 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
         pthread_mutex_unlock(mutex)
     }
 
+    /// Runs `body` with the lock held.
+    ///
+    /// - Throws: The error of `body`.
     @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: () throws(Failure) -> Result
@@ -49,7 +54,7 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     }
 }
 
-/// A value that is reached only under its lock, for state that several threads share.
+/// A value that is accessible only under its lock, for state shared by threads.
 @usableFromInline
 package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the lock is the proof
     @usableFromInline let lock = Lock()
@@ -61,6 +66,9 @@ package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the loc
 
     deinit { lock.destroy() }
 
+    /// Runs `body` on the value with the lock held.
+    ///
+    /// - Throws: The error of `body`.
     @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
@@ -70,7 +78,7 @@ package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the loc
         return try body(&value)
     }
 
-    /// As `withLock`, but waits for nobody: nil where somebody has the lock.
+    /// As `withLock`, but does not wait: returns nil, without running `body`, if the lock is held.
     @discardableResult
     package func withLockIfFree<Result>(_ body: (inout Value) -> Result) -> Result? {
         guard lock.tryAcquire() else { return nil }

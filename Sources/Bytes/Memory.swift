@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// The C library's memory calls, under one name each.
+/// The memory calls of the C library.
 @usableFromInline
 package enum Memory {
-    /// An address that views of nothing point to: never read, never null.
+    /// The address of empty views: not null, and never read.
     @inlinable
     package static var nowhere: UnsafeRawPointer {
         guard let address = UnsafeRawPointer(bitPattern: 16) else {
@@ -12,7 +12,9 @@ package enum Memory {
         return address
     }
 
-    /// Short runs, which keys are, go word by word: for them a call costs more than the work.
+    /// Whether `count` bytes are equal.
+    ///
+    /// Keys are short: up to 40 bytes are compared by words, because a call would cost more.
     @inlinable
     package static func areEqual(
         _ one: UnsafeRawPointer,
@@ -48,7 +50,7 @@ package enum Memory {
         if count > 0 { target.copyMemory(from: source, byteCount: count) }
     }
 
-    /// Memory from the system allocator; running out of it is the end of the process.
+    /// Allocates from the system allocator; ends the process if there is no memory.
     package static func allocate(_ count: Int) -> UnsafeMutableRawPointer {
         guard let address = malloc(max(count, 1)) else {
             fatalError("out of memory: the system refused \(count) bytes")
@@ -68,7 +70,7 @@ package enum Memory {
 
     package static func free(_ address: UnsafeMutableRawPointer) { Glibc.free(address) }
 
-    /// Zeroed pages straight from the system, aligned to `alignment` (a power of two).
+    /// Maps zeroed pages from the system, aligned to `alignment` (a power of two).
     package static func mapPages(_ count: Int, alignedTo alignment: Int) -> UnsafeMutableRawPointer
     {
         let slack = count + alignment
@@ -96,14 +98,15 @@ package enum Memory {
         munmap(address, count)
     }
 
-    /// Gives the pages behind an address range back; the range stays valid and reads as zeros.
+    /// Returns the pages of an address range to the system; the range stays valid and reads as
+    /// zeros.
     package static func releasePages(_ address: UnsafeMutableRawPointer, _ count: Int) {
         madvise(address, count, MADV_DONTNEED)
     }
 }
 
 extension Memory {
-    /// Zeroed memory that begins at a cache line, for tables; freed by `free`.
+    /// Allocates zeroed memory aligned to a cache line, for tables; freed by `free`.
     package static func allocateLines(_ count: Int) -> UnsafeMutableRawPointer {
         var address: UnsafeMutableRawPointer?
         let code = posix_memalign(&address, 64, count)
@@ -116,7 +119,7 @@ extension Memory {
 }
 
 extension Memory {
-    /// Asks for pages of 2 MiB; where the system has none to give, nothing changes.
+    /// Requests pages of 2 MiB; has no effect if the system has none.
     package static func preferHugePages(_ address: UnsafeMutableRawPointer, _ count: Int) {
         madvise(address, count, MADV_HUGEPAGE)
     }

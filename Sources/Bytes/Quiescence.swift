@@ -1,25 +1,26 @@
 internal import CPrefetch
 
-/// Tells when memory that readers may still be looking at can be freed.
+/// Decides when memory that reactors may still access without a lock can be freed (epoch-based
+/// reclamation).
 ///
-/// The data path prefetches tables and items before it holds a lock, so whatever it may look at is
-/// not freed when it is replaced but retired, and freed once every reactor has been through the
-/// end of a turn since (the idea of RCU, McKenney and Slingwine 1998). A reactor pays two stores
-/// and a fence a turn, whatever the number of requests in it.
+/// The data path prefetches tables and items before it holds a lock. Replaced memory is therefore
+/// not freed but retired, and freed once every reactor has ended the turn it was in (the idea of
+/// RCU, McKenney and Slingwine 1998). This costs a reactor two stores and a fence per turn,
+/// whatever the number of requests in it.
 ///
-/// To retire: unlink the memory, take a `snapshot()`, keep both; free when `isPast(snapshot)`.
+/// To retire memory: unlink it, take a `snapshot()`, keep both; free it when `isPast(snapshot)`.
 ///
-/// - A reactor's counter is odd while it is in a turn and even while it is asleep or stopped.
-/// - What a reactor read without a lock in one turn it does not remember in the next.
+/// - A reactor's counter is odd during a turn, and even while the reactor sleeps or is stopped.
+/// - A reactor keeps no address that it read without a lock beyond the end of the turn.
 package final class Quiescence: @unchecked Sendable {  // tidy:allow atomic counters are for sharing
-    /// Two cache lines a counter: processors fetch lines in pairs.
+    /// Each counter has two cache lines, because processors fetch lines in pairs.
     private static let stride = 128
 
     package let reactorCount: Int
     private let counters: UnsafeMutableRawPointer
 
     package init(reactorCount: Int) {
-        precondition(reactorCount > 0, "somebody has to take turns")
+        precondition(reactorCount > 0, "there is at least one reactor")
         self.reactorCount = reactorCount
         let size = reactorCount * Quiescence.stride
         counters = Memory.allocate(size)
@@ -28,26 +29,26 @@ package final class Quiescence: @unchecked Sendable {  // tidy:allow atomic coun
 
     deinit { Memory.free(counters) }
 
-    /// The reactor's turn begins: from here on it may look at shared memory.
+    /// Begins the reactor's turn: from here on it may access shared memory.
     package func begin(_ reactor: Int) {
         let counter = counter(reactor)
         let turn = divan_load_relaxed(counter)
-        precondition(turn & 1 == 0, "a turn cannot begin within a turn")
+        precondition(turn & 1 == 0, "turns do not nest")
         divan_store_relaxed(counter, turn + 1)
-        // Without the fence a look at shared memory could overtake the store, and a snapshot taken
-        // in between would say that nobody is looking.
+        // Without the fence a read of shared memory could overtake the store. A snapshot taken in
+        // between would miss this turn.
         divan_fence()
     }
 
-    /// The reactor's turn ends: it no longer holds on to anything it looked at.
+    /// Ends the reactor's turn: it keeps no address of shared memory.
     package func end(_ reactor: Int) {
         let counter = counter(reactor)
         let turn = divan_load_relaxed(counter)
-        precondition(turn & 1 == 1, "a turn ends once")
+        precondition(turn & 1 == 1, "only a turn that has begun can end")
         divan_store_release(counter, turn + 1)
     }
 
-    /// The turns under way now, to be taken after the memory was unlinked.
+    /// The current counter of each reactor; taken after memory was unlinked.
     package func snapshot() -> [UInt64] {
         divan_fence()
         return (0..<reactorCount).map { divan_load_acquire(counter($0)) }
@@ -55,7 +56,7 @@ package final class Quiescence: @unchecked Sendable {  // tidy:allow atomic coun
 
     /// Whether every turn that was under way at `snapshot` has ended.
     package func isPast(_ snapshot: [UInt64]) -> Bool {
-        precondition(snapshot.count == reactorCount, "a snapshot belongs to its own quiescence")
+        precondition(snapshot.count == reactorCount, "a snapshot has a counter for each reactor")
         for (reactor, turn) in snapshot.enumerated()
         where turn & 1 == 1 && divan_load_acquire(counter(reactor)) == turn {
             return false

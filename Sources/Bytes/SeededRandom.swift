@@ -1,6 +1,6 @@
-/// A small generator (xoshiro256++, Blackman and Vigna 2018).
+/// A pseudorandom generator (xoshiro256++, Blackman and Vigna 2018), determined by its seed.
 ///
-/// It takes its seed and never asks for one.
+/// Not for secrets.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: (UInt64, UInt64, UInt64, UInt64)
 

@@ -1,13 +1,13 @@
-/// The block sizes an arena knows: steps of 8 bytes up to 256, then eight steps a doubling.
+/// The block sizes of an arena: steps of 8 bytes up to 256, then eight steps per doubling.
 ///
-/// So a block is at most 12.5 % larger than what was asked for, and small documents, which are
-/// many, lose 3.5 bytes on average.
+/// Above 256 bytes a block is at most 12.5 % larger than requested. Small documents, which are
+/// many, waste 3.5 bytes on average.
 @usableFromInline
 package enum SizeClass {
     @inlinable package static var bytesMax: Int { 16 << 10 }
     @inlinable package static var count: Int { 32 + 6 * 8 }
 
-    /// The class that holds `bytes`, of 1 to `bytesMax`.
+    /// The smallest class that holds `bytes`, which is 1 to `bytesMax`.
     @inlinable @inline(__always)
     package static func index(of bytes: Int) -> Int {
         if bytes <= 256 { return (bytes + 7) >> 3 - 1 }
@@ -23,7 +23,7 @@ package enum SizeClass {
         return (9 + step) << (doubling + 5)
     }
 
-    /// What a block for `bytes` really takes, in an arena or from the system.
+    /// The memory that a block for `bytes` takes, in an arena or from the system.
     @inlinable @inline(__always)
     package static func footprint(of bytes: Int) -> Int {
         bytes <= bytesMax ? SizeClass.bytes(of: index(of: bytes)) : (bytes + 16 + 15) & ~15
@@ -31,7 +31,8 @@ package enum SizeClass {
 }
 
 extension SizeClass {
-    /// Whether a block allocated for `one` bytes can take `other`, and be freed as such.
+    /// Whether a block allocated for `one` bytes can hold `other` bytes, and be freed with that
+    /// size.
     @inlinable @inline(__always)
     package static func areInterchangeable(_ one: Int, _ other: Int) -> Bool {
         #if SYSTEM_ALLOCATOR

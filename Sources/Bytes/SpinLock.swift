@@ -1,15 +1,15 @@
 public import CPrefetch
 internal import Glibc
 
-/// A lock for a handful of instructions: one byte that is taken by an exchange.
+/// A lock for a few instructions: one byte, acquired by an atomic exchange.
 ///
-/// Who waits, spins, and soon offers its processor to others: the holder may have lost its own in
-/// the middle. Held for nanoseconds and never across a call that could block.
+/// A waiting thread spins, then yields its processor, because the holder may have been preempted.
+/// The lock is held for nanoseconds and never across a call that could block.
 @usableFromInline
 package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for sharing
     @usableFromInline let flag: UnsafeMutablePointer<UInt8>
 
-    /// The lock lives in the byte at `flag`, which must be zero at first and outlive it.
+    /// A lock in the byte at `flag`, which must be zero at first and outlive the lock.
     @inlinable
     package init(at flag: UnsafeMutablePointer<UInt8>) {
         self.flag = flag
@@ -31,19 +31,19 @@ package struct SpinLock: @unchecked Sendable {  // tidy:allow a lock is for shar
         } while divan_try_acquire(flag) == 0
     }
 
-    /// Some microseconds: much longer than anyone holds the lock while running.
+    /// A few microseconds: much longer than a running thread holds the lock.
     private static let spinsMax = 100
 
     @inlinable @inline(__always)
     package func release() { divan_release(flag) }
 }
 
-/// One 64-bit word that threads share without a lock.
+/// A 64-bit word that threads share without a lock.
 @usableFromInline
 package struct SharedWord: @unchecked Sendable {  // tidy:allow every access is atomic
     @usableFromInline package let address: UnsafeMutablePointer<UInt64>
 
-    /// The word at `address`, which must outlive this.
+    /// The word at `address`, which must outlive this value.
     @inlinable @inline(__always)
     package init(at address: UnsafeMutablePointer<UInt64>) {
         self.address = address
@@ -61,13 +61,13 @@ package struct SharedWord: @unchecked Sendable {  // tidy:allow every access is 
     @inlinable @inline(__always)
     package func storeRelease(_ value: UInt64) { divan_store_release(address, value) }
 
-    /// Adds and returns the sum.
+    /// Adds atomically and returns the sum.
     @inlinable @inline(__always) @discardableResult
     package func add(_ value: Int) -> UInt64 {
         divan_add_relaxed(address, UInt64(bitPattern: Int64(value)))
     }
 }
 
-/// Asks the processor for cache lines ahead of their use; a stale address is harmless.
+/// Prefetches the cache line at `address`; an invalid address is harmless.
 @inlinable @inline(__always)
 package func prefetch(_ address: UnsafeRawPointer) { divan_prefetch(address) }

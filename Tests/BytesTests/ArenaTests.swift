@@ -2,7 +2,7 @@ import Bytes
 import Foundation
 import Testing
 
-/// One block in use, filled with a byte of its own.
+/// A block in use, filled with one byte.
 private struct Block {
     let address: UnsafeMutableRawPointer
     let bytes: Int
@@ -24,12 +24,12 @@ private struct Block {
 
 @Suite(.serialized) struct ArenaTests {
     @Test(arguments: [1, 2, 3])
-    func blocksNeverOverlapWhateverTheOrderOfFreeing(seed: UInt64) {
+    func blocksDoNotOverlapWhateverTheOrderOfFreeing(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let arena = Arena(pool: ChunkPool())
         var blocks: [Block] = []
         for step in 0..<60_000 {
-            // Waves of growing and shrinking, so that chunks come and go.
+            // Alternately grow and shrink, so that chunks are allocated and freed.
             let grows = Int.random(in: 0..<100, using: &random) < (step / 8_000 % 2 == 0 ? 70 : 30)
             if grows || blocks.isEmpty {
                 let small = Int.random(in: 1...300, using: &random)
@@ -50,7 +50,7 @@ private struct Block {
         }
     }
 
-    /// Each thread allocates from its own arena and frees what the other one handed over.
+    /// Each thread allocates from its own arena and frees blocks of the other thread.
     @Test func twoThreadsFreeEachOthersBlocks() async {
         let pool = ChunkPool()
         let mailboxes = [Guarded<[Box]>([]), Guarded<[Box]>([])]
@@ -76,7 +76,7 @@ private struct Block {
                             box.block.free()
                         }
                     }
-                    // The arena goes here, while the other side still has blocks of it.
+                    // The arena is released here, while the other thread still has blocks of it.
                     return damaged
                 }
             }
@@ -89,15 +89,15 @@ private struct Block {
         }
     }
 
-    private struct Box: @unchecked Sendable {  // tidy:allow one side at a time has it
+    private struct Box: @unchecked Sendable {  // tidy:allow one thread at a time has it
         let block: Block
     }
 
-    /// Sanitizers keep what is freed for a while, and use memory of their own.
+    /// Sanitizers keep freed memory for a while, and use memory of their own.
     private static let isSanitized =
         dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
 
-    @Test(.disabled(if: isSanitized)) func memoryThatIsFreedGoesBackToTheSystem() throws {
+    @Test(.disabled(if: isSanitized)) func freedMemoryIsReturnedToTheSystem() throws {
         let arena = Arena(pool: ChunkPool())
         let before = try residentBytes()
         let blocks = (0..<600_000).map { Block(arena, 136, mark: UInt8(truncatingIfNeeded: $0)) }
@@ -107,7 +107,7 @@ private struct Block {
         let after = try residentBytes()
         // The pool keeps 16 MiB for the next burst.
         #expect(full - after > 55 << 20)
-        // What comes after a burst lives in the chunks that were given back.
+        // Blocks allocated after a burst use the returned chunks.
         let again = (0..<1_000).map { Block(arena, 136, mark: UInt8(truncatingIfNeeded: $0)) }
         for block in again {
             #expect(block.isIntact)
@@ -121,7 +121,7 @@ private struct Block {
         return pages * 4_096
     }
 
-    @Test func aSpinLockLetsOneThreadInAtATime() async {
+    @Test func spinLockExcludesOtherThreads() async {
         let flag = UnsafeMutablePointer<UInt8>.allocate(capacity: 1)
         flag.initialize(to: 0)
         let lock = SpinLock(at: flag)

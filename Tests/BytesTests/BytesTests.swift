@@ -2,8 +2,8 @@ import Bytes
 import Testing
 
 @Suite struct BytesTests {
-    @Test func checksumEqualsTheKnownAnswers() {
-        // "123456789" is the check value every CRC-32 catalogue gives.
+    @Test func checksumAgreesWithTheKnownValue() {
+        // Catalogues of CRCs give the checksum of "123456789".
         let digits = Array("123456789".utf8)
         digits.withUnsafeBytes { #expect(CRC32.checksum(ByteView($0)) == 0xcbf4_3926) }
         digits.withUnsafeBytes {
@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test func whoDoesNotWaitFindsALockFreeOrNot() {
+    @Test func withLockIfFreeReturnsNilWhileTheLockIsHeld() {
         let number = Guarded(1)
         let next = { number.withLockIfFree { $0 + 1 } }
         let whileTaken = number.withLock { _ in next() }
@@ -20,7 +20,7 @@ import Testing
         #expect(next() == 2)
     }
 
-    @Test func aReaderStopsAtTheEndInsteadOfOverrunning() {
+    @Test func readBeyondTheEndReturnsNil() {
         let bytes: [UInt8] = [0, 1, 2]
         bytes.withUnsafeBytes {
             var reader = ByteReader(ByteView($0))
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func leb128RoundTripsAndRefusesWhatIsTooLong() {
+    @Test func leb128RoundTripsAndRefusesMoreThan64Bits() {
         for value in [0, 1, 127, 128, 300, UInt64.max] {
             let writer = ByteWriter()
             LEB128.append(value, to: writer)
@@ -44,7 +44,7 @@ import Testing
         endless.withUnsafeBytes { #expect(LEB128.decode(ByteView($0)) == nil) }
     }
 
-    @Test func takingTimeMakesTheSameBytesSmaller() {
+    @Test func compressSmallCompressesBetterThanCompress() {
         var random = SystemRandomNumberGenerator()
         let words = (0..<200).map { _ in String(UInt32.random(in: 0..<1 << 30, using: &random)) }
         let text = Array(
@@ -60,7 +60,7 @@ import Testing
         #expect(whole.view.bytes == text)
     }
 
-    @Test func lz4RoundTripsAndRefusesDamage() {
+    @Test func lz4RoundTripsAndRefusesDamagedInput() {
         let text = Array(String(repeating: "divan keeps sheets. ", count: 200).utf8)
         let packed = ByteWriter()
         text.withUnsafeBytes { _ = LZ4.compress(ByteView($0), to: packed) }
@@ -75,7 +75,7 @@ import Testing
         #expect(!LZ4.decompress(cut, rawCount: text.count, to: whole))
     }
 
-    @Test func aHashDependsOnEveryByteAndOnTheSeed() {
+    @Test func keyHashDependsOnEveryByteAndOnTheSeed() {
         var seen: Set<UInt64> = []
         let hash = KeyHash(seed: 7)
         for length in 0..<40 {
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func aWriterGrowsAndPatchesLengths() {
+    @Test func writerGrowsAndReplacesIntegers() {
         let writer = ByteWriter(capacity: 16)
         writer.append(bigEndian: UInt32(0))
         for index in 0..<100 { writer.append(UInt8(index)) }
@@ -104,8 +104,8 @@ import Testing
 }
 
 @Suite struct KeyHashTests {
-    /// A key that makes one factor of the hash's product zero would hide all of the other one.
-    @Test func noKeyCanSwitchOffAPartOfTheHash() {
+    /// A key that makes one factor of a product zero would cancel the other factor.
+    @Test func keyWithAConstantOfTheHashDoesNotCancelOtherBytes() {
         for constant: UInt64 in [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
             var seen: Set<UInt64> = []
             for number in 0..<1_000 {
@@ -119,8 +119,9 @@ import Testing
         }
     }
 
-    /// Tables place by the top bits and tell apart by the low ones: both have to be even.
-    @Test func bitsAreEvenForKeysThatDifferInADigit() {
+    /// Tables use the top bits for the place of a key and the low bits to distinguish keys: both
+    /// have to be evenly distributed.
+    @Test func hashBitsAreEvenlyDistributedForKeysThatDifferInADigit() {
         var ones = [Int](repeating: 0, count: 64)
         var seen: Set<UInt64> = []
         for number in 0..<100_000 {

@@ -2,7 +2,7 @@ import Bytes
 import Testing
 
 @Suite struct SizeClassTests {
-    @Test func everySizeGetsTheSmallestClassThatHoldsIt() {
+    @Test func sizeClassIsTheSmallestThatHoldsTheSize() {
         for bytes in 1...SizeClass.bytesMax {
             let index = SizeClass.index(of: bytes)
             #expect(index >= 0 && index < SizeClass.count)
@@ -11,7 +11,7 @@ import Testing
         }
     }
 
-    @Test func noBlockWastesMoreThanAnEighth() {
+    @Test func blockWastesAtMostAnEighth() {
         for bytes in 1...SizeClass.bytesMax {
             let waste = SizeClass.footprint(of: bytes) - bytes
             #expect(waste < max(8, bytes / 8 + 1), "\(bytes)")
@@ -20,7 +20,7 @@ import Testing
         #expect(SizeClass.footprint(of: 257) == 288)
     }
 
-    @Test func blocksAreInterchangeableWhereTheyAreFreedTheSameWay() {
+    @Test func blocksOfOneSizeClassAreInterchangeable() {
         #if SYSTEM_ALLOCATOR
             #expect(!SizeClass.areInterchangeable(129, 136))
         #else
