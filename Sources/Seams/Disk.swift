@@ -1,45 +1,48 @@
-/// Directories, small files replaced whole, and the name of SQLite's file system.
+/// Directories, small files that are replaced as a whole, and SQLite's VFS.
 ///
-/// Documents do not pass here: they go through SQLite, whose VFS is the deeper seam.
+/// Documents are not written through this protocol but through SQLite, whose VFS is a seam as well.
+/// Every throwing function throws a `DiskError` that names the path and the failed operation.
 package protocol Disk: Sendable {
-    /// SQLite's VFS to open databases with; nil for its default.
+    /// The name of the VFS to open SQLite databases with; nil for the default.
     var vfsName: String? { get }
-    /// Creates a directory, and those above it.
+    /// Creates a directory and its missing parents; no error if it exists.
     func createDirectory(_ path: String) throws(DiskError)
-    /// The names in a directory, sorted; empty where there is none.
+    /// The names in a directory, sorted; empty if there is no such directory.
     func list(_ path: String) throws(DiskError) -> [String]
-    /// The content of a small file, or nil where there is none.
+    /// The content of a small file; nil if there is none.
     func read(_ path: String) throws(DiskError) -> [UInt8]?
-    /// Replaces a small file as a whole: after a crash it has the old content or the new.
+    /// Replaces a small file atomically: after a crash it has either the old content or the new.
     func replace(_ path: String, with bytes: [UInt8]) throws(DiskError)
-    /// Renames a file or directory and makes the renaming durable.
+    /// Renames a file or directory durably.
     func rename(_ path: String, to newPath: String) throws(DiskError)
-    /// Removes a file, or a directory and all in it; nothing there is fine.
+    /// Removes a file, or a directory and all in it; no error if there is none.
     func remove(_ path: String) throws(DiskError)
-    /// Makes durable what is read in a file, also where a sync of it failed before: the kernel forgets
-    /// what it could not write, and the next sync says that all is well, so every byte is written again
-    /// as it is. Nobody may write the file meanwhile; nothing there is fine.
-    func secure(_ path: String) throws(DiskError)
-    /// Makes a file as long as this, if it is shorter, with zeros that are on disk.
+    /// Makes the present content of a file durable, even if a sync of it has failed before.
     ///
-    /// What is written over them later is there once its bytes are: a file that grows waits with
-    /// each sync for the file system to take note of it, and that waits for all other files that
-    /// grow. Where there is no room the file stays as it was; nothing there is fine.
+    /// After a failed write the kernel may drop the pages, and the next sync reports success.
+    /// Therefore every byte is read and written again. No component may write the file meanwhile.
+    /// No error if there is no such file.
+    func secure(_ path: String) throws(DiskError)
+    /// Extends a file to `bytes` with zeros that are on disk, if it is shorter.
+    ///
+    /// Later syncs of writes within that length only write data. A sync of a file that has grown
+    /// also waits for the file system's journal, which waits for all other growing files. If there
+    /// is no room, the file stays as it was. No error if there is no such file.
     func fill(_ path: String, to bytes: UInt64) throws(DiskError)
-    /// Takes the lock of a data directory for this process; false where another one holds it.
+    /// Acquires the lock of a data directory for this process; false if another process holds it.
     func claim(_ path: String) throws(DiskError) -> Bool
-    /// Bytes: the size of a file, or of all files in a directory; 0 where there is none.
+    /// The size in bytes of a file, or of all files in a directory; 0 if there is none.
     func size(_ path: String) throws(DiskError) -> UInt64
-    /// Bytes: free for us, and in all, on the file system that holds `path`.
+    /// The bytes available to this process, and in total, on the file system of `path`.
     func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64)
 }
 
 extension Disk {
-    /// On a disk that keeps no book of where files are there is nothing to wait for.
+    /// Does nothing, for disks whose syncs do not wait for metadata.
     package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {}
 }
 
-/// Why the disk did not do what it was asked.
+/// Why a call of `Disk` failed.
 package struct DiskError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         case full
@@ -51,7 +54,7 @@ package struct DiskError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package let code: Code
     package let path: String
-    /// A sentence for an operator: what was tried, where, and what went wrong.
+    /// A sentence for an operator: what failed, at which path, and why.
     package let description: String
 
     package init(code: Code, path: String, description: String) {

@@ -1,8 +1,7 @@
-/// The only doors through which the world enters: one value, passed down from `main`.
+/// All interfaces to the outside world, as one value that `main` passes down.
 ///
-/// On Linux the doors lead to clocks, sockets, files and threads; in the simulator to virtual time,
-/// a packet simulator, a simulated disk and one seeded run queue. Nothing below the facades knows
-/// which.
+/// On Linux they are clocks, sockets, files and threads; in the simulator virtual time, a packet
+/// simulator, a simulated disk and one seeded run queue. No module below the facades knows which.
 package struct Environment: Sendable {
     package let time: any TimeSource
     package let entropy: any Entropy
@@ -28,22 +27,22 @@ package struct Environment: Sendable {
     }
 }
 
-/// What time it is.
+/// The clocks.
 package protocol TimeSource: Sendable {
-    /// Nanoseconds that never go back and count sleep too (`CLOCK_BOOTTIME`): for durations.
+    /// Nanoseconds that never decrease and include sleep (`CLOCK_BOOTTIME`), for durations.
     func monotonicNanoseconds() -> UInt64
-    /// Nanoseconds since 1970, as the operator's clock has it; may jump: for expiry and CAS.
+    /// Nanoseconds since 1970 by the system clock, which may jump; for expiry and CAS.
     func wallNanoseconds() -> UInt64
 }
 
-/// The dice.
+/// A source of unpredictable bits.
 package protocol Entropy: Sendable {
-    /// 64 bits nobody can foresee.
+    /// 64 unpredictable bits.
     func next() -> UInt64
 }
 
 extension Entropy {
-    /// `count` bytes nobody can foresee.
+    /// `count` unpredictable bytes.
     package func bytes(_ count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(count + 8)
@@ -54,7 +53,7 @@ extension Entropy {
         return bytes
     }
 
-    /// `count` bytes nobody can foresee, as lowercase hexadecimal digits.
+    /// `count` unpredictable bytes, as lowercase hexadecimal digits.
     package func hex(_ count: Int) -> String {
         let digits = Array("0123456789abcdef".unicodeScalars)
         var text = ""

@@ -1,4 +1,4 @@
-/// A serial place where work runs: one piece at a time, in the order posted.
+/// A serial queue of work: one piece at a time, in the order posted.
 ///
 /// Lanes have the names of kv_engine's pools: `reader` (background fetch, warmup), `writer`
 /// (flusher), `nonIO` (pagers), `control` (administration). On Linux a lane is a thread, in the
@@ -6,14 +6,15 @@
 package protocol Lane: AnyObject, Sendable {
     var name: String { get }
     func post(_ work: @escaping @Sendable () -> Void)
-    /// Runs `work` once, `nanoseconds` from now or a little later.
+    /// Runs `work` once, `nanoseconds` from now or slightly later.
     @discardableResult
     func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer
-    /// Runs what was posted and due before this call, then ends the lane. Called from outside it.
+    /// Runs the work that was posted and due before this call, then ends the lane. Must not be
+    /// called on the lane itself.
     func stop()
 }
 
-/// A handle to work that is to run later.
+/// A handle that cancels delayed work.
 package struct LaneTimer: Sendable {
     package let cancel: @Sendable () -> Void
 
@@ -24,10 +25,12 @@ package struct LaneTimer: Sendable {
 
 /// Makes lanes.
 package protocol LaneFactory: Sendable {
-    /// How many reactors serve connections, numbered from 0; each works on its own core.
+    /// The number of reactors that serve connections, each on its own core; numbered from 0.
     var reactorCount: Int { get }
-    /// A new lane; an idle one costs a blocked thread and wakes nobody. A patient lane lets the
-    /// others go first where there are fewer cores than work, and still gets its part.
+    /// Makes a lane.
+    ///
+    /// An idle lane is a blocked thread and takes no processor time. A patient lane yields to
+    /// others if there are fewer cores than work, but still makes progress.
     func makeLane(_ name: String, isPatient: Bool) -> any Lane
 }
 

@@ -1,15 +1,16 @@
 /// Runs `async` procedures on a lane.
 ///
-/// A procedure that reads downwards ("seal, promote, confirm, undo on failure") is an `async`
-/// function. Started here, all of it runs on the lane, after every suspension too, so that it shares
-/// the lane's state without a lock, and in the simulator runs in the seed's order.
+/// A procedure of several steps ("seal, promote, confirm, undo on failure") is written as an
+/// `async` function. Started here, it runs on the lane, also after every suspension. So it shares
+/// the lane's state without a lock, and in the simulator it runs in the order that the seed
+/// determines.
 ///
 ///     let control = LaneExecutor(lane)
 ///     control.spawn { await procedure.run() }
 ///
-/// - Child tasks and actors without an executor of their own stay on the lane; `Task.detached`,
-///   `Task.sleep` and a bare task leave it, and are banned where the simulator looks.
-/// - A procedure that was suspended when its lane ended is never resumed.
+/// - Child tasks and actors without an executor of their own stay on the lane. `Task.detached`,
+///   `Task.sleep` and a bare task leave it, and are forbidden in code that the simulator runs.
+/// - A procedure that is suspended when its lane ends is never resumed.
 package final class LaneExecutor: TaskExecutor, SerialExecutor {
     package let lane: any Lane
 
@@ -31,7 +32,7 @@ package final class LaneExecutor: TaskExecutor, SerialExecutor {
         UnownedSerialExecutor(ordinary: self)
     }
 
-    /// Starts a procedure.
+    /// Starts a procedure on the lane; the task returns its result.
     @discardableResult
     package func spawn<Result: Sendable>(
         _ procedure: @escaping @Sendable () async -> Result
@@ -39,7 +40,7 @@ package final class LaneExecutor: TaskExecutor, SerialExecutor {
         Task(executorPreference: self) { await procedure() }
     }
 
-    /// Lets time pass, by the lane's own timers.
+    /// Suspends the caller, by a timer of the lane.
     package func sleep(nanoseconds: UInt64) async {
         await withUnsafeContinuation { sleeper in
             lane.post(after: nanoseconds) { sleeper.resume() }

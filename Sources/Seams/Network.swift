@@ -1,46 +1,47 @@
 package import Bytes
 
-/// Sockets that carry the data port: bytes in, bytes out, run to completion.
+/// Sockets, served by reactors that run handlers to completion.
 ///
-/// A reactor calls a connection's handler with all bytes it received and sends whatever the handler
-/// appended, in one go. The handler is pure but for what it shares: no sockets, no waiting. That
-/// same call is what the simulator and the fuzzer make.
+/// A reactor calls a connection's handler with all bytes it has received, then sends all bytes that
+/// the handler appended. The handler uses no sockets and never waits. The simulator and the fuzzer
+/// call it in the same way.
 package protocol Network: Sendable {
-    /// When memory that connection handlers may be looking at can be freed.
+    /// Decides when memory that connection handlers may still access can be freed.
     var quiescence: Quiescence { get }
     /// What the connections of client listeners may hold together.
     var memory: ConnectionMemory { get }
-    /// The lane on which a reactor runs other people's work between its connections: for timers and
-    /// for state that belongs to one reactor. Only the platform stops it.
+    /// The lane of a reactor, which runs work between its connections: timers, and work on state
+    /// that belongs to one reactor. Only the platform stops it.
     func lane(ofReactor index: Int) -> any Lane
-    /// Claims `address` and spreads its connections evenly over all reactors.
+    /// Listens on `address` and distributes its connections evenly over all reactors.
     ///
-    /// The port is ours alone, so that a second server is told that it is taken.
+    /// The port is exclusive: a second server on it gets an error.
     ///
     /// - Parameters:
-    ///   - address: Where to listen; port 0 takes any free one.
+    ///   - address: Where to listen; port 0 for any free port.
     ///   - callers: Who connects: decides whether `memory` bounds the connections.
-    ///   - accept: Called on the reactor that owns the new connection.
+    ///   - accept: Called on the reactor of each new connection.
     /// - Throws: `NetworkError` that names the address and what to do.
-    /// - Returns: The listener, with the port that was really claimed.
+    /// - Returns: The listener, with the actual port.
     func listen(
         on address: SocketAddress,
         for callers: Callers,
         accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
     ) throws(NetworkError) -> any Listener
 
-    /// Opens a connection, served by one of the reactors; `connected` is called there.
+    /// Opens a connection that one of the reactors serves.
     ///
-    /// `memory` does not bound it: this node chose to open it.
+    /// `connected` is called on that reactor, or else `failed`. `memory` does not
+    /// bound the connection: this node chose to open it.
     func connect(
         to address: SocketAddress,
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
         failed: @escaping @Sendable (NetworkError) -> Void
     )
 
-    /// Finds the addresses of a host by its name, best first; digits are their own answer.
+    /// Resolves a host name to addresses, best first; an IP address resolves to itself.
     ///
-    /// `done` is called once, on any thread, perhaps before this returns.
+    /// `done` is called once, on any thread, possibly before this returns.
     func resolve(
         _ host: String,
         _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
@@ -67,14 +68,14 @@ extension Network {
         try listen(on: address, for: .clients, accept: accept)
     }
 
-    /// A network whose hosts are called by their names has nothing to look up.
+    /// Returns the name itself, for networks that address hosts by name.
     package func resolve(
         _ host: String,
         _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
     ) { done(.success([host])) }
 }
 
-/// A host (an IP address in digits) and a port.
+/// An IP address and a port.
 package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
     package var host: String
     package var port: UInt16
@@ -86,18 +87,18 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// Reachable from this machine only.
+    /// Whether the address is reachable only from this machine.
     package var isLoopback: Bool { host == "::1" || host.hasPrefix("127.") }
 }
 
-/// A claimed port.
+/// A port that accepts connections.
 package protocol Listener: Sendable {
     var address: SocketAddress { get }
     /// Accepts no more connections and closes the open ones.
     func close()
 }
 
-/// What a handler may ask of its connection.
+/// A handler's connection.
 ///
 /// All calls may come from any thread.
 package protocol ConnectionPort: AnyObject, Sendable {
@@ -105,28 +106,31 @@ package protocol ConnectionPort: AnyObject, Sendable {
     var local: SocketAddress { get }
     /// The number of the reactor that serves this connection, from 0.
     var reactor: Int { get }
-    /// Has the reactor call the handler's `wake` soon; harmless when the connection is gone.
+    /// Makes the reactor call the handler's `wake`; no effect if the connection is closed.
     func wake()
-    /// Has the reactor close the connection soon, without sending what is left.
+    /// Makes the reactor close the connection, without sending unsent bytes.
     func close()
 }
 
-/// What the reactor does after a handler looked at the received bytes.
+/// What the reactor does after a handler has handled the received bytes.
 package struct ReceiveProgress: Sendable {
     package enum Next: Sendable {
-        /// Give me more bytes when they come; those left over stay first.
+        /// Call again when more bytes have arrived; unconsumed bytes come first.
         case receive
-        /// I stopped early because the reply buffer is full: call again once it went out.
+        /// The reply buffer is full: call again once it is sent.
         case drain
-        /// I wait for something else and will say `wake`: hold further bytes back.
+        /// The handler waits for another lane: call it only after `ConnectionPort.wake`.
         case pause
-        /// Send what I appended, then close.
+        /// Send the appended bytes, then close.
         case close
     }
 
     package var consumed: Int
     package var next: Next
-    /// Bytes that the rest of an incomplete frame needs in all, if known: spares growing twice.
+    /// The total size in bytes of the incomplete frame at the front; 0 if unknown.
+    ///
+    /// The reactor makes room for it once, and may wait for all of it before it calls the handler
+    /// again.
     package var needed: Int
 
     package init(consumed: Int, next: Next, needed: Int = 0) {
@@ -136,32 +140,32 @@ package struct ReceiveProgress: Sendable {
     }
 }
 
-/// One connection's protocol.
+/// The protocol of one connection.
 ///
-/// Called by one reactor only, never twice at a time.
+/// Only its reactor calls it, one call at a time.
 package protocol ConnectionHandler: AnyObject {
     /// Handles `input` (all bytes not consumed yet), appending replies to `output`.
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
-    /// Handles what another lane finished, after `ConnectionPort.wake`; `input` as in `receive`.
+    /// Handles the results of another lane, after `ConnectionPort.wake`; `input` as in `receive`.
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
-    /// The connection is gone; nothing is called any more.
+    /// The connection is closed. This is the last call.
     func closed()
 }
 
-/// Why a socket could not be had.
+/// Why listening, connecting or resolving failed.
 package struct NetworkError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         case addressInUse
         case addressNotAvailable
         case permissionDenied
         case refused
-        /// No such host, or nobody who knows it.
+        /// There is no such host, or no name server knows it.
         case unknownHost
         case other
     }
 
     package let code: Code
-    /// A sentence for an operator: what was tried, what went wrong, what to do.
+    /// A sentence for an operator: what failed, why, and what to do.
     package let description: String
 
     package init(code: Code, description: String) {

@@ -1,20 +1,20 @@
-/// How grave an event is.
+/// The severity of an event.
 package enum Severity: Int, Comparable, Sendable {
     case debug
     case info
     case warning
     case error
-    /// Our own bug, or the disk's: in a simulation it fails the run.
+    /// A bug in Divan, or a fault of the disk. In the simulator it fails the run.
     case fault
 
     package static func < (one: Severity, other: Severity) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// Where events are told: the log on Linux, the transcript in the simulator.
+/// The destination of log events: the log on Linux, the transcript in the simulator.
 ///
-/// Never a secret, never a document's key or value.
+/// Events never contain a secret, or a document's key or value.
 package protocol Trace: Sendable {
-    /// Events below this are not told; ask before building an expensive message.
+    /// Events below this severity are not logged; check it before building an expensive message.
     var threshold: Severity { get }
     func tell(_ severity: Severity, _ module: String, _ message: String)
 }
