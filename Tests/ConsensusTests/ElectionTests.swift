@@ -57,7 +57,7 @@ import Vocabulary
         #expect(group[2].isLeader)
     }
 
-    @Test func memberReturningFromAPartitionDoesNotDeposeTheLeader() {
+    @Test func memberReturningFromIsolationDoesNotDeposeTheLeader() {
         var group = Group(voters: [1, 2, 3])
         group.elect(1)
         group.isolate(3)
