@@ -1,11 +1,11 @@
 internal import Bytes
 package import Seams
 
-/// One bucket of a cluster, seen from outside: our own smart client.
+/// Divan's smart client for one bucket of a cluster.
 ///
-/// It routes every operation by the map to the node that has the key's vBucket, follows the map as
-/// it changes, and tries again what is safe to try again, until the operation's deadline. It runs
-/// over the seams, so that a simulation runs the very client that programs use.
+/// It routes every operation by the cluster map to the node that has the key's vBucket, follows
+/// changes of the map, and retries what is safe to retry, until the operation's deadline. It runs
+/// on the seams, so that the simulator runs the same client as programs do.
 ///
 ///     let client = try await Client.open(settings, environment: world.environment)
 ///     try await client.set("greeting", Array("\"hello\"".utf8))
@@ -15,22 +15,22 @@ package import Seams
 /// Every operation has two forms: one with a callback, which is called on the client's lane, and
 /// one that is `async`.
 ///
-/// - Every operation ends, exactly once, by its deadline.
-/// - A write whose outcome nobody knows ends as `ambiguous`, never as anything else.
+/// - Every operation ends exactly once, by its deadline.
+/// - A write with an unknown outcome always ends as `ambiguous`.
 package final class Client: Sendable {
     package typealias Handler<Value> = @Sendable (Result<Value, ClientError>) -> Void
 
     let core: ClientCore
     private let ownsLane: Bool
-    /// Set before a lane of our own ends: what is posted later would never run.
+    /// Set before the client's own lane ends, because work posted later would never run.
     private let hasStopped = Guarded(false)
 
     /// A client that does nothing before `open`.
     ///
     /// - Parameters:
-    ///   - settings: Where to begin, as whom, and how patiently.
-    ///   - environment: The world.
-    ///   - lane: Where everything runs and callbacks are called; nil for a lane of its own.
+    ///   - settings: Nodes, bucket, user and limits.
+    ///   - environment: The seams.
+    ///   - lane: Runs the client and its callbacks; nil for a lane of its own.
     package init(_ settings: ClientSettings, environment: Environment, lane: (any Lane)? = nil) {
         ownsLane = lane == nil
         core = ClientCore(
@@ -40,11 +40,13 @@ package final class Client: Sendable {
         )
     }
 
-    // MARK: Life
+    // MARK: Opening and closing
 
-    /// Opens the bucket: calls `done` once there is a map, or when there will be none.
+    /// Opens the bucket.
     ///
-    /// Operations may be asked for at once; they wait for the map.
+    /// Calls `done` once there is a map, or when opening has failed.
+    ///
+    /// Operations may be submitted at once; they wait for the map.
     package func open(_ done: @escaping Handler<Void>) {
         let isTaken = onLane { [core] in core.open(done) }
         if !isTaken { done(.failure(Client.closed)) }
@@ -52,13 +54,16 @@ package final class Client: Sendable {
 
     /// Ends all operations and connections, then calls `done`; for clients on a given lane.
     ///
-    /// Writes that had left and were not answered end as ambiguous.
+    /// Writes that were sent and are not answered end as `ambiguous`, all other operations as
+    /// `closed`.
     package func close(_ done: @escaping @Sendable () -> Void) {
         let isTaken = onLane { [core] in core.close(done) }
         if !isTaken { done() }
     }
 
-    /// A client with an open bucket.
+    /// Makes a client and opens its bucket.
+    ///
+    /// - Throws: `ClientError`: `authentication`, `noBucket`, `unreachable` or `invalid`.
     package static func open(
         _ settings: ClientSettings,
         environment: Environment
@@ -76,7 +81,9 @@ package final class Client: Sendable {
         return client
     }
 
-    /// Ends all operations, connections, and the lane if it is the client's own; not called from it.
+    /// Ends all operations and connections, and the lane if it is the client's own.
+    ///
+    /// Must not be called on that lane.
     package func close() async {
         await withCheckedContinuation { waiter in
             close { waiter.resume() }
@@ -89,7 +96,7 @@ package final class Client: Sendable {
         if isFirst { core.lane.stop() }
     }
 
-    /// What the client knows of the cluster at this moment.
+    /// Passes the current cluster map to `done`; nil if there is none yet, or the client is closed.
     package func look(_ done: @escaping @Sendable (ClusterMap?) -> Void) {
         let isTaken = onLane { [core] in done(core.cache.current) }
         if !isTaken { done(nil) }
@@ -97,9 +104,9 @@ package final class Client: Sendable {
 
     private static let closed = ClientError(.closed, "the client is closed")
 
-    /// Has `work` done on the lane; false where the lane has ended.
+    /// Posts `work` to the lane; false if the lane has ended.
     private func onLane(_ work: @escaping @Sendable () -> Void) -> Bool {
-        // Under the lock: what a lane has taken before it is stopped, it does.
+        // Under the lock, because a lane runs all work that was posted before it was stopped.
         hasStopped.withLock { hasStopped in
             if !hasStopped { core.lane.post(work) }
             return !hasStopped
@@ -108,7 +115,7 @@ package final class Client: Sendable {
 
     // MARK: One operation
 
-    /// Carries out a request and turns its answer into a result.
+    /// Submits a request; `read` turns its answer into the result for `handler`.
     func perform<Value: Sendable>(
         _ request: Request,
         _ patience: Patience,
@@ -143,9 +150,9 @@ package final class Client: Sendable {
     }
 }
 
-/// How long an operation may take with all its attempts.
+/// The timeout of an operation, including all its attempts.
 package struct Patience: Sendable {
-    /// Nil for what the client's settings say.
+    /// Nil for the timeout in the client's settings.
     package let milliseconds: UInt64?
 
     package static let usual = Patience(milliseconds: nil)

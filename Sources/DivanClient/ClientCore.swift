@@ -3,27 +3,27 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// All that a client knows and does, on its one lane: operations, nodes, the map, the clock.
+/// The state of a client and its work, on one lane: operations, nodes, the map, the timer.
 ///
-/// The pure parts decide (`KeyRouter`, `RetryPolicy`, `ClusterMapCache`, `ConnectionMachine`); this
-/// carries out. Every entry comes through the lane: calls of the program, events of connections,
-/// the one timer.
+/// The pure values decide (`KeyRouter`, `RetryPolicy`, `ClusterMapCache`, `ConnectionMachine`);
+/// this type carries out. All input arrives on the lane: calls of the program, events of
+/// connections, the timer.
 ///
-/// - An operation is in exactly one place (`Operation.Stage`) until it is over.
-/// - Nothing is decided by the order of a dictionary: a simulation must repeat itself.
+/// - An operation is in exactly one `Operation.Stage` until it is over.
+/// - No decision depends on the order of a dictionary, so that a simulation repeats from its seed.
 final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs to its lane
-    /// What comes due.
+    /// Timed work.
     enum Due {
         case deadline(operation: UInt64)
-        case rested(operation: UInt64, turn: UInt64)
+        case backOffEnded(operation: UInt64, turn: UInt64)
         case paused(number: UInt64)
         case connect(ClusterNode)
         case bootstrap
         case openDeadline
-        case look
+        case periodicCheck
     }
 
-    /// Whether there was a map yet.
+    /// Can become, in this order: new, opening, open, closed.
     enum Life {
         case new
         case opening(done: @Sendable (Result<Void, ClientError>) -> Void)
@@ -37,18 +37,18 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
     let lane: any Lane
     var life = Life.new
     var cache: ClusterMapCache
-    /// In the order in which they were met.
+    /// In the order in which the client learned of them.
     var nodes: [ClusterNode] = []
     var operations: [UInt64: Operation] = [:]
-    var bytesUnderWay = 0
+    var bytesPending = 0
     var lines = DocumentLines()
-    /// What goes on after a wait: the operations that are made of several.
+    /// Work to do after a wait, for operations that consist of several requests.
     private var pauses: [UInt64: @Sendable () -> Void] = [:]
-    /// When a map was last asked for, because of trouble or because time had passed.
-    var askedForMap: UInt64 = 0
-    var nextToAsk = 0
+    /// When a map was last requested, because of a failure or by polling.
+    var lastMapRequest: UInt64 = 0
+    var nextToQuery = 0
     var nextBootstrap = 0
-    /// Of operations, attempts and waits.
+    /// The last number given to an operation, attempt or wait.
     private var numbers: UInt64 = 0
     private var agenda = Agenda<Due>()
     private var timer: (time: UInt64, handle: LaneTimer)?
@@ -77,98 +77,100 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
 
     // MARK: Time
 
-    /// Between looks at what cannot be heard of: silence, maps, nodes that left.
-    static let lookNanoseconds: UInt64 = 250_000_000
+    /// Interval of the periodic check for silent connections, newer maps and removed nodes.
+    static let checkIntervalNanoseconds: UInt64 = 250_000_000
 
-    func enter(_ due: Due, after nanoseconds: UInt64) {
-        agenda.enter(due, at: now + nanoseconds)
-        arm()
+    func schedule(_ due: Due, after nanoseconds: UInt64) {
+        agenda.schedule(due, at: now + nanoseconds)
+        armTimer()
     }
 
-    private func arm() {
+    private func armTimer() {
         guard let next = agenda.next else { return }
         if let timer, timer.time <= next { return }
         timer?.handle.cancel()
         let time = now
-        let handle = lane.post(after: next > time ? next - time : 0) { [weak self] in self?.ring() }
+        let handle = lane.post(after: next > time ? next - time : 0) { [weak self] in
+            self?.fireTimer()
+        }
         timer = (next, handle)
     }
 
-    private func ring() {
+    private func fireTimer() {
         timer = nil
         let time = now
-        while let due = agenda.take(at: time) {
+        while let due = agenda.popDue(at: time) {
             if case .closed = life { return }
-            carryOut(due)
+            handle(due)
         }
-        arm()
+        armTimer()
     }
 
-    private func carryOut(_ due: Due) {
+    private func handle(_ due: Due) {
         switch due {
         case .deadline(let number):
             if let operation = operations[number] { expire(operation) }
-        case .rested(let number, let turn):
-            guard let operation = operations[number], case .resting(turn, _) = operation.stage
+        case .backOffEnded(let number, let turn):
+            guard let operation = operations[number], case .backingOff(turn, _) = operation.stage
             else { return }
             dispatch(operation)
         case .paused(let number): pauses.removeValue(forKey: number)?()
         case .connect(let node): connectIfWanted(node)
         case .bootstrap: bootstrap()
-        case .openDeadline: openingTookTooLong()
-        case .look: look()
+        case .openDeadline: expireOpening()
+        case .periodicCheck: runChecks()
         }
     }
 
-    /// Goes on with `work` after a wait, or at once when the client is closed meanwhile.
+    /// Runs `work` after a wait; at once if the client is closed or closes meanwhile.
     func pause(_ nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) {
         if case .closed = life { return work() }
         let number = nextNumber()
         pauses[number] = work
-        enter(.paused(number: number), after: nanoseconds)
+        schedule(.paused(number: number), after: nanoseconds)
     }
 
-    // MARK: Life
+    // MARK: Opening and closing
 
     func open(_ done: @escaping @Sendable (Result<Void, ClientError>) -> Void) {
         guard case .new = life else {
-            return done(.failure(ClientError(.invalid, "a client is opened once")))
+            return done(.failure(ClientError(.invalid, "the client was opened before")))
         }
         guard !settings.bootstrap.isEmpty else {
             life = .closed
-            return done(.failure(ClientError(.invalid, "no node was named to begin with")))
+            return done(.failure(ClientError(.invalid, "the settings name no bootstrap node")))
         }
         life = .opening(done: done)
-        enter(.openDeadline, after: settings.openTimeoutMilliseconds * 1_000_000)
-        enter(.look, after: ClientCore.lookNanoseconds)
+        schedule(.openDeadline, after: settings.openTimeoutMilliseconds * 1_000_000)
+        schedule(.periodicCheck, after: ClientCore.checkIntervalNanoseconds)
         bootstrap()
     }
 
-    /// Connects to one node after the other until one has given us a map.
+    /// Connects to one bootstrap node after the other until one has sent a map.
     private func bootstrap() {
         guard case .opening = life else { return }
         let all = settings.bootstrap
         let address = all[nextBootstrap % all.count]
         nextBootstrap += 1
         connectIfAllowed(node(at: address))
-        // A node that hangs must not keep us from asking the next.
-        enter(.bootstrap, after: 200_000_000)
+        // Go on to the next node even if this one hangs.
+        schedule(.bootstrap, after: 200_000_000)
     }
 
-    /// There is a map: what waited for it goes on its way.
-    func hasOpened() {
+    /// Completes opening; called when there is a map.
+    func completeOpening() {
         guard case .opening(let done) = life else { return }
         life = .open
         done(.success(()))
     }
 
-    private func openingTookTooLong() {
+    private func expireOpening() {
         guard case .opening = life else { return }
         failOpening(bootstrapError(.unreachable))
     }
 
-    /// Gives up early where every node has said that it will not be.
-    func reconsiderOpening() {
+    /// Fails opening before its deadline if every bootstrap node has refused user or bucket.
+    func failOpeningIfRefused() {
         guard case .opening = life else { return }
         let addresses = Set(settings.bootstrap)
         let refusals = nodes.filter { addresses.contains($0.address) }.compactMap(\.failure)
@@ -181,8 +183,8 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         let reasons = nodes.compactMap { node in
             (node.failure?.description ?? node.trouble).map { "\(node.address): \($0)" }
         }
-        let text = reasons.isEmpty ? "no node has answered" : reasons.joined(separator: "; ")
-        return ClientError(code, "bucket \(settings.bucket) could not be opened: \(text)")
+        let text = reasons.isEmpty ? "no node answered" : reasons.joined(separator: "; ")
+        return ClientError(code, "cannot open bucket \(settings.bucket): \(text)")
     }
 
     private func failOpening(_ error: ClientError) {
@@ -203,7 +205,7 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         for number in operations.keys.sorted() {
             guard let operation = operations[number] else { continue }
             var code = ClientError.Code.closed
-            if case .flying(let node, let ticket) = operation.stage,
+            if case .inFlight(let node, let ticket) = operation.stage,
                 node.connection?.withdraw(ticket) != true, operation.request.isWrite
             {
                 code = .ambiguous

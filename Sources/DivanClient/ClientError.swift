@@ -1,53 +1,54 @@
 package import Seams
 package import Vocabulary
 
-/// Why an operation has no result: a code to act on, and a sentence that says what was tried.
+/// Why an operation failed: a code for the program, and a sentence with what was tried.
 package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable {
-        // What the server decided.
+        // Decided by the server.
         case notFound
-        /// The document is there already, or has another CAS than the one given.
+        /// The document exists already, or has another CAS than the given one.
         case exists
         case locked
         case notLocked
         case tooBig
-        /// The value is no number that a counter could work on.
+        /// The value is not a number that a counter can change.
         case notANumber
         case durabilityImpossible
         case durabilityUnsupported
-        /// Another durable write of the document was under way until the deadline.
+        /// Another durable write of the document was in progress until the deadline.
         case durableWriteInProgress
-        /// The change that was asked about was lost in a failover.
+        /// The change was lost in a failover.
         case historyChanged
         case unsupported
         case refused
 
-        // What the way there decided.
-        /// The server asked to try later until the deadline; the operation was not carried out.
+        // Decided by the client.
+        /// The server answered "temporary failure" until the deadline. The operation was not
+        /// carried out.
         case temporaryFailure
-        /// A write left and no answer came: it may have been carried out or not.
+        /// The write was sent and not answered: it may have been carried out or not.
         case ambiguous
         case authentication
         case noBucket
-        /// No node that could answer was reached until the deadline; a write did not happen.
+        /// No node that could answer was reached before the deadline. A write was not carried out.
         case unreachable
-        /// The deadline passed; a write did not happen.
+        /// The deadline passed. A write was not carried out.
         case deadline
-        /// Too much is under way in this client already.
+        /// Too many operations or bytes are pending in this client.
         case overloaded
         case closed
-        /// The request makes no sense: nothing was sent.
+        /// The request is invalid and was not sent.
         case invalid
     }
 
     package let code: Code
     package let vBucket: VBucketID?
-    /// The node that the last attempt went to.
+    /// The node of the last attempt; nil if there was none.
     package let node: SocketAddress?
     package let attempts: Int
-    /// The status that the last answer had.
+    /// The status of the last answer; nil if there was none.
     package let status: UInt16?
-    /// What was tried, and why it failed last.
+    /// What was tried, and the last failure.
     package let description: String
 
     package init(
@@ -66,6 +67,6 @@ package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Whether the operation may have been carried out all the same.
+    /// Whether the operation may have been carried out despite the error.
     package var isAmbiguous: Bool { code == .ambiguous }
 }

@@ -1,36 +1,37 @@
 internal import Credentials
 package import Seams
 
-/// What a client is told when it is made, with defaults.
+/// The settings of a client, with defaults.
 package struct ClientSettings: Sendable {
-    /// Nodes to begin with; one that answers is enough.
+    /// The nodes to connect to first; one that answers is enough.
     package var bootstrap: [SocketAddress]
     package var bucket: String
     package var user: String
     package var password: String { didSet { keys = SCRAMPassword(password) } }
-    /// What is derived of the password: all clients that are made of one value of settings, or of
-    /// copies of it, derive once.
+    /// The keys derived from the password.
+    ///
+    /// All clients made from one settings value or its copies share them, and derive them once.
     private(set) var keys: SCRAMPassword
-    /// Sends the password itself where a server offers nothing better.
+    /// Allows sending the password itself to a server that offers no SCRAM mechanism.
     package var allowsPlain = false
-    /// Milliseconds that an operation may take with all its attempts, where the call says nothing.
+    /// Timeout of an operation with all its attempts, unless the call sets one.
     package var timeoutMilliseconds: UInt64 = 2_500
-    /// The same for durable writes, which wait for other nodes.
+    /// As `timeoutMilliseconds`, for durable writes, which wait for other nodes.
     package var durableTimeoutMilliseconds: UInt64 = 10_000
     package var openTimeoutMilliseconds: UInt64 = 10_000
-    /// Operations under way in all; more are refused at once.
+    /// Pending operations of the client; further ones are refused at once.
     package var operationsMax = 65_536
-    /// Bytes of keys and values under way in all.
+    /// Bytes of keys and values of all pending operations; beyond it, operations are refused.
     package var bytesMax = 256 << 20
-    /// Requests without an answer on one connection; more wait on our side.
+    /// Unanswered requests on one connection; further ones wait in the client.
     package var pipelineMax = 1_024
-    /// Milliseconds between looks for a new map where no node pushes it.
+    /// Interval between requests for a newer map, if the nodes do not push maps.
     package var pollMilliseconds: UInt64 = 2_500
-    /// A connection on which something is due and nothing comes is asked after so long.
+    /// Silence on a connection with unanswered requests after which the client sends a probe.
     package var probeMilliseconds: UInt64 = 500
-    /// And closed after so long: its node hangs, or the way there is cut.
+    /// Silence on such a connection after which the client closes it: the node hangs or is cut off.
     package var silenceMilliseconds: UInt64 = 1_500
-    /// Milliseconds for a connection to open and log in.
+    /// Timeout for a connection to open and log in.
     package var connectMilliseconds: UInt64 = 2_000
 
     package init(

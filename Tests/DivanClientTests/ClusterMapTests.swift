@@ -4,7 +4,7 @@ import Seams
 import Testing
 import Vocabulary
 
-/// Maps are read as clients must read them, the newest counts, and keys go where it says.
+/// Cluster maps: parsing, the choice of the newest, and the routes of keys.
 @Suite struct ClusterMapTests {
     private func map(_ text: String, host: String = "10.0.0.9") throws -> ClusterMap {
         try Array(text.utf8).withUnsafeBytes { buffer in
@@ -19,7 +19,7 @@ import Vocabulary
         } catch { return "\(error)" }
     }
 
-    @Test func nodesAreThoseWithADataPortInTheirOrder() throws {
+    @Test func nodesWithADataPortAreParsedInOrder() throws {
         let found = try map(
             """
             {"rev":7,"revEpoch":2,"name":"b","nodesExt":[
@@ -46,7 +46,7 @@ import Vocabulary
         #expect(found.node(of: VBucketID(0), copy: 2) == nil)
     }
 
-    @Test func withoutThemTheServerListServes() throws {
+    @Test func serverListIsUsedIfExtendedNodesAreMissing() throws {
         let found = try map(
             """
             {"rev":1,"name":"b","vBucketServerMap":
@@ -61,39 +61,39 @@ import Vocabulary
         #expect(found.revision == .init(epoch: 0, number: 1))
     }
 
-    @Test func nonsenseIsNamed() {
+    @Test func invalidConfigurationIsRefusedWithItsReason() {
         let start = #"{"rev":1,"name":"b","vBucketServerMap":{"serverList":["h:1"],"vBucketMap":"#
-        #expect(refusal("{") == "the configuration is no JSON")
-        #expect(refusal(#"{"rev":1,"nodesExt":[]}"#) == "the configuration is not one of a bucket")
+        #expect(refusal("{") == "the configuration is not JSON")
+        #expect(refusal(#"{"rev":1,"nodesExt":[]}"#) == "the configuration is not that of a bucket")
         #expect(refusal(start + "[]}}") == "the map of bucket b is still empty")
-        #expect(refusal(start + "[[0],[1]]}}") == "the vBucket map names a node that is none")
+        #expect(refusal(start + "[[0],[1]]}}") == "the vBucket map names an unknown node")
         #expect(
-            refusal(start + "[[0],[0,-1]]}}") == "the rows of the vBucket map are not of one length"
+            refusal(start + "[[0],[0,-1]]}}") == "the rows of the vBucket map differ in length"
         )
         #expect(refusal(start + "[[0],[0]]}}") == nil)
     }
 
-    @Test func theNewestRevisionCountsAndTheEpochFirst() throws {
+    @Test func mapIsAppliedOnlyIfItsEpochOrRevisionIsHigher() throws {
         func at(_ epoch: Int64, _ number: Int64) throws -> ClusterMap {
             try map(MapText(epoch: epoch, rev: number, ports: [1]).json)
         }
         var cache = ClusterMapCache(bucket: "documents")
-        #expect(cache.take(try at(1, 5)) == .taken)
-        #expect(cache.take(try at(1, 5)) == .known)
-        #expect(cache.take(try at(1, 4)) == .known)
-        #expect(cache.take(try at(1, 6)) == .taken)
-        #expect(cache.take(try at(2, 1)) == .taken)
-        #expect(cache.take(try at(1, 900)) == .known)
+        #expect(cache.apply(try at(1, 5)) == .applied)
+        #expect(cache.apply(try at(1, 5)) == .known)
+        #expect(cache.apply(try at(1, 4)) == .known)
+        #expect(cache.apply(try at(1, 6)) == .applied)
+        #expect(cache.apply(try at(2, 1)) == .applied)
+        #expect(cache.apply(try at(1, 900)) == .known)
         #expect(cache.current?.revision == .init(epoch: 2, number: 1))
         #expect(cache.changes == 3)
         let other = try map(MapText(rev: 99, ports: [1], bucket: "other").json)
         #expect(
-            cache.take(other)
+            cache.apply(other)
                 == .refused("the configuration is of bucket other, not of documents")
         )
     }
 
-    @Test func keysGoWhereClientsOfCouchbaseSendThem() throws {
+    @Test func keysAreRoutedAsByCouchbaseClients() throws {
         let router = KeyRouter(try map(MapText(rev: 1, ports: [1, 2], vBuckets: 1_024).json))
         let known: [(String, UInt16)] = [("foo", 115), ("bar", 767), ("k1", 526), ("hello", 528)]
         for (key, number) in known {
@@ -103,7 +103,7 @@ import Vocabulary
         }
     }
 
-    @Test func whoWasRefusedTriesTheNodeThatTheVBucketMovesTo() throws {
+    @Test func refusedRequestIsRoutedToTheNodeTheVBucketMovesTo() throws {
         var text = MapText(rev: 1, ports: [1, 2], vBuckets: 2)
         text.forward = [1, 1]
         let router = KeyRouter(try map(text.json, host: "127.0.0.1"))

@@ -8,8 +8,8 @@ import Wire
 
 /// One connection's protocol, frame by frame.
 @Suite struct ConnectionMachineTests {
-    /// The machine, and the server's half of the talk as the test leads it.
-    private final class Talk {
+    /// The machine, and the server's side of the connection, which the test plays.
+    private final class Session {
         var machine: ConnectionMachine
         private var unread: [UInt8] = []
         let output = ByteWriter()
@@ -21,7 +21,7 @@ import Wire
             machine.begin(output)
         }
 
-        /// What the machine has sent since the last look: opcode, opaque, key and value.
+        /// The requests that the machine has sent since the last call.
         func sent() -> [(opcode: Opcode?, opaque: UInt32, key: [UInt8], value: [UInt8])] {
             var frames: [(Opcode?, UInt32, [UInt8], [UInt8])] = []
             var rest = output.view
@@ -49,18 +49,18 @@ import Wire
                     value: ByteView($0)
                 )
             }
-            return take(writer)
+            return deliver(writer)
         }
 
-        func take(_ writer: ByteWriter) -> ConnectionMachine.Event? {
+        func deliver(_ writer: ByteWriter) -> ConnectionMachine.Event? {
             guard case .frame(let frame) = FrameDecoder().next(in: writer.view) else {
-                Issue.record("the test made no frame")
+                Issue.record("the test encoded no frame")
                 return nil
             }
-            return machine.take(frame, output)
+            return machine.handle(frame, output)
         }
 
-        /// Leads the machine to where it is ready.
+        /// Completes the login.
         func login() -> ConnectionMachine.Event? {
             _ = answer(.hello, value: [0, 4])
             _ = answer(.saslListMechanisms, value: Array("PLAIN".utf8))
@@ -82,17 +82,17 @@ import Wire
         if case .failed(let failure) = event { failure } else { nil }
     }
 
-    @Test func theLoginProvesThePasswordWithoutSendingIt() throws {
-        let talk = Talk()
-        var all: [UInt8] = talk.output.bytes
-        let first = talk.sent()
+    @Test func loginProvesThePasswordWithoutSendingIt() throws {
+        let session = Session()
+        var all: [UInt8] = session.output.bytes
+        let first = session.sent()
         #expect(first.map(\.opcode) == [.hello, .saslListMechanisms])
         #expect(first.first?.key.starts(with: Array("{\"a\":\"divan-client\"".utf8)) == true)
-        #expect(talk.answer(.hello, value: [0, 4, 0, 0x0c, 0, 0x0d]) == nil)
+        #expect(session.answer(.hello, value: [0, 4, 0, 0x0c, 0, 0x0d]) == nil)
         let list = Array("SCRAM-SHA512 SCRAM-SHA256 SCRAM-SHA1 PLAIN".utf8)
-        #expect(talk.answer(.saslListMechanisms, value: list) == nil)
-        all += talk.output.bytes
-        let opening = try #require(talk.sent().first)
+        #expect(session.answer(.saslListMechanisms, value: list) == nil)
+        all += session.output.bytes
+        let opening = try #require(session.sent().first)
         #expect(opening.key == Array("SCRAM-SHA512".utf8))
         let stored = RealNode.credentials("secret")
         let challenge = opening.value.withUnsafeBytes {
@@ -108,19 +108,19 @@ import Wire
             Issue.record("no challenge")
             return
         }
-        #expect(talk.answer(.saslAuth, .authContinue, value: serverFirst) == nil)
-        all += talk.output.bytes
-        let proof = try #require(talk.sent().first)
+        #expect(session.answer(.saslAuth, .authContinue, value: serverFirst) == nil)
+        all += session.output.bytes
+        let proof = try #require(session.sent().first)
         let verdict = proof.value.withUnsafeBytes { server.finish(clientFinal: ByteView($0)) }
         guard case .authenticated(let user, let serverFinal) = verdict else {
-            Issue.record("the proof was none: \(verdict)")
+            Issue.record("the proof was refused: \(verdict)")
             return
         }
         #expect(user == "ann")
-        #expect(talk.answer(.saslStep, value: serverFinal) == nil)
-        #expect(talk.sent().map(\.opcode) == [.selectBucket, .getClusterConfig])
-        #expect(talk.answer(.selectBucket) == nil)
-        let event = talk.answer(.getClusterConfig, value: Array("{}".utf8))
+        #expect(session.answer(.saslStep, value: serverFinal) == nil)
+        #expect(session.sent().map(\.opcode) == [.selectBucket, .getClusterConfig])
+        #expect(session.answer(.selectBucket) == nil)
+        let event = session.answer(.getClusterConfig, value: Array("{}".utf8))
         guard case .ready(let features, let configuration) = event else {
             Issue.record("not ready")
             return
@@ -130,110 +130,110 @@ import Wire
         #expect(!String(decoding: all, as: UTF8.self).contains("secret"))
     }
 
-    @Test func aServerThatDoesNotKnowThePasswordIsLeft() {
-        let talk = Talk()
-        _ = talk.answer(.hello)
-        _ = talk.answer(.saslListMechanisms, value: Array("SCRAM-SHA256".utf8))
-        let nonce = talk.sent().last.map { String(decoding: $0.value, as: UTF8.self) } ?? ""
+    @Test func serverThatDoesNotKnowThePasswordIsRefused() {
+        let session = Session()
+        _ = session.answer(.hello)
+        _ = session.answer(.saslListMechanisms, value: Array("SCRAM-SHA256".utf8))
+        let nonce = session.sent().last.map { String(decoding: $0.value, as: UTF8.self) } ?? ""
         let mine = nonce.split(separator: ",").last.map { $0.dropFirst(2) } ?? ""
         let serverFirst = "r=\(mine)xyz,s=c2FsdHNhbHQ=,i=16"
-        #expect(talk.answer(.saslAuth, .authContinue, value: Array(serverFirst.utf8)) == nil)
-        let event = talk.answer(.saslStep, value: Array("v=bm90aGluZw==".utf8))
+        #expect(session.answer(.saslAuth, .authContinue, value: Array(serverFirst.utf8)) == nil)
+        let event = session.answer(.saslStep, value: Array("v=bm90aGluZw==".utf8))
         #expect(failure(event)?.reason == .authentication)
     }
 
-    @Test func aPasswordIsSentOnlyWhereThatWasAllowed() {
-        let careful = Talk()
+    @Test func passwordIsSentOnlyIfAllowedAndWithoutAnAlternative() {
+        let careful = Session()
         _ = careful.answer(.hello)
         let event = careful.answer(.saslListMechanisms, value: Array("PLAIN".utf8))
         #expect(failure(event)?.reason == .authentication)
-        let trusting = Talk(allowsPlain: true)
+        let trusting = Session(allowsPlain: true)
         #expect(trusting.login() != nil)
-        let spoilt = Talk(allowsPlain: true)
-        _ = spoilt.answer(.hello)
-        _ = spoilt.answer(.saslListMechanisms, value: Array("PLAIN SCRAM-SHA256".utf8))
-        #expect(spoilt.sent().last?.key == Array("SCRAM-SHA256".utf8))
+        let withChoice = Session(allowsPlain: true)
+        _ = withChoice.answer(.hello)
+        _ = withChoice.answer(.saslListMechanisms, value: Array("PLAIN SCRAM-SHA256".utf8))
+        #expect(withChoice.sent().last?.key == Array("SCRAM-SHA256".utf8))
     }
 
     @Test(arguments: [
         (Status.accessDenied, Handshake.Failure.Reason.noBucket), (.keyNotFound, .notReady),
         (.notInitialized, .notReady),
     ])
-    func aBucketThatIsMissingIsNotOneThatIsLate(
+    func missingBucketIsDistinguishedFromOneNotReady(
         status: Status,
         reason: Handshake.Failure.Reason
     ) {
-        let talk = Talk(allowsPlain: true)
-        _ = talk.answer(.hello)
-        _ = talk.answer(.saslListMechanisms, value: Array("PLAIN".utf8))
-        _ = talk.answer(.saslAuth)
-        #expect(failure(talk.answer(.selectBucket, status))?.reason == reason)
+        let session = Session(allowsPlain: true)
+        _ = session.answer(.hello)
+        _ = session.answer(.saslListMechanisms, value: Array("PLAIN".utf8))
+        _ = session.answer(.saslAuth)
+        #expect(failure(session.answer(.selectBucket, status))?.reason == reason)
     }
 
-    @Test func aBucketWithoutAMapYetIsOpenAllTheSame() {
-        let talk = Talk(allowsPlain: true)
-        _ = talk.answer(.hello)
-        _ = talk.answer(.saslListMechanisms, value: Array("PLAIN".utf8))
-        _ = talk.answer(.saslAuth)
-        _ = talk.answer(.selectBucket)
-        guard case .ready(_, nil) = talk.answer(.getClusterConfig, .keyNotFound) else {
+    @Test func loginSucceedsIfTheBucketHasNoMapYet() {
+        let session = Session(allowsPlain: true)
+        _ = session.answer(.hello)
+        _ = session.answer(.saslListMechanisms, value: Array("PLAIN".utf8))
+        _ = session.answer(.saslAuth)
+        _ = session.answer(.selectBucket)
+        guard case .ready(_, nil) = session.answer(.getClusterConfig, .keyNotFound) else {
             Issue.record("not ready")
             return
         }
     }
 
-    @Test func answersFindTheirRequestsInAnyOrder() throws {
-        let talk = Talk(allowsPlain: true)
-        _ = talk.login()
-        let opaques = try (UInt64(1)...3).map { try #require(talk.ask($0)) }
+    @Test func answersInAnyOrderAreMatchedToTheirRequests() throws {
+        let session = Session(allowsPlain: true)
+        _ = session.login()
+        let opaques = try (UInt64(1)...3).map { try #require(session.ask($0)) }
         #expect(Set(opaques).count == 3)
         for ticket in [3, 1, 2] as [UInt64] {
-            let event = talk.answer(.get, .keyNotFound, opaque: opaques[Int(ticket) - 1])
+            let event = session.answer(.get, .keyNotFound, opaque: opaques[Int(ticket) - 1])
             guard case .answered(ticket, let answer) = event else {
                 Issue.record("\(String(describing: event))")
                 continue
             }
             #expect(answer.status == Status.keyNotFound.rawValue)
         }
-        #expect(talk.machine.pendingCount == 0)
+        #expect(session.machine.pendingCount == 0)
     }
 
-    @Test func anAnswerToNothingEndsTheConnection() throws {
+    @Test func answerWithoutARequestEndsTheConnection() throws {
         for wrong in [false, true] {
-            let talk = Talk(allowsPlain: true)
-            _ = talk.login()
-            let opaque = try #require(talk.ask(1))
-            // An unknown number, or the right one of another command.
+            let session = Session(allowsPlain: true)
+            _ = session.login()
+            let opaque = try #require(session.ask(1))
+            // An unknown opaque, or a known one with another opcode.
             let event =
                 wrong
-                ? talk.answer(.set, opaque: opaque) : talk.answer(.get, opaque: opaque &+ 7)
-            #expect(failure(event)?.reason == .nonsense)
-            #expect(talk.answer(.get, opaque: opaque) == nil)
+                ? session.answer(.set, opaque: opaque) : session.answer(.get, opaque: opaque &+ 7)
+            #expect(failure(event)?.reason == .invalidMessage)
+            #expect(session.answer(.get, opaque: opaque) == nil)
         }
     }
 
-    @Test func mapsArePushedBetweenAnswersAndBeforeThem() {
-        let talk = Talk(allowsPlain: true)
+    @Test func pushedMapIsReportedDuringAndAfterTheLogin() {
+        let session = Session(allowsPlain: true)
         for isReady in [false, true] {
-            if isReady { _ = talk.login() }
+            if isReady { _ = session.login() }
             let writer = ByteWriter()
             writer.append(FakeNode.push(Array("{}".utf8), bucket: "documents"))
-            guard case .pushed("documents", let json) = talk.take(writer) else {
-                Issue.record("not taken")
+            guard case .pushed("documents", let json) = session.deliver(writer) else {
+                Issue.record("the push was not reported")
                 continue
             }
             #expect(json == Array("{}".utf8))
         }
     }
 
-    @Test func durabilityGoesIntoAFlexibleFrame() {
+    @Test func durableWriteIsEncodedAsAFlexibleFrame() {
         let writer = ByteWriter()
         var request = Request(.set, key: Array("k".utf8), isWrite: true)
         request.durability = DurabilityRequirement(level: .majority, timeoutMilliseconds: 700)
         request.extras = [UInt8](repeating: 0, count: 8)
-        let talk = Talk(allowsPlain: true)
-        _ = talk.login()
-        talk.machine.send(request, vBucket: VBucketID(5), ticket: 1, writer)
+        let session = Session(allowsPlain: true)
+        _ = session.login()
+        session.machine.send(request, vBucket: VBucketID(5), ticket: 1, writer)
         #expect(writer.bytes.starts(with: [0x08, 0x01, 4, 1, 8, 0, 0, 5]))
         #expect(Array(writer.bytes[24..<28]) == [0x13, 1, 0x02, 0xbc])
         #expect(request.needs.features == [.alternativeRequest, .syncReplication])

@@ -4,16 +4,16 @@ import Seams
 import Vocabulary
 import Wire
 
-/// A node that says what a test wants it to say: for what one real node cannot show.
+/// A node whose answers the test decides, for behaviour that one real node cannot show.
 ///
-/// It speaks real frames over real sockets, and lets anybody in who sends a password.
+/// It uses real frames over real sockets, and accepts any password.
 final class FakeNode: Sendable {
-    /// A request, as far as tests look at it.
-    struct Asked: Sendable {
+    /// The parts of a request that tests check.
+    struct Received: Sendable {
         let opcode: Opcode?
         let key: String
         let vBucket: UInt16
-        /// How many requests on documents this node was sent before this one.
+        /// The number of document requests that this node received before.
         let number: Int
     }
 
@@ -27,31 +27,31 @@ final class FakeNode: Sendable {
     struct State: Sendable {
         var configuration: [UInt8] = []
         var features = FeatureSet([.mutationSeqno, .unorderedExecution])
-        /// Takes everything in and answers nothing.
+        /// Receives all requests and answers none.
         var isMute = false
         var documentRequests = 0
         var configurationRequests = 0
-        var asked: [Asked] = []
+        var requests: [Received] = []
         var sessions: [Session] = []
     }
 
     let state = Guarded(State())
-    let react: @Sendable (Asked) -> Reaction
+    let react: @Sendable (Received) -> Reaction
     private let listener: Guarded<(any Listener)?> = Guarded(nil)
 
     init(
         _ network: any Network,
         port: UInt16 = 0,
-        _ react: @escaping @Sendable (Asked) -> Reaction
+        _ react: @escaping @Sendable (Received) -> Reaction
     ) throws {
         self.react = react
         let address = SocketAddress(host: "127.0.0.1", port: port)
-        let claimed = try network.listen(on: address) { [self] port in
+        let opened = try network.listen(on: address) { [self] port in
             let session = Session(self, port)
             state.withLock { $0.sessions.append(session) }
             return session
         }
-        listener.withLock { $0 = claimed }
+        listener.withLock { $0 = opened }
     }
 
     var address: SocketAddress {
@@ -60,9 +60,9 @@ final class FakeNode: Sendable {
 
     var port: UInt16 { address.port }
 
-    var asked: [Asked] { state.withLock { $0.asked } }
+    var requests: [Received] { state.withLock { $0.requests } }
 
-    func forgetAsked() { state.withLock { $0.asked = [] } }
+    func clearRequests() { state.withLock { $0.requests = [] } }
 
     func configure(_ text: MapText) { state.withLock { $0.configuration = text.bytes } }
 
@@ -72,7 +72,7 @@ final class FakeNode: Sendable {
 
     func close() { listener.withLock { $0 }?.close() }
 
-    /// Sends a map to whoever is connected.
+    /// Sends a map on all connections.
     func push(_ text: MapText) {
         for session in state.withLock({ $0.sessions }) { session.push(text) }
     }
@@ -120,7 +120,7 @@ final class FakeNode: Sendable {
             var offset = 0
             while case .frame(let frame) = FrameDecoder().next(in: input.dropFirst(offset)) {
                 offset += frame.byteCount
-                guard take(frame, output) else {
+                guard handle(frame, output) else {
                     return ReceiveProgress(consumed: offset, next: .close)
                 }
             }
@@ -129,8 +129,8 @@ final class FakeNode: Sendable {
 
         func closed() {}
 
-        /// False to hang up.
-        private func take(_ frame: Frame, _ output: ByteWriter) -> Bool {
+        /// Returns false to close the connection.
+        private func handle(_ frame: Frame, _ output: ByteWriter) -> Bool {
             if node.state.withLock({ $0.isMute }) { return true }
             switch frame.opcode {
             case .hello:
@@ -153,18 +153,18 @@ final class FakeNode: Sendable {
         }
 
         private func react(to frame: Frame, _ output: ByteWriter) -> Bool {
-            let asked = node.state.withLock { state in
-                let asked = Asked(
+            let request = node.state.withLock { state in
+                let request = Received(
                     opcode: frame.opcode,
                     key: frame.key.text,
                     vBucket: frame.header.vBucket.number,
                     number: state.documentRequests
                 )
                 state.documentRequests += 1
-                state.asked.append(asked)
-                return asked
+                state.requests.append(request)
+                return request
             }
-            switch node.react(asked) {
+            switch node.react(request) {
             case .answer(let status, let value): answer(frame, status, value, output)
             case .silence: break
             case .hangUp: return false

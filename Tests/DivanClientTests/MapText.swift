@@ -1,4 +1,4 @@
-/// A bucket's configuration as nodes on this machine send it.
+/// The text of a bucket's configuration, with nodes on this machine.
 struct MapText: Sendable {
     var epoch: Int64 = 1
     var rev: Int64
@@ -6,7 +6,7 @@ struct MapText: Sendable {
     var ports: [UInt16]
     var bucket = "documents"
     var vBuckets = 64
-    /// Node of each vBucket; else they take turns.
+    /// The node of each vBucket; nil to alternate between the nodes.
     var active: [Int]?
     var replicas: [Int]?
     var forward: [Int]?

@@ -4,9 +4,9 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// 10 000 mixed operations of eight callers at a time, each checked against a model.
+/// 10 000 mixed operations of eight concurrent callers, each checked against a model.
 ///
-/// Every caller has keys of its own, of which it knows everything, and all share one counter.
+/// Every caller has its own keys and knows their exact state. All callers share one counter.
 @Suite struct ModelTests {
     private struct Known {
         var value: [UInt8]
@@ -72,13 +72,13 @@ import Vocabulary
                 let right = WriteOptions.ifUnchanged(since: before.cas)
                 note(key, value, try await client.replace(key, value, right).cas)
             default:
-                _ = try await client.increment("everybody's", initial: 1)
+                _ = try await client.increment("shared", initial: 1)
                 increments += 1
             }
         }
 
         private mutating func note(_ key: String, _ value: [UInt8], _ cas: CAS) {
-            if let known = model[key], known.cas >= cas { complaints.append("\(key): CAS fell") }
+            if let known = model[key], known.cas >= cas { complaints.append("\(key): lower CAS") }
             model[key] = Known(value: value, cas: cas)
         }
 
@@ -105,7 +105,7 @@ import Vocabulary
         }
     }
 
-    @Test func eightCallersFindWhatTheyStored() async throws {
+    @Test func mixedOperationsOfEightCallersAgreeWithTheModel() async throws {
         let node = try RealNode()
         let client = try await node.client()
         let callers = await withTaskGroup(of: Caller.self) { group in
@@ -124,7 +124,7 @@ import Vocabulary
         }
         #expect(callers.flatMap(\.complaints) == [])
         let increments = callers.reduce(0) { $0 + $1.increments }
-        #expect(try await client.get("everybody's").text == "\(increments)")
+        #expect(try await client.get("shared").text == "\(increments)")
         await client.close()
         await node.remove()
     }

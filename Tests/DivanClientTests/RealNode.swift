@@ -62,7 +62,7 @@ final class RealNode: Sendable {
         return settings
     }
 
-    /// Persists everything and lets go of the port; the files stay.
+    /// Persists everything and closes the port; the files stay.
     func stop() async {
         listener.close()
         await withCheckedContinuation { waiter in service.stop { waiter.resume() } }
@@ -91,7 +91,7 @@ final class RealNode: Sendable {
     }
 }
 
-/// The error of an operation that must have one.
+/// The error of an operation; nil if it succeeds.
 func failure<Value>(
     _ body: () async throws(ClientError) -> Value
 ) async -> ClientError? {

@@ -24,7 +24,7 @@ import Wire
         await failure(body)?.code
     }
 
-    @Test func documentsComeBackAsTheyWere() async throws {
+    @Test func storedDocumentIsReadBackUnchanged() async throws {
         try await with { node in
             let client = try await node.client()
             var options = WriteOptions()
@@ -43,7 +43,7 @@ import Wire
         }
     }
 
-    @Test func everyOperationDoesWhatItSays() async throws {
+    @Test func writeOperationsCheckExistenceAndCAS() async throws {
         try await with { node in
             let client = try await node.client()
             #expect(
@@ -82,9 +82,10 @@ import Wire
         }
     }
 
-    /// Each is told that another one is under way, and knows when that ends: the client's own writes
-    /// keep no document waiting for a pause of theirs.
-    @Test func durableWritesOfOneDocumentFollowEachOtherAtOnce() async throws {
+    /// The server refuses each write while another one is in progress.
+    ///
+    /// The client retries it when that one ends, not after a back-off.
+    @Test func durableWritesOfOneDocumentFollowEachOtherWithoutBackOff() async throws {
         try await with { node in
             let client = try await node.client()
             let start = ContinuousClock.now
@@ -99,16 +100,16 @@ import Wire
                 return ended
             }
             #expect(ended == 100)
-            // In turns of a tenth of a second it would take ten.
+            // With a back-off of 100 ms for each it would take ten seconds.
             #expect(ContinuousClock.now - start < .seconds(2))
-            // Others are served beside them.
+            // Another document is not affected.
             try await client.set("calm", [1], .durable(.majority))
             #expect(try await client.get("busy").value.count == 1)
             await client.close()
         }
     }
 
-    @Test func countersLocksAndExpiryDoAsWell() async throws {
+    @Test func countersLocksAndExpiryWork() async throws {
         try await with { node in
             let client = try await node.client()
             #expect(
@@ -136,7 +137,7 @@ import Wire
                     try await client.unlock("n", cas: CAS(5))
                 } == .locked
             )
-            // Somebody waits for the lock, and gets it.
+            // A write waits for the lock, and succeeds after the unlock.
             let waiting = Task { try await client.set("n", [7]) }
             try await Task.sleep(for: .milliseconds(50))
             try await client.unlock("n", cas: locked.cas)
@@ -162,7 +163,7 @@ import Wire
         }
     }
 
-    @Test func whatMakesNoSenseIsNotSent() async throws {
+    @Test func invalidRequestIsNotSent() async throws {
         try await with { node in
             let client = try await node.client()
             let long = String(repeating: "k", count: 251)
@@ -178,7 +179,7 @@ import Wire
                 await code { () async throws(ClientError) in try await client.set("k", huge) }
                     == .tooBig
             )
-            // As large as may be, several times, through the same connection.
+            // The maximal value, several times on one connection.
             let large = [UInt8](repeating: 7, count: 20 << 20)
             for round in 0..<3 {
                 try await client.set("large\(round)", large)
@@ -188,7 +189,7 @@ import Wire
         }
     }
 
-    @Test func bucketsAreApartAndOneThatIsMissingIsNamed() async throws {
+    @Test func bucketsAreSeparateAndAMissingOneIsReported() async throws {
         try await with([("one", .ephemeral), ("two", .persistent)]) { node in
             let one = try await node.client("one")
             let two = try await node.client("two")
@@ -212,7 +213,7 @@ import Wire
         }
     }
 
-    @Test func openingGivesUpAtItsDeadline() async throws {
+    @Test func openingFailsAtItsDeadlineWithoutANode() async throws {
         try await with { node in
             let error = await failure { () async throws(ClientError) in
                 try await node.client { settings in
@@ -222,7 +223,7 @@ import Wire
             }
             #expect(error?.code == .unreachable)
             #expect(error?.description.contains("127.0.0.1:1") == true)
-            // One that answers is enough.
+            // One bootstrap node that answers is enough.
             let client = try await node.client { settings in
                 settings.bootstrap.insert(SocketAddress(host: "127.0.0.1", port: 1), at: 0)
                 settings.bootstrap.insert(SocketAddress(host: "no.such.host", port: 1), at: 0)
@@ -232,7 +233,7 @@ import Wire
         }
     }
 
-    @Test func persistenceCanBeWaitedFor() async throws {
+    @Test func waitPersistedReturnsOnceTheChangeIsOnDisk() async throws {
         try await with([("documents", .persistent)]) { node in
             let client = try await node.client()
             let token = try #require(try await client.set("k", [1]).token)
@@ -245,7 +246,7 @@ import Wire
         }
     }
 
-    @Test func copiesAreAsManyAsTheMapNames() async throws {
+    @Test func readOfCopiesAsksTheCopiesThatTheMapNames() async throws {
         try await with { node in
             let client = try await node.client()
             try await client.set("k", [1])
@@ -264,9 +265,8 @@ import Wire
         }
     }
 
-    /// A node is stopped and started while operations are under way: nothing acknowledged is gone,
-    /// and nothing is reported that is not true.
-    @Test func aRestartCostsNoAcknowledgedWrite() async throws {
+    /// A node is restarted while operations are pending.
+    @Test func restartLosesNoAcknowledgedWrite() async throws {
         let first = try RealNode(buckets: [("documents", .persistent)])
         let outside = try RealNode(buckets: [])
         var settings = ClientSettings(

@@ -2,14 +2,14 @@ import DivanClient
 import Testing
 import Wire
 
-/// And again? The whole table.
+/// The decisions about retries, as a table.
 @Suite struct RetryPolicyTests {
     private func decide(_ status: Status, isWrite: Bool) -> RetryPolicy.Decision {
         RetryPolicy.decide(.answered(status.rawValue), isWrite: isWrite)
     }
 
     @Test(arguments: [false, true])
-    func refusalsAreTriedAgainWhateverTheRequest(isWrite: Bool) {
+    func temporaryRefusalIsRetriedForReadsAndWrites(isWrite: Bool) {
         let again: [Status] = [
             .temporaryFailure, .busy, .outOfMemory, .notInitialized, .syncWriteInProgress,
             .syncWriteRecommitInProgress, .locked,
@@ -22,7 +22,7 @@ import Wire
         #expect(decide(.authStale, isWrite: isWrite) == .reconnect)
     }
 
-    @Test func verdictsAreFinal() {
+    @Test func finalStatusFailsWithItsCode() {
         let table: [(Status, ClientError.Code)] = [
             (.keyNotFound, .notFound), (.notStored, .notFound), (.keyExists, .exists),
             (.tooBig, .tooBig), (.notLocked, .notLocked), (.deltaBadValue, .notANumber),
@@ -37,26 +37,25 @@ import Wire
         #expect(RetryPolicy.decide(.answered(0x7777), isWrite: false) == .fail(.refused))
     }
 
-    /// Every status there is has a decision, and none is taken for success but success.
-    @Test func nothingElseIsSuccess() {
+    @Test func onlyTheStatusSuccessEndsWithSuccess() {
         for status in Status.allCases where status != .success {
             #expect(decide(status, isWrite: true) != .done, "\(status)")
         }
     }
 
-    @Test func aLostWriteIsAmbiguousOnlyIfItLeft() {
+    @Test func lostWriteIsAmbiguousOnlyIfItWasSent() {
         #expect(RetryPolicy.decide(.lost(hadLeft: true), isWrite: true) == .fail(.ambiguous))
         #expect(RetryPolicy.decide(.lost(hadLeft: false), isWrite: true) == .again)
         #expect(RetryPolicy.decide(.lost(hadLeft: true), isWrite: false) == .again)
         #expect(RetryPolicy.decide(.lost(hadLeft: false), isWrite: false) == .again)
     }
 
-    @Test func unlockingDoesNotWaitForTheLock() {
+    @Test func unlockIsNotRetriedWhenLocked() {
         let ending = RetryPolicy.Ending.answered(Status.locked.rawValue)
         #expect(RetryPolicy.decide(ending, isWrite: true, waitsForLock: false) == .fail(.locked))
     }
 
-    @Test func waitsGrowToATenthOfASecond() {
+    @Test func backOffGrowsToItsMaximum() {
         let waits = (2...10).map { RetryPolicy.wait(beforeAttempt: $0) / 1_000_000 }
         #expect(waits == [1, 2, 5, 10, 20, 50, 100, 100, 100])
         let connects = (1...8).map { RetryPolicy.waitToConnect(failures: $0) / 1_000_000 }

@@ -7,7 +7,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What one real node cannot show: maps that change, refusals, connections that end in bad moments.
+/// Behaviour that one real node cannot show: changing maps, refusals, lost connections.
 @Suite(.serialized) struct ScriptedTests {
     let world = LinuxEnvironment.make(reactors: 2, logLevel: .fault)
 
@@ -37,7 +37,7 @@ import Wire
         world.stop()
     }
 
-    private func node(_ react: @escaping @Sendable (FakeNode.Asked) -> FakeNode.Reaction) throws
+    private func node(_ react: @escaping @Sendable (FakeNode.Received) -> FakeNode.Reaction) throws
         -> FakeNode
     {
         try FakeNode(world.environment.network, react)
@@ -51,7 +51,7 @@ import Wire
 
     // MARK: Maps
 
-    @Test func aRefusalWithANewMapLeadsToTheSecondNodeAtOnce() async throws {
+    @Test func refusalWithANewMapIsReroutedAtOnce() async throws {
         let map = Guarded<[UInt8]>([])
         let old = try node { _ in .answer(.notMyVBucket, value: map.withLock { $0 }) }
         let new = try node { _ in .answer(.success) }
@@ -63,12 +63,12 @@ import Wire
             }
             #expect(time < 1_500)
         }
-        #expect(old.asked.count == 1)
-        #expect(new.asked.count == 20)
+        #expect(old.requests.count == 1)
+        #expect(new.requests.count == 20)
     }
 
-    @Test func anOldMapIsNotTakenAndTheNewOneIsAskedFor() async throws {
-        let old = try node { asked in
+    @Test func refusalWithAnOldMapMakesTheClientRequestANewerOne() async throws {
+        let old = try node { request in
             .answer(.notMyVBucket, value: MapText(rev: 1, ports: [1]).bytes)
         }
         let new = try node { _ in .answer(.success) }
@@ -76,16 +76,16 @@ import Wire
         try await with([old, new]) { client in
             let waiting = Task { try await client.set("key", [1]) }
             try await Task.sleep(for: .milliseconds(100))
-            #expect(old.asked.count > 3)
-            #expect(old.asked.count < 30)
-            // Not in the refusals, and nobody pushes it: only asking finds it.
+            #expect(old.requests.count > 3)
+            #expect(old.requests.count < 30)
+            // The new map is neither in the refusals nor pushed: the client has to request it.
             old.configure(MapText(rev: 6, ports: [new.port]))
             _ = try await waiting.value
-            #expect(new.asked.count == 1)
+            #expect(new.requests.count == 1)
         }
     }
 
-    @Test func aPushedMapIsFollowedAndNobodyAsks() async throws {
+    @Test func pushedMapIsAppliedWithoutPolling() async throws {
         let old = try node { _ in .answer(.success) }
         let new = try node { _ in .answer(.success) }
         old.offer([.duplex, .clusterMapNotification])
@@ -95,13 +95,13 @@ import Wire
             old.push(MapText(rev: 2, ports: [old.port, new.port]).all(on: 1))
             try await Task.sleep(for: .milliseconds(600))
             try await client.set("key", [1])
-            #expect(old.asked.count == 1)
-            #expect(new.asked.count == 1)
+            #expect(old.requests.count == 1)
+            #expect(new.requests.count == 1)
             #expect(old.state.withLock { $0.configurationRequests } == 1)
         }
     }
 
-    @Test func whereNobodyPushesTheMapIsPolled() async throws {
+    @Test func mapIsPolledIfNoNodePushesIt() async throws {
         let old = try node { _ in .answer(.success) }
         let new = try node { _ in .answer(.success) }
         old.configure(MapText(rev: 1, ports: [old.port]))
@@ -109,13 +109,13 @@ import Wire
             old.configure(MapText(rev: 2, ports: [new.port]))
             try await Task.sleep(for: .milliseconds(1_000))
             try await client.set("key", [1])
-            #expect(old.asked.isEmpty)
-            #expect(new.asked.count == 1)
+            #expect(old.requests.isEmpty)
+            #expect(new.requests.count == 1)
         }
     }
 
-    /// The map still names the old node, and says where things go: the second attempt goes there.
-    @Test func aForwardMapSparesTheWait() async throws {
+    /// The map still names the old node, and its forward map the new one.
+    @Test func refusedRequestIsSentByTheForwardMapAtOnce() async throws {
         let old = try node { _ in .answer(.notMyVBucket) }
         let new = try node { _ in .answer(.success) }
         var map = MapText(rev: 1, ports: [old.port, new.port]).all(on: 0)
@@ -123,28 +123,29 @@ import Wire
         old.configure(map)
         new.configure(map)
         try await with([old, new]) { client in try await client.set("key", [1]) }
-        #expect(old.asked.count == 1)
-        #expect(new.asked.count == 1)
+        #expect(old.requests.count == 1)
+        #expect(new.requests.count == 1)
     }
 
-    /// A node that hangs is left behind by the next map: what only reads does not wait for it.
-    @Test func readsLeaveANodeThatLostItsCopy() async throws {
+    /// A new map no longer names a hanging node.
+    @Test func readIsRecalledFromANodeThatLostItsCopy() async throws {
         let hung = try node { _ in .silence }
-        let live = try node { asked in .answer(.success, value: [asked.opcode == .get ? 1 : 0]) }
+        let live = try node { request in .answer(.success, value: [request.opcode == .get ? 1 : 0])
+        }
         let both = MapText(rev: 1, ports: [hung.port, live.port]).all(on: 0)
         live.offer([.duplex, .clusterMapNotification])
         live.configure(both)
         try await with([live, hung]) { client in
             let reading = Task { try await client.get("key") }
             let writing = Task { try await client.set("key", [1]) }
-            while hung.asked.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            while hung.requests.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
             live.push(MapText(rev: 2, ports: [live.port]))
             let time = try await milliseconds {
                 let found = try await reading.value
                 #expect(found.value == [1])
             }
             #expect(time < 500)
-            // The write may have been carried out: nobody may say that it was not.
+            // The write may have been carried out, so the client must not report that it was not.
             let error = await #expect(throws: ClientError.self) { try await writing.value }
             #expect(error?.code == .ambiguous)
         }
@@ -152,9 +153,9 @@ import Wire
 
     // MARK: Refusals
 
-    @Test func refusalsAreTriedAgainUntilTheyEnd() async throws {
-        let busy = try node { asked in
-            .answer(asked.number < 5 ? .temporaryFailure : .success)
+    @Test func temporaryRefusalIsRetriedUntilSuccess() async throws {
+        let busy = try node { request in
+            .answer(request.number < 5 ? .temporaryFailure : .success)
         }
         busy.configure(MapText(rev: 1, ports: [busy.port]))
         try await with([busy]) { client in
@@ -162,7 +163,7 @@ import Wire
             #expect(result.cas == CAS(77))
             #expect(result.token == nil)
         }
-        #expect(busy.asked.count == 6)
+        #expect(busy.requests.count == 6)
     }
 
     @Test(arguments: [
@@ -170,7 +171,7 @@ import Wire
         (.syncWriteInProgress, .durableWriteInProgress), (.notMyVBucket, .deadline),
         (.noBucket, .noBucket),
     ])
-    func theDeadlineEndsThemAndSaysWhatWasTried(
+    func retriesEndAtTheDeadlineWithAnErrorThatNamesThem(
         status: Status,
         code: ClientError.Code
     ) async throws {
@@ -178,12 +179,14 @@ import Wire
         busy.configure(MapText(rev: 1, ports: [busy.port]))
         try await with([busy], timeout: 300) { client in
             var error: ClientError?
-            // On a busy machine the last attempt may be under way at the deadline: its outcome is not
-            // known then, and the node may count it after the error does. The case tested here ends
-            // in a pause between two attempts.
-            var endedInPause: Bool { error?.code == code && error?.attempts == busy.asked.count }
-            for _ in 0..<20 where !endedInPause {
-                busy.forgetAsked()
+            // On a busy machine the last attempt may be in flight at the deadline: its outcome is then
+            // unknown, and the node may count it after the error does. Repeat until the deadline
+            // falls into a back-off.
+            var endedInBackOff: Bool {
+                error?.code == code && error?.attempts == busy.requests.count
+            }
+            for _ in 0..<20 where !endedInBackOff {
+                busy.clearRequests()
                 let time = await milliseconds {
                     error = await failure { () async throws(ClientError) in
                         try await client.set("key", [1])
@@ -197,12 +200,12 @@ import Wire
             #expect(error?.node == busy.address)
             #expect(error?.vBucket == VBucketID(ofKey: Array("key".utf8), count: 64))
             #expect((error?.attempts ?? 0) > 3)
-            #expect(error?.description.contains("\(busy.asked.count) attempts") == true)
+            #expect(error?.description.contains("\(busy.requests.count) attempts") == true)
             #expect(error?.description.contains(status.name) == true)
         }
     }
 
-    @Test func whatTheServerDoesNotOfferIsNotSent() async throws {
+    @Test func requestThatNeedsAMissingFeatureIsNotSent() async throws {
         let plain = try node { _ in .answer(.success) }
         plain.configure(MapText(rev: 1, ports: [plain.port]))
         try await with([plain]) { client in
@@ -211,32 +214,31 @@ import Wire
             }
             #expect(error?.code == .unsupported)
         }
-        #expect(plain.asked.isEmpty)
+        #expect(plain.requests.isEmpty)
     }
 
     // MARK: Connections that end
 
-    /// The first attempt of each kind meets a connection that ends once the request has come.
-    @Test func aCutConnectionCostsAReadATryAndAWriteItsCertainty() async throws {
-        let cut = try node { asked in
-            asked.number % 2 == 0 ? .hangUp : .answer(.success, value: [5])
+    /// The node closes the connection when it receives the first attempt of each kind.
+    @Test func lostConnectionRetriesAReadAndMakesAWriteAmbiguous() async throws {
+        let cut = try node { request in
+            request.number % 2 == 0 ? .hangUp : .answer(.success, value: [5])
         }
         cut.configure(MapText(rev: 1, ports: [cut.port]))
         try await with([cut]) { client in
             #expect(try await client.get("key").value == [5])
-            #expect(cut.asked.count == 2)
+            #expect(cut.requests.count == 2)
             let error = await failure { () async throws(ClientError) in
                 try await client.set("key", [1])
             }
             #expect(error?.code == .ambiguous)
             #expect(error?.attempts == 1)
-            #expect(cut.asked.count == 3)
+            #expect(cut.requests.count == 3)
             try await client.set("key", [1])
         }
     }
 
-    /// A write that waits for its node was never sent: it goes when the node comes.
-    @Test func aWriteThatNeverLeftIsSentOnceItCan() async throws {
+    @Test func unsentWriteIsSentOnceItsNodeIsReachable() async throws {
         let first = try node { _ in .answer(.success) }
         let late = Guarded<FakeNode?>(nil)
         let probe = try node { _ in .silence }
@@ -251,13 +253,13 @@ import Wire
             }
             late.withLock { $0 = node }
             _ = try await writing.value
-            #expect(node.asked.count == 1)
+            #expect(node.requests.count == 1)
             node.close()
         }
-        #expect(first.asked.isEmpty)
+        #expect(first.requests.isEmpty)
     }
 
-    @Test func aNodeThatIsNotThereIsUnreachable() async throws {
+    @Test func operationOnAMissingNodeIsUnreachable() async throws {
         let first = try node { _ in .answer(.success) }
         let gone = try node { _ in .silence }
         let port = gone.port
@@ -273,8 +275,8 @@ import Wire
         }
     }
 
-    /// A durable write may wait for long: a node that answers a NOOP meanwhile is well.
-    @Test func aNodeThatOnlyWaitsIsKept() async throws {
+    /// A durable write may take long; the node still answers the client's NOOP.
+    @Test func connectionOfANodeThatAnswersProbesIsKept() async throws {
         let isSilent = Guarded(true)
         let silent = try node { _ in
             isSilent.withLock { $0 } ? .silence : .answer(.success, value: [9])
@@ -297,8 +299,8 @@ import Wire
         }
     }
 
-    /// A process that was stopped, or a cut cable: the connection stands and nothing comes.
-    @Test func aSilentNodeIsHungUpOn() async throws {
+    /// As with a stopped process or a cut cable, the connection stays open and nothing arrives.
+    @Test func connectionOfASilentNodeIsClosed() async throws {
         let mute = try node { _ in .answer(.success, value: [9]) }
         mute.configure(MapText(rev: 1, ports: [mute.port]))
         let change: (inout ClientSettings) -> Void = { settings in
@@ -317,7 +319,7 @@ import Wire
                 }
             }
             #expect(error?.code == .ambiguous)
-            #expect(error?.description.contains("said nothing for") == true)
+            #expect(error?.description.contains("no answer for") == true)
             #expect(time < 3_000)
             mute.state.withLock { $0.isMute = false }
             let found = try await reading.value
@@ -328,7 +330,7 @@ import Wire
 
     // MARK: Bounds
 
-    @Test func tooMuchAtOnceIsRefusedAndTheRestIsServed() async throws {
+    @Test func operationsBeyondTheLimitAreRefused() async throws {
         let slow = try node { _ in .silence }
         slow.configure(MapText(rev: 1, ports: [slow.port]))
         let change: (inout ClientSettings) -> Void = { settings in
@@ -350,23 +352,23 @@ import Wire
             #expect(codes.count { $0 == .overloaded } == 5)
             #expect(codes.count { $0 == .ambiguous } >= 4)
             #expect(codes.count { $0 == nil } == 0)
-            #expect(slow.asked.count <= 10)
+            #expect(slow.requests.count <= 10)
         }
     }
 
-    @Test func closingEndsWhatIsUnderWay() async throws {
+    @Test func closingEndsPendingOperations() async throws {
         let slow = try node { _ in .silence }
         slow.configure(MapText(rev: 1, ports: [slow.port]))
         try await with([slow]) { client in
             let writing = Task { try await client.set("key", [1]) }
             let reading = Task { try await client.get("key") }
-            while slow.asked.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            while slow.requests.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
             await client.close()
             let lost = await #expect(throws: ClientError.self) { try await writing.value }
             #expect(lost?.code == .ambiguous)
             let over = await #expect(throws: ClientError.self) { try await reading.value }
             #expect(over?.code == .closed)
-            // And so is what comes later, closing included.
+            // Later operations fail, and closing again has no effect.
             let late = await failure { () async throws(ClientError) in try await client.get("key") }
             #expect(late?.code == .closed)
             await client.close()

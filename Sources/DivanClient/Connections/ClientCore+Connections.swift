@@ -3,8 +3,9 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Connections: one a node, opened on demand, kept, opened again when lost.
+/// Connections: one per node, opened on demand, kept, and reopened when lost.
 extension ClientCore {
+    /// The node of this address, which is added if the client does not know it.
     func node(at address: SocketAddress) -> ClusterNode {
         if let known = nodes.first(where: { $0.address == address }) { return known }
         let node = ClusterNode(address)
@@ -12,39 +13,41 @@ extension ClientCore {
         return node
     }
 
+    /// Connects unless the node is connected, connecting, or backing off.
     func connectIfAllowed(_ node: ClusterNode) {
         let time = now
         switch node.state {
         case .connecting, .ready: return
-        case .resting(let until) where until > time: return
+        case .backingOff(let until) where until > time: return
         default: break
         }
         node.state = .connecting(since: time)
         let nonce = environment.entropy.hex(16)
         let connection = NodeConnection(login, nonce: nonce) { [weak self] connection, events in
             guard let self else { return }
-            lane.post { self.take(events, from: connection) }
+            lane.post { self.handle(events, from: connection) }
         }
         node.connection = connection
         connection.open(node.address, environment.network)
     }
 
-    /// A rest is over: connects again where somebody would use it.
+    /// After a back-off: connects again if the connection is needed.
     func connectIfWanted(_ node: ClusterNode) {
         guard nodes.contains(where: { $0 === node }) else { return }
-        // One connection at least is kept, or nobody would tell us of a new map.
+        // The client keeps at least one connection, to learn of new maps.
         let isWanted = !node.waiting.isEmpty || !nodes.contains(where: \.isReady)
         if isWanted { connectIfAllowed(node) }
     }
 
-    private func take(_ events: [NodeConnection.Event], from connection: NodeConnection) {
+    private func handle(_ events: [NodeConnection.Event], from connection: NodeConnection) {
         if case .closed = life { return }
         guard let node = nodes.first(where: { $0.connection === connection }) else { return }
-        node.heard = now
+        node.lastReceived = now
         node.isProbed = false
         for event in events {
             switch event {
-            case .lost(let reason, let unsent): ended(node, reason: reason, unsent: unsent)
+            case .lost(let reason, let unsent):
+                handleLostConnection(to: node, reason: reason, unsent: unsent)
             case .machine(.ready(let features, let configuration)):
                 node.state = .ready
                 node.features = features
@@ -52,16 +55,16 @@ extension ClientCore {
                 node.failure = nil
                 node.trouble = nil
                 if let configuration {
-                    take(configuration: configuration, from: node)
+                    applyConfiguration(configuration, from: node)
                 } else {
-                    askForMap(of: node)
+                    requestMap(of: node)
                 }
                 sendWaiting(to: node)
             case .machine(.answered(let ticket, let answer)):
                 node.unanswered -= 1
-                take(answer, ticket, from: node)
+                handle(answer, ticket, from: node)
             case .machine(.pushed(let bucket, let configuration)):
-                if bucket == settings.bucket { take(configuration: configuration, from: node) }
+                if bucket == settings.bucket { applyConfiguration(configuration, from: node) }
             case .machine(.failed(let failure)):
                 node.failure = failure
                 node.isRefused = true
@@ -71,79 +74,80 @@ extension ClientCore {
         sendWaiting(to: node)
     }
 
-    private func take(_ answer: Answer, _ ticket: UInt64, from node: ClusterNode) {
+    private func handle(_ answer: Answer, _ ticket: UInt64, from node: ClusterNode) {
         switch node.flights.removeValue(forKey: ticket) {
         case nil: return
-        case .operation(let operation): take(answer, for: operation, from: node)
+        case .operation(let operation): handle(answer, for: operation, from: node)
         case .probe: return
         case .selection: node.isSelecting = false
         case .map:
-            node.isAskedForMap = false
+            node.isMapRequested = false
             if answer.status == Status.success.rawValue, !answer.value.isEmpty {
-                take(configuration: answer.value, from: node)
+                applyConfiguration(answer.value, from: node)
             }
         }
     }
 
-    /// The connection is gone: what left is lost, what did not goes again.
-    private func ended(_ node: ClusterNode, reason: String, unsent: Set<UInt64>) {
+    /// Handles the end of a connection: writes that were sent are ambiguous, all others are
+    /// retried.
+    private func handleLostConnection(to node: ClusterNode, reason: String, unsent: Set<UInt64>) {
         let flights = node.flights
-        let trouble = node.verdict ?? reason
-        let text = "the connection to \(node.address) was lost: \(trouble)"
+        let trouble = node.closeReason ?? reason
+        let text = "lost the connection to \(node.address): \(trouble)"
         node.trouble = trouble
-        node.verdict = nil
+        node.closeReason = nil
         if !node.isRefused { node.failure = nil }
         node.isRefused = false
         node.connection = nil
         node.flights = [:]
         node.unanswered = 0
-        node.isAskedForMap = false
+        node.isMapRequested = false
         node.isSelecting = false
         node.isProbed = false
         node.failures += 1
         let wait = RetryPolicy.waitToConnect(failures: node.failures)
-        node.state = .resting(until: now + wait)
-        enter(.connect(node), after: wait)
+        node.state = .backingOff(until: now + wait)
+        schedule(.connect(node), after: wait)
         for ticket in flights.keys.sorted() {
             guard case .operation(let operation) = flights[ticket] else { continue }
-            lose(operation, hadLeft: !unsent.contains(ticket), text)
+            handleLostConnection(of: operation, hadLeft: !unsent.contains(ticket), text)
         }
-        reconsiderOpening()
+        failOpeningIfRefused()
         if case .closed = life { return }
-        askForMap(isUrgent: true)
+        requestMap(isUrgent: true)
     }
 
-    // MARK: What nobody tells
+    // MARK: Periodic checks
 
-    /// Silence, maps and nodes that left are looked for, now and then.
-    func look() {
-        enter(.look, after: ClientCore.lookNanoseconds)
+    /// Checks for silent connections, newer maps and removed nodes.
+    func runChecks() {
+        schedule(.periodicCheck, after: ClientCore.checkIntervalNanoseconds)
         let time = now
         for node in nodes {
             switch node.state {
             case .connecting(let since):
                 guard time - since >= settings.connectMilliseconds * 1_000_000 else { continue }
-                node.verdict = "it did not let us in in time"
-                hangUp(node)
-            case .ready: listen(to: node, at: time)
-            case .idle, .resting: continue
+                node.closeReason = "connecting and logging in timed out"
+                disconnect(node)
+            case .ready: checkSilence(of: node, at: time)
+            case .idle, .backingOff: continue
             }
         }
-        retire()
+        removeUnusedNodes()
         pollForMap(at: time)
     }
 
-    private func listen(to node: ClusterNode, at time: UInt64) {
+    private func checkSilence(of node: ClusterNode, at time: UInt64) {
         guard node.unanswered > 0 else { return }
-        let silence = time - node.heard
+        let silence = time - node.lastReceived
         if silence >= settings.silenceMilliseconds * 1_000_000 {
-            node.verdict = "it said nothing for \(silence / 1_000_000) ms"
-            hangUp(node)
+            node.closeReason = "no answer for \(silence / 1_000_000) ms"
+            disconnect(node)
         } else if silence >= settings.probeMilliseconds * 1_000_000, !node.isProbed {
             node.isProbed = true
-            // Where a durable write waits for other nodes, this is answered all the same.
+            // A node answers this even while a durable write waits for other nodes.
             let ticket = nextNumber()
-            fly(.probe, ticket, node)
+            addFlight(.probe, ticket, node)
             node.connection?.send(
                 .init(
                     ticket: ticket,
@@ -154,23 +158,23 @@ extension ClientCore {
         }
     }
 
-    private func hangUp(_ node: ClusterNode) {
+    private func disconnect(_ node: ClusterNode) {
         let connection = node.connection
         connection?.close()
-        // A connection that is still being opened cannot be closed; it is as good as gone.
+        // A connection that is still being opened has nothing to close: treat it as lost.
         if case .connecting = node.state {
-            ended(node, reason: "given up", unsent: [])
+            handleLostConnection(to: node, reason: "connecting was aborted", unsent: [])
         }
     }
 
-    /// Lets go of nodes that the map names no more, once nothing is under way there.
-    private func retire() {
+    /// Removes nodes that the map no longer names and that have no pending operations.
+    private func removeUnusedNodes() {
         guard let map = cache.current else { return }
         let isKept: (ClusterNode) -> Bool = { node in
             map.nodes.contains(node.address) || !node.flights.isEmpty || !node.waiting.isEmpty
         }
         let leaving = nodes.filter { !isKept($0) }
-        // Never the last that speaks to us.
+        // Keep the last connected node.
         guard !leaving.isEmpty, nodes.contains(where: { $0.isReady && isKept($0) }) else { return }
         nodes.removeAll { !isKept($0) }
         for node in leaving { node.connection?.close() }

@@ -1,20 +1,20 @@
 internal import Seams
 internal import Wire
 
-/// What the client's lane knows of one node: its connection, and what is under way or waits there.
+/// A node as the client's lane knows it: its connection, and the operations that are sent or wait.
 final class ClusterNode {
     enum State {
         /// Can become: connecting.
         case idle
-        /// Can become: ready, idle, resting.
+        /// Can become: ready, idle, backingOff.
         case connecting(since: UInt64)
-        /// Can become: resting, idle.
+        /// Can become: backingOff, idle.
         case ready
-        /// The last connection was lost or could not be had. Can become: connecting.
-        case resting(until: UInt64)
+        /// The last connection was lost or failed. Can become: connecting.
+        case backingOff(until: UInt64)
     }
 
-    /// What an answer is for.
+    /// The request that a ticket belongs to.
     enum Flight {
         case operation(Operation)
         case map
@@ -26,25 +26,25 @@ final class ClusterNode {
     var state = State.idle
     var connection: NodeConnection?
     var features = FeatureSet()
-    /// In the order they came; an operation that is over or elsewhere is passed over.
+    /// In the order of arrival; operations that are over or at another node are skipped.
     var waiting: [Operation] = []
     var flights: [UInt64: Flight] = [:]
-    /// Requests that left and have no answer, also those nobody waits for any more.
+    /// The number of unanswered requests, including those whose operations are over.
     var unanswered = 0
-    /// When it last said something, or was asked after a pause.
-    var heard: UInt64 = 0
+    /// When the node last sent something, or when a first request was sent after a pause.
+    var lastReceived: UInt64 = 0
     var isProbed = false
-    var isAskedForMap = false
+    var isMapRequested = false
     var isSelecting = false
-    /// Attempts to connect in a row that came to nothing.
+    /// Failed attempts to connect since the last success.
     var failures = 0
-    /// How the last login was refused, if it was.
+    /// Why the last login failed; nil if it did not.
     var failure: Handshake.Failure?
-    /// Whether it was the present connection that was refused.
+    /// Whether `failure` is of the present connection.
     var isRefused = false
-    /// Why we hung up, if we did.
-    var verdict: String?
-    /// Why there is no connection, in words.
+    /// Why the client closed the connection; nil if it did not.
+    var closeReason: String?
+    /// Why there is no connection, as text.
     var trouble: String?
 
     init(_ address: SocketAddress) {

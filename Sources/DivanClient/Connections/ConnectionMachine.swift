@@ -2,19 +2,19 @@ package import Bytes
 package import Vocabulary
 package import Wire
 
-/// One connection's protocol as a machine: frames and requests in, bytes and events out.
+/// The protocol of one connection as a state machine: frames and requests in, bytes and events out.
 ///
-/// Requests are pipelined and their answers matched by opaque, because answers may overtake each
-/// other: a durable write waits for other nodes, and what stands behind it does not.
+/// Requests are pipelined and answers are matched by opaque, because answers may overtake each
+/// other: a durable write waits for other nodes, the requests after it do not.
 ///
 /// - An event names a request by its ticket, each ticket at most once.
-/// - After `failed` the connection is to be closed; nothing that comes later is looked at.
+/// - After `failed` the connection must be closed; later frames are ignored.
 package struct ConnectionMachine: Sendable {
     package enum Event: Sendable {
-        /// Requests may come now.
+        /// Logged in: requests may be sent. The configuration is nil if the node has none yet.
         case ready(FeatureSet, configuration: [UInt8]?)
         case answered(ticket: UInt64, Answer)
-        /// The server sent a map nobody asked for.
+        /// The server pushed a map.
         case pushed(bucket: String, configuration: [UInt8])
         case failed(Handshake.Failure)
     }
@@ -32,7 +32,7 @@ package struct ConnectionMachine: Sendable {
 
     private var phase: Phase
     private var pending: [UInt32: Pending] = [:]
-    /// Of the last request; those of the login are 0.
+    /// The opaque of the last request; that of the login's requests is 0.
     private var opaque: UInt32 = 0
 
     package init(_ login: Handshake.Login, nonce: String) {
@@ -41,38 +41,38 @@ package struct ConnectionMachine: Sendable {
 
     package var isReady: Bool { if case .ready = phase { true } else { false } }
 
-    /// How many requests have no answer yet.
+    /// The number of unanswered requests.
     package var pendingCount: Int { pending.count }
 
-    /// The connection is open: begins the login.
+    /// Begins the login; called once the connection is open.
     package func begin(_ output: ByteWriter) {
         if case .login(let handshake) = phase { handshake.begin(output) }
     }
 
-    /// Sends a request; only when ready.
+    /// Sends a request; allowed only when ready.
     package mutating func send(
         _ request: Request,
         vBucket: VBucketID,
         ticket: UInt64,
         _ output: ByteWriter
     ) {
-        precondition(isReady, "requests are for connections that are ready")
+        precondition(isReady, "requests are sent only on a connection that is ready")
         repeat { opaque &+= 1 } while pending[opaque] != nil
         pending[opaque] = Pending(ticket: ticket, opcode: request.opcode.rawValue)
         request.append(to: output, vBucket: vBucket, opaque: opaque)
     }
 
-    /// Takes in the next frame.
-    package mutating func take(_ frame: Frame, _ output: ByteWriter) -> Event? {
+    /// Handles the next received frame; nil if it causes no event.
+    package mutating func handle(_ frame: Frame, _ output: ByteWriter) -> Event? {
         switch frame.header.magic {
-        case .serverRequest: return takePush(frame)
+        case .serverRequest: return handlePush(frame)
         case .response, .flexResponse: break
-        default: return fail(.nonsense, "the server sent something that is no answer")
+        default: return fail(.invalidMessage, "the server sent a frame that is not an answer")
         }
         switch phase {
         case .login(var handshake):
             do throws(Handshake.Failure) {
-                switch try handshake.take(frame, output) {
+                switch try handshake.handle(frame, output) {
                 case .more:
                     phase = .login(handshake)
                     return nil
@@ -86,19 +86,19 @@ package struct ConnectionMachine: Sendable {
         case .ready:
             guard let request = pending.removeValue(forKey: frame.opaque),
                 request.opcode == frame.header.opcodeByte
-            else { return fail(.nonsense, "the server answered what nobody asked") }
+            else { return fail(.invalidMessage, "the server's answer matches no request") }
             return .answered(ticket: request.ticket, Answer(frame))
         case .ended: return nil
         }
     }
 
-    /// Bytes came that are no frame.
-    package mutating func takeNonsense() -> Event {
-        fail(.nonsense, "the server does not speak the memcached binary protocol")
+    /// Handles received bytes that are not a valid frame.
+    package mutating func handleInvalidFrame() -> Event {
+        fail(.invalidMessage, "the server does not speak the memcached binary protocol")
     }
 
-    /// The only thing that servers ask is to look at a new map; they expect no answer.
-    private func takePush(_ frame: Frame) -> Event? {
+    /// Handles a request of the server: the only known one pushes a map, and expects no answer.
+    private func handlePush(_ frame: Frame) -> Event? {
         if case .ended = phase { return nil }
         guard frame.header.opcodeByte == 0x01, !frame.value.isEmpty else { return nil }
         return .pushed(bucket: frame.key.text, configuration: frame.value.bytes)
@@ -112,7 +112,7 @@ package struct ConnectionMachine: Sendable {
 }
 
 extension Request {
-    /// Appends the frame.
+    /// Appends the request's frame.
     func append(to output: ByteWriter, vBucket: VBucketID, opaque: UInt32) {
         let framing = ByteWriter(capacity: 16)
         if durability != nil || preservesExpiry {

@@ -2,18 +2,17 @@ package import Bytes
 package import Credentials
 package import Wire
 
-/// From an open connection to a selected bucket and its map: HELLO, SCRAM, SELECT_BUCKET,
-/// GET_CLUSTER_CONFIG.
+/// The login on a new connection: HELLO, SCRAM, SELECT_BUCKET, GET_CLUSTER_CONFIG.
 ///
-/// - A password is never sent, unless who made the client allows PLAIN; then only to a server that
-///   offers nothing better.
-/// - The server proves that it knows the password as well, or we hang up.
+/// - The password is never sent, unless the settings allow PLAIN; then only to a server that offers
+///   no SCRAM mechanism.
+/// - The login fails if the server does not prove that it has the password's keys.
 package struct Handshake: Sendable {
-    /// Who logs in, and to what.
+    /// The user and bucket of a login.
     package struct Login: Sendable {
         package let user: String
         package let password: String
-        /// Shared by all connections of a client: what one derives, the next one has.
+        /// A cache of derived keys, shared by all connections of a client.
         package let keys: SCRAMPassword
         package let bucket: String
         package var allowsPlain = false
@@ -31,15 +30,16 @@ package struct Handshake: Sendable {
         }
     }
 
-    /// Why it went wrong; `Reason` tells what may help.
+    /// Why the login failed; `Reason` decides whether a retry may help.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package enum Reason: Hashable, Sendable {
             case authentication
-            /// The bucket does not exist, or is not for this user.
+            /// The bucket does not exist, or the user has no access to it.
             case noBucket
-            /// The bucket is there and does not serve yet.
+            /// The bucket exists and does not serve yet.
             case notReady
-            case nonsense
+            /// The server violated the protocol.
+            case invalidMessage
         }
 
         package let reason: Reason
@@ -53,7 +53,7 @@ package struct Handshake: Sendable {
 
     package enum Progress: Sendable {
         case more
-        /// Logged in; the configuration is nil where the node has none yet.
+        /// Logged in. The configuration is nil if the node has none yet.
         case done(FeatureSet, configuration: [UInt8]?)
     }
 
@@ -67,7 +67,9 @@ package struct Handshake: Sendable {
         case configuration
     }
 
-    /// What we ask for: no Snappy and no collections, since nothing here would use them.
+    /// The requested features.
+    ///
+    /// Snappy and collections are omitted, because the client does not use them.
     package static let wanted = FeatureSet([
         .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .duplex,
         .clusterMapNotification, .unorderedExecution, .alternativeRequest, .syncReplication,
@@ -95,18 +97,21 @@ package struct Handshake: Sendable {
         send(.saslListMechanisms, [], [], output)
     }
 
-    /// Takes the next answer and sends the next requests.
-    package mutating func take(
+    /// Handles the next answer and sends the next requests.
+    ///
+    /// - Throws: `Failure` if the server refused a step, sent a malformed answer, or did not prove
+    ///   that it has the password's keys.
+    package mutating func handle(
         _ frame: Frame,
         _ output: ByteWriter
     ) throws(Failure) -> Progress {
         switch step {
         case .hello:
-            try expect(frame, .hello, [.success], .nonsense, "HELLO")
+            try expect(frame, .hello, [.success], .invalidMessage, "HELLO")
             features = FeatureSet(frame.value) ?? FeatureSet()
             step = .mechanisms
         case .mechanisms:
-            try expect(frame, .saslListMechanisms, [.success], .nonsense, "the login's first step")
+            try expect(frame, .saslListMechanisms, [.success], .invalidMessage, "SASL_LIST_MECHS")
             try choose(frame.value.text.split(separator: " ").map(String.init), output)
         case .authenticate(let scram):
             try expect(frame, .saslAuth, [.authContinue], .authentication, what)
@@ -114,7 +119,7 @@ package struct Handshake: Sendable {
         case .prove(let scram):
             try expect(frame, .saslStep, [.success], .authentication, what)
             guard scram.isGenuine(serverFinal: frame.value) else {
-                throw Failure(.authentication, "the server does not know the password itself")
+                throw Failure(.authentication, "the server did not prove to know the password")
             }
             select(output)
         case .plain:
@@ -129,7 +134,7 @@ package struct Handshake: Sendable {
                 .getClusterConfig,
                 [.success, .keyNotFound],
                 .notReady,
-                "the question for the map of bucket \(login.bucket)"
+                "the request for the map of bucket \(login.bucket)"
             )
             let isThere = frame.header.status == .success && !frame.value.isEmpty
             return .done(features, configuration: isThere ? frame.value.bytes : nil)
@@ -153,8 +158,8 @@ package struct Handshake: Sendable {
         guard login.allowsPlain, offered.contains("PLAIN") else {
             throw Failure(
                 .authentication,
-                "the server offers no way to log in without sending the password; it offers "
-                    + (offered.isEmpty ? "none at all" : offered.joined(separator: ", "))
+                "the server offers no login that does not send the password; it offers "
+                    + (offered.isEmpty ? "none" : offered.joined(separator: ", "))
             )
         }
         step = .plain
@@ -172,7 +177,7 @@ package struct Handshake: Sendable {
                 serverFirst: frame.value,
                 password: login.keys
             )
-        else { throw Failure(.nonsense, "the server's SCRAM message is malformed") }
+        else { throw Failure(.invalidMessage, "the server's SCRAM message is malformed") }
         step = .prove(next)
         send(.saslStep, Array(mechanism.rawValue.utf8), message, output)
     }
@@ -184,7 +189,7 @@ package struct Handshake: Sendable {
     }
 
     private func expectBucket(_ frame: Frame) throws(Failure) {
-        // "Not found" is what a node says of a bucket that is being made, or warms up.
+        // A node answers "not found" for a bucket that is being created or warms up.
         let isNotReady =
             frame.header.status == .keyNotFound || frame.header.status == .notInitialized
             || frame.header.status == .temporaryFailure
@@ -205,7 +210,7 @@ package struct Handshake: Sendable {
         _ what: String
     ) throws(Failure) {
         guard frame.opcode == opcode else {
-            throw Failure(.nonsense, "the server answered something else than \(what)")
+            throw Failure(.invalidMessage, "the server's answer is not one to \(what)")
         }
         if let status = frame.header.status, statuses.contains(status) { return }
         let name = frame.header.status.map(\.name) ?? "status \(frame.header.statusNumber)"

@@ -3,19 +3,19 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// A connection to one node, on both its sides: the reactor's, where the machine runs, and the
-/// client's lane, which hands requests in and hears of events.
+/// A connection to one node, with two sides: the reactor, which runs the machine, and the client's
+/// lane, which passes requests in and receives events.
 ///
-/// - The machine belongs to the reactor; between the two sides there is the inbox, under its lock.
-/// - Events come in the order in which they happened, and `lost` is the last, exactly once.
-/// - A request counts as having left once the machine has turned it into bytes: whether the kernel
-///   took them, let alone the server, nobody can say.
+/// - The machine belongs to the reactor. The inbox connects the two sides, under its lock.
+/// - Events are reported in order. `lost` is the last one, exactly once.
+/// - A request counts as sent once the machine has encoded it. Whether the kernel or the server has
+///   received it is unknown.
 final class NodeConnection: ConnectionHandler,
     @unchecked Sendable  // tidy:allow the machine is the reactor's, the inbox has a lock
 {
     enum Event: Sendable {
         case machine(ConnectionMachine.Event)
-        /// Requests that have no answer were sent, but for those named.
+        /// The connection ended. Of the unanswered requests, all but `unsent` were sent.
         case lost(reason: String, unsent: Set<UInt64>)
     }
 
@@ -31,12 +31,12 @@ final class NodeConnection: ConnectionHandler,
         var isClosed = false
     }
 
-    /// Bytes handed over at a time: a deep queue of large values must not pile up in one buffer.
+    /// Bytes encoded at a time, so that a long queue of large values does not fill one buffer.
     private static let outputBytesMax = 256 << 10
 
     private let inbox = Guarded(Inbox())
-    private let tell: @Sendable (NodeConnection, [Event]) -> Void
-    // The reactor's.
+    private let report: @Sendable (NodeConnection, [Event]) -> Void
+    // The following belong to the reactor.
     private var machine: ConnectionMachine
     private let decoder = FrameDecoder()
     private var hasBegun = false
@@ -45,19 +45,19 @@ final class NodeConnection: ConnectionHandler,
     init(
         _ login: Handshake.Login,
         nonce: String,
-        tell: @escaping @Sendable (NodeConnection, [Event]) -> Void
+        report: @escaping @Sendable (NodeConnection, [Event]) -> Void
     ) {
         machine = ConnectionMachine(login, nonce: nonce)
-        self.tell = tell
+        self.report = report
     }
 
     // MARK: The lane's side
 
-    /// Begins to connect, to the first address of the host that answers.
+    /// Starts to connect, to the first address of the host that accepts.
     func open(_ address: SocketAddress, _ network: any Network) {
         network.resolve(address.host) { [self] result in
             switch result {
-            case .failure(let error): tell(self, [.lost(reason: error.description, unsent: [])])
+            case .failure(let error): report(self, [.lost(reason: error.description, unsent: [])])
             case .success(let hosts): open(hosts[...], port: address.port, network)
             }
         }
@@ -65,7 +65,7 @@ final class NodeConnection: ConnectionHandler,
 
     private func open(_ hosts: ArraySlice<String>, port: UInt16, _ network: any Network) {
         guard let host = hosts.first, !inbox.withLock({ $0.isClosed }) else {
-            return tell(self, [.lost(reason: "no address to connect to", unsent: [])])
+            return report(self, [.lost(reason: "no address to connect to", unsent: [])])
         }
         network.connect(
             to: SocketAddress(host: host, port: port),
@@ -79,7 +79,7 @@ final class NodeConnection: ConnectionHandler,
             },
             failed: { [self] error in
                 if hosts.count > 1 { return open(hosts.dropFirst(), port: port, network) }
-                tell(self, [.lost(reason: error.description, unsent: [])])
+                report(self, [.lost(reason: error.description, unsent: [])])
             }
         )
     }
@@ -87,13 +87,13 @@ final class NodeConnection: ConnectionHandler,
     func send(_ outgoing: Outgoing) {
         let port = inbox.withLock { inbox in
             inbox.outgoing.append(outgoing)
-            // The reactor has been told of what was there before.
+            // If there were others before, the reactor has been woken already.
             return inbox.outgoing.count == 1 ? inbox.port : nil
         }
         port?.wake()
     }
 
-    /// Takes a request back; false where it has left.
+    /// Withdraws a request; false if it was sent.
     func withdraw(_ ticket: UInt64) -> Bool {
         inbox.withLock { inbox in
             guard let index = inbox.outgoing.firstIndex(where: { $0.ticket == ticket }) else {
@@ -104,7 +104,7 @@ final class NodeConnection: ConnectionHandler,
         }
     }
 
-    /// Hangs up; `lost` follows.
+    /// Closes the connection; `lost` follows.
     func close() {
         let port = inbox.withLock { inbox in
             inbox.isClosed = true
@@ -139,13 +139,13 @@ final class NodeConnection: ConnectionHandler,
             case .incomplete(let count):
                 needed = count
                 break decoding
-            case .valueTooBig, .nonsense: note(machine.takeNonsense())
+            case .valueTooBig, .nonsense: note(machine.handleInvalidFrame())
             case .frame(let frame):
-                note(machine.take(frame, output))
+                note(machine.handle(frame, output))
                 offset += frame.byteCount
             }
         }
-        if !events.isEmpty { tell(self, events) }
+        if !events.isEmpty { report(self, events) }
         if hasFailed { return ReceiveProgress(consumed: input.count, next: .close) }
         let hasMore = machine.isReady && sendWaiting(output)
         return ReceiveProgress(
@@ -155,7 +155,7 @@ final class NodeConnection: ConnectionHandler,
         )
     }
 
-    /// Sends what waits, up to a buffer full; true where something is left.
+    /// Sends waiting requests, until the buffer is full; true if some are left.
     private func sendWaiting(_ output: ByteWriter) -> Bool {
         inbox.withLock { inbox in
             var count = 0
@@ -181,6 +181,6 @@ final class NodeConnection: ConnectionHandler,
             defer { inbox.outgoing = [] }
             return Set(inbox.outgoing.map(\.ticket))
         }
-        tell(self, [.lost(reason: reason, unsent: unsent)])
+        report(self, [.lost(reason: reason, unsent: unsent)])
     }
 }

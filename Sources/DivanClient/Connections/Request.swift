@@ -2,7 +2,7 @@ internal import Bytes
 package import Vocabulary
 package import Wire
 
-/// One command without its route: what is asked, of which copy, and what a lost answer means.
+/// One command without its route.
 package struct Request: Sendable {
     package var opcode: Opcode
     package var key: [UInt8]
@@ -12,11 +12,11 @@ package struct Request: Sendable {
     package var durability: DurabilityRequirement?
     package var preservesExpiry = false
     package var copy = KeyRouter.Copy.active
-    /// For commands that name no key; else the key decides.
+    /// For commands without a key; nil if the key decides.
     package var vBucket: VBucketID?
-    /// Whether doing it twice may differ from doing it once.
+    /// Whether carrying it out twice may differ from once.
     package var isWrite: Bool
-    /// Whether "locked" is worth waiting for.
+    /// Whether to retry when the document is locked.
     package var waitsForLock = true
 
     package init(_ opcode: Opcode, key: [UInt8] = [], isWrite: Bool) {
@@ -25,7 +25,8 @@ package struct Request: Sendable {
         self.isWrite = isWrite
     }
 
-    /// What the connection must have agreed to, or the server could take the request for another.
+    /// The features that the connection must have agreed on; without them the server could
+    /// misinterpret the request.
     package var needs: FeatureSet {
         var needs = FeatureSet()
         if durability != nil { needs.insert(.syncReplication) }
@@ -34,7 +35,7 @@ package struct Request: Sendable {
         return needs
     }
 
-    /// About how much memory it holds while it waits.
+    /// Approximate memory of the request.
     package var byteCount: Int { key.count + value.count + 128 }
 }
 

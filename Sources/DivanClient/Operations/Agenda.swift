@@ -1,10 +1,10 @@
-/// What is due when: a binary heap, so that one timer serves all deadlines and waits.
+/// Items ordered by time, as a binary heap, so that one timer serves all deadlines and waits.
 ///
-/// Entries are not taken back: what was finished meanwhile is recognised when its time comes.
+/// Items cannot be cancelled: their handler recognises obsolete ones when they come due.
 struct Agenda<Item> {
     private struct Entry {
         let time: UInt64
-        /// Equal times go in the order they were entered.
+        /// Orders items of equal time by when they were scheduled.
         let number: UInt64
         let item: Item
 
@@ -16,9 +16,10 @@ struct Agenda<Item> {
     private var heap: [Entry] = []
     private var numbers: UInt64 = 0
 
+    /// The earliest time; nil if the agenda is empty.
     var next: UInt64? { heap.first?.time }
 
-    mutating func enter(_ item: Item, at time: UInt64) {
+    mutating func schedule(_ item: Item, at time: UInt64) {
         numbers += 1
         heap.append(Entry(time: time, number: numbers, item: item))
         var child = heap.count - 1
@@ -28,8 +29,8 @@ struct Agenda<Item> {
         }
     }
 
-    /// The first item that is due.
-    mutating func take(at now: UInt64) -> Item? {
+    /// Removes and returns the first item that is due; nil if none is.
+    mutating func popDue(at now: UInt64) -> Item? {
         guard let first = heap.first, first.time <= now else { return nil }
         heap.swapAt(0, heap.count - 1)
         heap.removeLast()

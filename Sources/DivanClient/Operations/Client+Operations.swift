@@ -5,7 +5,7 @@ internal import Wire
 
 /// Operations with a callback, which is called on the client's lane.
 ///
-/// They may be called from any thread, the lane included.
+/// They may be called from any thread, including the lane.
 extension Client {
     // MARK: Reads
 
@@ -17,7 +17,7 @@ extension Client {
         read(Request(.get, key: key, isWrite: false), patience, handler)
     }
 
-    /// The copy of one replica, numbered from 1; it may be behind the active one.
+    /// Reads one replica, numbered from 1; it may be older than the active copy.
     package func getReplica(
         _ key: [UInt8],
         number: Int,
@@ -48,7 +48,7 @@ extension Client {
         store(.set, key, value, options, handler)
     }
 
-    /// Stores a document that is not there yet.
+    /// Stores a document; fails with `exists` if there is one.
     package func add(
         _ key: [UInt8],
         _ value: [UInt8],
@@ -58,7 +58,7 @@ extension Client {
         store(.add, key, value, options, handler)
     }
 
-    /// Stores a document that is there already.
+    /// Stores a document; fails with `notFound` if there is none.
     package func replace(
         _ key: [UInt8],
         _ value: [UInt8],
@@ -102,9 +102,9 @@ extension Client {
         mutate(request, options, handler)
     }
 
-    /// Adds to a number; where there is none, `initial` is stored, or nothing without it.
+    /// Adds to a number, which does not fall below 0.
     ///
-    /// Going down ends at 0.
+    /// If there is no document, stores `initial`, or fails with `notFound` if that is nil.
     package func increment(
         _ key: [UInt8],
         by delta: Int64 = 1,
@@ -190,7 +190,7 @@ extension Client {
         read(request, patience, handler)
     }
 
-    /// Reads and locks: until then only who has this CAS may write.
+    /// Reads and locks: for `seconds`, only writes with the returned CAS are accepted.
     package func getAndLock(
         _ key: [UInt8],
         seconds: UInt32,
@@ -210,14 +210,14 @@ extension Client {
     ) {
         var request = Request(.unlock, key: key, isWrite: true)
         request.cas = cas
-        // "Locked" says that this is not the lock's CAS; waiting would not make it so.
+        // "Locked" means that this is not the lock's CAS: a retry would not help.
         request.waitsForLock = false
         perform(request, patience, handler) { _ in () }
     }
 
     // MARK: Persistence
 
-    /// How far the vBucket of `token` has come on its active node.
+    /// Reads the seqnos of the vBucket of `token` from its active node.
     package func observeSeqno(
         _ token: MutationToken,
         _ patience: Patience = .usual,
@@ -245,18 +245,18 @@ extension Client {
 }
 
 extension Request {
-    /// Why it is not sent at all.
+    /// Why the request is invalid; nil if it may be sent.
     var refusal: ClientError? {
         if key.isEmpty && vBucket == nil {
-            return ClientError(.invalid, "\(opcode): a key has 1 byte at least")
+            return ClientError(.invalid, "\(opcode): the key is empty")
         }
         if key.count > Limits.keyBytesMax {
-            let text = "\(opcode): the key has \(key.count) bytes, of \(Limits.keyBytesMax) at most"
+            let text = "\(opcode): the key has \(key.count) bytes, more than \(Limits.keyBytesMax)"
             return ClientError(.invalid, text)
         }
         if value.count > Limits.valueBytesMax {
             let most = Limits.valueBytesMax
-            let text = "\(opcode): the value has \(value.count) bytes, of \(most) at most"
+            let text = "\(opcode): the value has \(value.count) bytes, more than \(most)"
             return ClientError(.tooBig, text)
         }
         return nil

@@ -3,11 +3,12 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Operations made of several: reads of all copies, and waiting for persistence.
+/// Operations that consist of several requests: reads of all copies, and waiting for persistence.
 extension Client {
-    /// The first copy that answers with the document: for when the active one cannot.
+    /// Reads all copies and returns the first that arrives, for when the active one cannot answer.
     ///
-    /// It may be older than what was written last.
+    /// It may be older than the last acknowledged write. If no copy has the document, the error is
+    /// that of the active copy.
     package func getAnyCopy(
         _ key: [UInt8],
         _ patience: Patience = .usual,
@@ -21,7 +22,9 @@ extension Client {
         }
     }
 
-    /// Every copy that has the document, the active one first.
+    /// Reads all copies and returns those that have the document, the active one first.
+    ///
+    /// If none has it, the error is that of the active copy.
     package func getAllCopies(
         _ key: [UInt8],
         _ patience: Patience = .usual,
@@ -41,7 +44,9 @@ extension Client {
         let result: Result<CopyOfDocument, ClientError>
     }
 
-    /// Asks every copy that the map names; ends when `early` has a result, or all have answered.
+    /// Reads every copy that the map names.
+    ///
+    /// Ends when `early` returns a result, or with the result of `atEnd` when all have answered.
     private func gather<Value: Sendable>(
         _ key: [UInt8],
         _ patience: Patience,
@@ -50,7 +55,7 @@ extension Client {
         atEnd: @escaping @Sendable ([Found]) -> Result<Value, ClientError>
     ) {
         look { [self] map in
-            let copies: [KeyRouter.Copy] = [.active] + asked(map, key)
+            let copies: [KeyRouter.Copy] = [.active] + replicas(map, key)
             let found = Guarded<[Found]?>([])
             for copy in copies {
                 let note: Handler<Document> = { result in
@@ -76,8 +81,8 @@ extension Client {
         }
     }
 
-    /// The replicas that a key has now.
-    private func asked(_ map: ClusterMap?, _ key: [UInt8]) -> [KeyRouter.Copy] {
+    /// The replicas of a key by the current map; empty if there is no map.
+    private func replicas(_ map: ClusterMap?, _ key: [UInt8]) -> [KeyRouter.Copy] {
         guard let map, !key.isEmpty else { return [] }
         let vBucket = key.withUnsafeBytes { map.vBucket(of: ByteView($0)) }
         return (1..<max(1, map.copies)).filter { map.node(of: vBucket, copy: $0) != nil }
@@ -86,7 +91,7 @@ extension Client {
 
     /// Calls back once the change is on the active node's disk.
     ///
-    /// `historyChanged` where a failover has lost it.
+    /// Fails with `historyChanged` if a failover has lost the change, or with `deadline`.
     package func waitPersisted(
         _ token: MutationToken,
         _ patience: Patience = .usual,
@@ -94,26 +99,27 @@ extension Client {
     ) {
         let milliseconds = patience.milliseconds ?? core.settings.durableTimeoutMilliseconds
         let deadline = core.environment.time.monotonicNanoseconds() + milliseconds * 1_000_000
-        watch(token, deadline: deadline, look: 1, handler)
+        pollPersistence(token, deadline: deadline, attempt: 1, handler)
     }
 
-    private func watch(
+    private func pollPersistence(
         _ token: MutationToken,
         deadline: UInt64,
-        look: Int,
+        attempt: Int,
         _ handler: @escaping Handler<Void>
     ) {
         let now = core.environment.time.monotonicNanoseconds()
         guard now < deadline else {
             let text = "seqno \(token.seqno.value) of \(token.vBucket) was not persisted in time"
-            let error = ClientError(.deadline, text, vBucket: token.vBucket, attempts: look - 1)
+            let error = ClientError(.deadline, text, vBucket: token.vBucket, attempts: attempt - 1)
             return handler(.failure(error))
         }
         observeSeqno(token, .milliseconds(max(1, (deadline - now) / 1_000_000))) { [self] result in
             switch result {
             case .failure(let error): handler(.failure(error))
             case .success(let seen):
-                // Of another history, what is on disk says nothing beyond where the two part.
+                // If the vBucket has another history now, the change is lost if it came after the
+                // point where the two histories part.
                 let isLost =
                     seen.uuid != token.uuid && (seen.forkedAt ?? .zero) < token.seqno
                 if isLost {
@@ -123,9 +129,9 @@ extension Client {
                     return handler(.failure(error))
                 }
                 if seen.persisted >= token.seqno { return handler(.success(())) }
-                let wait = RetryPolicy.wait(beforeAttempt: look + 1)
+                let wait = RetryPolicy.wait(beforeAttempt: attempt + 1)
                 core.pause(wait) { [self] in
-                    watch(token, deadline: deadline, look: look + 1, handler)
+                    pollPersistence(token, deadline: deadline, attempt: attempt + 1, handler)
                 }
             }
         }

@@ -3,8 +3,9 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The way of an operation: routed, sent, answered, tried again, over.
+/// The stages of an operation: routed, sent, answered, retried, over.
 extension ClientCore {
+    /// Starts an operation; refuses it if the client is closed or its limits are reached.
     func submit(
         _ request: Request,
         timeout: UInt64,
@@ -14,10 +15,10 @@ extension ClientCore {
             return complete(.failure(ClientError(.closed, "the client is closed")))
         }
         guard operations.count < settings.operationsMax,
-            bytesUnderWay + request.byteCount <= settings.bytesMax
+            bytesPending + request.byteCount <= settings.bytesMax
         else {
             let text =
-                "\(operations.count) operations with \(bytesUnderWay) bytes are under way already"
+                "\(operations.count) operations with \(bytesPending) bytes are pending already"
             return complete(.failure(ClientError(.overloaded, text)))
         }
         let time = now
@@ -29,36 +30,37 @@ extension ClientCore {
             complete: complete
         )
         operations[operation.number] = operation
-        bytesUnderWay += request.byteCount
-        enter(.deadline(operation: operation.number), after: timeout)
+        bytesPending += request.byteCount
+        schedule(.deadline(operation: operation.number), after: timeout)
         dispatch(operation)
     }
 
+    /// Ends an operation; the only place that calls `complete`.
     func finish(_ operation: Operation, _ result: Result<Operation.Reply, ClientError>) {
         operation.stage = .over
         operations[operation.number] = nil
-        bytesUnderWay -= operation.request.byteCount
-        callNext(after: operation)
+        bytesPending -= operation.request.byteCount
+        retryNext(after: operation)
         operation.complete(result)
     }
 
-    /// Has the oldest operation go that waits for this one's document.
-    private func callNext(after operation: Operation) {
+    /// Retries the oldest operation that waits for a durable write of the same document.
+    private func retryNext(after operation: Operation) {
         guard !lines.isEmpty else { return }
         if case .closed = life { return lines.removeAll() }
         let key = operation.request.key
         lines.leave(operation.number, key)
         while let number = lines.next(key) {
-            guard let next = operations[number], case .resting(_, forMap: false) = next.stage
+            guard let next = operations[number], case .backingOff(_, forMap: false) = next.stage
             else { continue }
-            // By the agenda: whatever becomes of it, this does not call itself.
-            return rest(next, nanoseconds: 0, forMap: false)
+            // Go through the agenda, so that this function does not recurse.
+            return backOff(next, nanoseconds: 0, forMap: false)
         }
     }
 
-    // MARK: Going
+    // MARK: Sending
 
-    /// Sends an operation where the map says, or has it wait there.
+    /// Routes an operation by the current map and sends it, or lets it wait at its node.
     func dispatch(_ operation: Operation) {
         guard let map = cache.current else {
             operation.stage = .unrouted
@@ -67,7 +69,7 @@ extension ClientCore {
         if operation.mapChanges != cache.changes {
             operation.mapChanges = cache.changes
             operation.refusedBy = nil
-            operation.rests = 0
+            operation.backOffs = 0
         }
         let router = KeyRouter(map)
         let request = operation.request
@@ -77,8 +79,8 @@ extension ClientCore {
             let route = router.route(vBucket, request.copy, refusedBy: operation.refusedBy)
         else {
             operation.stage = .unrouted
-            operation.trouble = "map \(map.revision) gives this copy of \(vBucket) to nobody"
-            return askForMap(isUrgent: true)
+            operation.trouble = "map \(map.revision) names no node for this copy of \(vBucket)"
+            return requestMap(isUrgent: true)
         }
         operation.route = route
         let node = node(at: route.node)
@@ -87,7 +89,7 @@ extension ClientCore {
         if node.isReady { sendWaiting(to: node) } else { connectIfAllowed(node) }
     }
 
-    /// Sends what has waited for a node, as far as its pipeline goes.
+    /// Sends the operations that wait for a node, as many as its pipeline has room for.
     func sendWaiting(to node: ClusterNode) {
         guard node.isReady, !node.waiting.isEmpty else { return }
         var count = 0
@@ -104,28 +106,29 @@ extension ClientCore {
     private func send(_ operation: Operation, to node: ClusterNode) {
         let (request, needs) = (operation.request, operation.request.needs)
         guard let route = operation.route, let connection = node.connection else {
-            preconditionFailure("only what has a route is sent, and only to a node that is ready")
+            preconditionFailure("only a routed operation is sent, and only to a connected node")
         }
         guard needs.bits & node.features.bits == needs.bits else {
-            operation.trouble = "\(node.address) does not offer what the request asks for"
+            operation.trouble = "\(node.address) lacks a feature that the request needs"
             return finish(operation, .failure(operation.error(.unsupported)))
         }
         let ticket = nextNumber()
         operation.attempts += 1
-        operation.stage = .flying(node, ticket: ticket)
-        fly(.operation(operation), ticket, node)
+        operation.stage = .inFlight(node, ticket: ticket)
+        addFlight(.operation(operation), ticket, node)
         connection.send(.init(ticket: ticket, vBucket: route.vBucket, request: request))
     }
 
-    func fly(_ flight: ClusterNode.Flight, _ ticket: UInt64, _ node: ClusterNode) {
-        if node.unanswered == 0 { node.heard = now }
+    /// Records that a request is being sent.
+    func addFlight(_ flight: ClusterNode.Flight, _ ticket: UInt64, _ node: ClusterNode) {
+        if node.unanswered == 0 { node.lastReceived = now }
         node.unanswered += 1
         node.flights[ticket] = flight
     }
 
-    // MARK: Coming back
+    // MARK: Answers
 
-    func take(_ answer: Answer, for operation: Operation, from node: ClusterNode) {
+    func handle(_ answer: Answer, for operation: Operation, from node: ClusterNode) {
         operation.status = answer.status
         operation.trouble = ClientCore.context(of: answer)
         switch RetryPolicy.decide(
@@ -135,7 +138,7 @@ extension ClientCore {
         ) {
         case .done:
             guard let route = operation.route else {
-                preconditionFailure("what was answered had a route")
+                preconditionFailure("an answered operation has a route")
             }
             let reply = Operation.Reply(answer: answer, vBucket: route.vBucket, node: node.address)
             finish(operation, .success(reply))
@@ -144,87 +147,91 @@ extension ClientCore {
             if RetryPolicy.waitsForAnother(answer.status) {
                 lines.enter(operation.number, operation.request.key)
             }
-            rest(operation, forMap: false)
+            backOff(operation, forMap: false)
         case .reselect:
-            rest(operation, forMap: false)
+            backOff(operation, forMap: false)
             select(node)
         case .reconnect:
-            rest(operation, forMap: false)
+            backOff(operation, forMap: false)
             node.connection?.close()
         case .reroute: reroute(operation, refusedBy: node, answer)
         }
     }
 
-    /// What an error says beside its status.
+    /// The error context that an answer carries beside its status; nil if there is none.
     private static func context(of answer: Answer) -> String? {
         guard answer.status != Status.success.rawValue, answer.datatype.contains(.json),
             !answer.value.isEmpty, answer.value.count < 1_024
         else { return nil }
-        return "the server says \(String(decoding: answer.value, as: UTF8.self))"
+        return "the server's error context: \(String(decoding: answer.value, as: UTF8.self))"
     }
 
     private func reroute(_ operation: Operation, refusedBy node: ClusterNode, _ answer: Answer) {
-        operation.trouble = "\(node.address) says that the vBucket is not its own"
+        operation.trouble = "\(node.address) answered that it does not have the vBucket"
         let isFirst = operation.refusedBy == nil
         operation.refusedBy = node.address
-        rest(operation, forMap: true)
+        backOff(operation, forMap: true)
         if answer.value.isEmpty {
-            askForMap(of: node)
+            requestMap(of: node)
         } else {
-            take(configuration: answer.value, from: node)
-            // It knows no better than we do; somebody else may.
-            if operation.mapChanges == cache.changes { askForMap(isUrgent: true) }
+            applyConfiguration(answer.value, from: node)
+            // The node's map is not newer than the client's; another node may have a newer one.
+            if operation.mapChanges == cache.changes { requestMap(isUrgent: true) }
         }
-        // Taking a newer map in has sent on whatever rests for one.
-        guard case .resting = operation.stage, let map = cache.current, let route = operation.route
+        // Applying a newer map has dispatched all operations that wait for one.
+        guard case .backingOff = operation.stage, let map = cache.current,
+            let route = operation.route
         else { return }
-        // With the old map still: the node that the vBucket moves to may have it already.
+        // Even by the old map: the node that the vBucket moves to may have it already.
         let copy = operation.request.copy.column
         let isMoving = isFirst && map.forwardNode(of: route.vBucket, copy: copy) != nil
         if isMoving || operation.mapChanges != cache.changes { dispatch(operation) }
     }
 
-    /// The bucket that the connection had is gone; there may be one of its name again.
+    /// Selects the bucket again: the connection's bucket was deleted, and there may be a new one of
+    /// that name.
     private func select(_ node: ClusterNode) {
         guard node.isReady, !node.isSelecting, let connection = node.connection else { return }
         node.isSelecting = true
         let ticket = nextNumber()
-        fly(.selection, ticket, node)
+        addFlight(.selection, ticket, node)
         let name = Array(settings.bucket.utf8)
         let request = Request(.selectBucket, key: name, isWrite: false)
         connection.send(.init(ticket: ticket, vBucket: VBucketID(0), request: request))
     }
 
-    func rest(_ operation: Operation, forMap: Bool) {
-        operation.rests += 1
-        let wait = RetryPolicy.wait(beforeAttempt: operation.rests + 1)
-        rest(operation, nanoseconds: wait, forMap: forMap)
+    /// Lets an operation back off before its next attempt.
+    func backOff(_ operation: Operation, forMap: Bool) {
+        operation.backOffs += 1
+        let wait = RetryPolicy.wait(beforeAttempt: operation.backOffs + 1)
+        backOff(operation, nanoseconds: wait, forMap: forMap)
     }
 
-    private func rest(_ operation: Operation, nanoseconds: UInt64, forMap: Bool) {
+    private func backOff(_ operation: Operation, nanoseconds: UInt64, forMap: Bool) {
         let turn = nextNumber()
-        operation.stage = .resting(turn: turn, forMap: forMap)
-        enter(.rested(operation: operation.number, turn: turn), after: nanoseconds)
+        operation.stage = .backingOff(turn: turn, forMap: forMap)
+        schedule(.backOffEnded(operation: operation.number, turn: turn), after: nanoseconds)
     }
 
-    /// The connection that it was sent on has ended.
-    func lose(_ operation: Operation, hadLeft: Bool, _ reason: String) {
+    /// Handles the end of the connection that an operation was sent on, or was about to be.
+    func handleLostConnection(of operation: Operation, hadLeft: Bool, _ reason: String) {
         operation.trouble = reason
         operation.status = nil
         let ending = RetryPolicy.Ending.lost(hadLeft: hadLeft)
         switch RetryPolicy.decide(ending, isWrite: operation.request.isWrite) {
         case .fail(let code): finish(operation, .failure(operation.error(code)))
-        default: rest(operation, forMap: true)
+        default: backOff(operation, forMap: true)
         }
     }
 
-    // MARK: The end of patience
+    // MARK: Deadlines
 
+    /// Ends an operation at its deadline, by its stage and its last failure.
     func expire(_ operation: Operation) {
         switch operation.stage {
-        case .flying(let node, let ticket):
+        case .inFlight(let node, let ticket):
             let hadLeft = recall(ticket, from: node)
-            operation.trouble = "\(node.address) has not answered"
+            operation.trouble = "\(node.address) did not answer"
             let isUnknown = hadLeft && operation.request.isWrite
             finish(operation, .failure(operation.error(isUnknown ? .ambiguous : .deadline)))
             sendWaiting(to: node)
@@ -239,13 +246,14 @@ extension ClientCore {
         }
     }
 
+    /// The error code at the deadline of an operation that is not in flight.
     private func lastCode(of operation: Operation) -> ClientError.Code {
         guard let number = operation.status else { return .unreachable }
         let code = Status(rawValue: number).map(RetryPolicy.code)
         return code == nil || code == .refused ? .deadline : code ?? .deadline
     }
 
-    /// Nobody waits for this answer any more; whether the request had left.
+    /// Withdraws a request, or ignores its answer if it was sent; returns whether it was sent.
     func recall(_ ticket: UInt64, from node: ClusterNode) -> Bool {
         node.flights[ticket] = nil
         guard node.connection?.withdraw(ticket) == true else { return true }

@@ -1,14 +1,14 @@
 /// Operations that wait for a durable write of their document to end, by document, oldest first.
 ///
-/// Most durable writes that stand in an operation's way are this client's own, and it knows when
-/// they end: then the next of the line goes at once. The pauses of operations go on beside it, for
-/// the writes of others.
+/// Most of the durable writes that block an operation are this client's own. The client knows when
+/// they end, and then retries the next operation of the line at once. The operations also back off
+/// as usual, for durable writes of other clients.
 ///
-/// - Whoever stands in a line may be sent on meanwhile by its own pause; whoever calls the next one
-///   looks at it.
+/// - An operation in a line may have been dispatched already at the end of its back-off. The caller
+///   of `next` has to check that.
 struct DocumentLines {
     private struct Line {
-        /// Rising.
+        /// Ascending.
         var numbers: [UInt64] = []
 
         func place(of number: UInt64) -> (place: Int, isThere: Bool) {
@@ -35,18 +35,18 @@ struct DocumentLines {
 
     var isEmpty: Bool { lines.isEmpty }
 
-    /// `number` waits for the document; where it does already, it keeps its place.
+    /// Adds an operation to the document's line, ordered by its number; no effect if it is there.
     mutating func enter(_ number: UInt64, _ key: [UInt8]) {
         lines[key, default: Line()].enter(number)
     }
 
-    /// `number` waits no more; nothing where it did not.
+    /// Removes an operation from the document's line; no effect if it is not there.
     mutating func leave(_ number: UInt64, _ key: [UInt8]) {
         lines[key]?.leave(number)
         if lines[key]?.numbers.isEmpty == true { lines[key] = nil }
     }
 
-    /// Takes the oldest out of the document's line.
+    /// Removes and returns the oldest operation of the document's line; nil if there is none.
     mutating func next(_ key: [UInt8]) -> UInt64? {
         guard let first = lines[key]?.numbers.first else { return nil }
         leave(first, key)

@@ -2,25 +2,27 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// One operation from the call to its result, over as many attempts as it takes.
+/// One operation, from the call to its result, over all its attempts.
 ///
 /// - Belongs to the client's lane.
 /// - `complete` is called exactly once, by `ClientCore.finish`.
 final class Operation {
-    /// Where it is.
+    /// The progress of an operation.
     enum Stage {
-        /// No map says where to go. Can become: waiting, flying, over.
+        /// No map names a node for it. Can become: waiting, inFlight, over.
         case unrouted
-        /// Its node takes nothing yet. Can become: unrouted, flying, over.
+        /// Waits for its node to be connected, or to have room in its pipeline. Can become:
+        /// unrouted, inFlight, over.
         case waiting(ClusterNode)
-        /// Sent. Can become: resting, over; a read also all before.
-        case flying(ClusterNode, ticket: UInt64)
-        /// Waits before it tries again. Can become: all above, over.
-        case resting(turn: UInt64, forMap: Bool)
+        /// Sent. Can become: backingOff, over; if it is recalled, also all above.
+        case inFlight(ClusterNode, ticket: UInt64)
+        /// Waits before a retry; with `forMap`, a new map ends the wait. Can become: all above,
+        /// over.
+        case backingOff(turn: UInt64, forMap: Bool)
         case over
     }
 
-    /// Success as it came from a node.
+    /// A successful answer of a node.
     struct Reply: Sendable {
         let answer: Answer
         let vBucket: VBucketID
@@ -36,16 +38,16 @@ final class Operation {
     let complete: Completion
     var stage = Stage.unrouted
     var attempts = 0
-    /// Waits so far under the map it uses.
-    var rests = 0
-    /// How many maps were taken when it was last routed.
+    /// Number of back-offs under the map it uses.
+    var backOffs = 0
+    /// The value of `ClusterMapCache.changes` when it was last routed.
     var mapChanges = -1
     var route: KeyRouter.Route?
-    /// The node that said "not mine" under the map it uses.
+    /// The node that answered "not my vBucket" under the map it uses.
     var refusedBy: SocketAddress?
-    /// Of the last answer.
+    /// The status of the last answer.
     var status: UInt16?
-    /// What went wrong last, in words.
+    /// The last failure, as text.
     var trouble: String?
 
     init(
@@ -62,7 +64,7 @@ final class Operation {
         self.complete = complete
     }
 
-    /// The error that ends it, with all that was tried.
+    /// The operation's error, with all that was tried.
     func error(_ code: ClientError.Code) -> ClientError {
         var text = "\(request.opcode)"
         if let route { text += " of \(route.vBucket) at \(route.node)" }
@@ -86,26 +88,26 @@ final class Operation {
     private static func words(_ code: ClientError.Code) -> String {
         switch code {
         case .notFound: "there is no such document"
-        case .exists: "the document is there already, or has another CAS"
+        case .exists: "the document exists already, or has another CAS"
         case .locked: "the document is locked"
         case .notLocked: "the document is not locked"
         case .tooBig: "the value is too big"
         case .notANumber: "the value is not a number"
         case .durabilityImpossible: "too few nodes have a copy for this durability"
         case .durabilityUnsupported: "the bucket does not offer this durability"
-        case .durableWriteInProgress: "another durable write of the document did not end"
-        case .historyChanged: "the vBucket's history is another one now"
-        case .unsupported: "the server cannot do this"
-        case .refused: "the server refused"
-        case .temporaryFailure: "the server asked to try later until the deadline"
-        case .ambiguous: "the write left and its outcome is unknown"
-        case .authentication: "the server did not let us in"
-        case .noBucket: "the bucket is not there"
-        case .unreachable: "no node that could answer was reached until the deadline"
-        case .deadline: "not done by the deadline"
-        case .overloaded: "too much is under way in this client"
+        case .durableWriteInProgress: "another durable write of the document is in progress"
+        case .historyChanged: "the vBucket has another history now"
+        case .unsupported: "the server does not support this"
+        case .refused: "the server refused the operation"
+        case .temporaryFailure: "the server reported a temporary failure until the deadline"
+        case .ambiguous: "the write was sent and its outcome is unknown"
+        case .authentication: "the server refused the login"
+        case .noBucket: "there is no such bucket"
+        case .unreachable: "no node that could answer was reached before the deadline"
+        case .deadline: "the deadline passed"
+        case .overloaded: "too many operations are pending in this client"
         case .closed: "the client was closed"
-        case .invalid: "the request makes no sense"
+        case .invalid: "the request is invalid"
         }
     }
 }

@@ -2,12 +2,12 @@ internal import Bytes
 package import Vocabulary
 internal import Wire
 
-/// A document as a read finds it.
+/// A document as returned by a read.
 package struct Document: Hashable, Sendable {
     package var value: [UInt8]
     package var flags: UInt32
     package var cas: CAS
-    /// Whether the server takes the value for JSON.
+    /// Whether the server recognised the value as JSON.
     package var isJSON: Bool
 
     package var text: String { String(decoding: value, as: UTF8.self) }
@@ -20,53 +20,54 @@ package struct Document: Hashable, Sendable {
     }
 }
 
-/// A document as one copy of it has it.
+/// A document as stored by one copy.
 package struct CopyOfDocument: Hashable, Sendable {
     package let document: Document
     package let copy: KeyRouter.Copy
 }
 
-/// The name of a change, by which its persistence can be asked for.
+/// Identifies a change, to query its persistence.
 package struct MutationToken: Hashable, Sendable {
     package let vBucket: VBucketID
     package let uuid: VBucketUUID
     package let seqno: Seqno
 }
 
-/// What a write made.
+/// The result of a write.
 package struct MutationResult: Hashable, Sendable {
     package let cas: CAS
-    /// Nil where the server gives none.
+    /// Nil if the server sent none.
     package let token: MutationToken?
 }
 
-/// What a counter made.
+/// The result of a counter operation; `value` is the new one.
 package struct CounterResult: Hashable, Sendable {
     package let value: UInt64
     package let cas: CAS
     package let token: MutationToken?
 }
 
-/// How far a vBucket has come.
+/// The seqnos of a vBucket on a node.
 package struct ObservedSeqno: Hashable, Sendable {
     package let uuid: VBucketUUID
     package let persisted: Seqno
     package let current: Seqno
-    /// Where the history that was asked about ended, if another one follows it.
+    /// The last seqno of the requested history, if another history has followed it; otherwise nil.
     package let forkedAt: Seqno?
 }
 
-/// When a document ends by itself.
+/// When a document expires.
 package enum Expiry: Hashable, Sendable {
     case never
     case afterSeconds(UInt32)
     /// Seconds since 1970.
     case at(UInt32)
 
-    /// The expiry field of a request that is sent at `wallNanoseconds` (since 1970).
+    /// The encoding in the protocol, for a request that is sent at `wallNanoseconds` (since 1970).
     ///
-    /// More than 30 days would be taken for a date, and a date of January 1970 for a time from now.
-    /// More than 30 days are rounded up to a whole second, so that no document expires early.
+    /// The server reads more than 30 days as a date, so longer times are sent as dates, and dates
+    /// in January 1970 as the least date. A longer time is rounded up to a whole second, so that no
+    /// document expires early.
     package func wire(wallNanoseconds: UInt64) -> UInt32 {
         switch self {
         case .never: 0
@@ -78,17 +79,17 @@ package enum Expiry: Hashable, Sendable {
     }
 }
 
-/// What a write may say beside its value.
+/// The options of a write.
 package struct WriteOptions: Sendable {
-    /// The version to write over; `none` for any.
+    /// The version to overwrite; `none` for any.
     package var cas = CAS.none
     package var expiry = Expiry.never
-    /// Leaves the expiry as it is.
+    /// Keeps the document's present expiry.
     package var preservesExpiry = false
     package var flags: UInt32 = 0
-    /// How many copies must have it before it is answered; nil for the active one alone.
+    /// Which copies must have the write before it is acknowledged; nil for the active one alone.
     package var durability: DurabilityLevel?
-    /// Milliseconds that the server may wait for the copies; nil for nine tenths of the patience.
+    /// How long the server may wait for the copies; nil for nine tenths of the operation's timeout.
     package var durabilityTimeoutMilliseconds: UInt16?
     package var patience = Patience.usual
 
@@ -136,16 +137,24 @@ extension Operation.Reply {
         )
     }
 
+    /// Decodes the answer to a counter operation.
+    ///
+    /// - Throws: `refused` if it does not have 8 bytes.
     func counter() throws(ClientError) -> CounterResult {
-        guard answer.value.count == 8 else { throw odd("a counter's answer is 8 bytes long") }
+        guard answer.value.count == 8 else {
+            throw malformed("the answer to a counter operation does not have 8 bytes")
+        }
         let value = answer.value.withUnsafeBytes { ByteView($0).bigEndian(at: 0, as: UInt64.self) }
         return CounterResult(value: value, cas: answer.cas, token: token)
     }
 
+    /// Decodes the answer to OBSERVE_SEQNO.
+    ///
+    /// - Throws: `refused` if its format is unknown.
     func observedSeqno() throws(ClientError) -> ObservedSeqno {
         let count = answer.value.count
         guard let format = answer.value.first, count == (format == 0 ? 27 : 43) else {
-            throw odd("the answer to OBSERVE_SEQNO has an unknown form")
+            throw malformed("the answer to OBSERVE_SEQNO has an unknown format")
         }
         return answer.value.withUnsafeBytes { value in
             let view = ByteView(value)
@@ -159,7 +168,7 @@ extension Operation.Reply {
         }
     }
 
-    private func odd(_ text: String) -> ClientError {
+    private func malformed(_ text: String) -> ClientError {
         ClientError(.refused, text, vBucket: vBucket, node: node, attempts: 1)
     }
 }

@@ -3,42 +3,44 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The map: taken in from wherever it comes, asked for where nobody sends it.
+/// The map: applied from any source, and requested where no node pushes it.
 extension ClientCore {
-    /// Not more often than this is a map asked for because of trouble.
+    /// The least interval between requests for a map that failures cause.
     private static let urgentNanoseconds: UInt64 = 50_000_000
 
-    func take(configuration: [UInt8], from node: ClusterNode) {
+    func applyConfiguration(_ configuration: [UInt8], from node: ClusterNode) {
         let outcome = configuration.withUnsafeBytes {
-            cache.take(ByteView($0), host: node.address.host)
+            cache.apply(ByteView($0), host: node.address.host)
         }
         switch outcome {
         case .known: return
         case .refused(let why):
-            environment.trace.debug("client", "\(node.address) sent a map of no use: \(why)")
+            environment.trace.debug("client", "\(node.address) sent an unusable map: \(why)")
             node.trouble = why
-        case .taken:
-            hasOpened()
-            sendAnew()
+        case .applied:
+            completeOpening()
+            redispatchAll()
         }
     }
 
-    /// Under a new map everything that is not under way goes where it says, and reads too.
-    private func sendAnew() {
+    /// Dispatches again by a new map: all operations that are not sent, and those that
+    /// `recallIfMoved` recalls.
+    private func redispatchAll() {
         for node in nodes { node.waiting = [] }
         for number in operations.keys.sorted() {
             guard let operation = operations[number] else { continue }
             switch operation.stage {
-            case .unrouted, .waiting, .resting(_, forMap: true): dispatch(operation)
-            case .flying(let node, let ticket): recallIfMoved(operation, node, ticket)
-            case .resting, .over: continue
+            case .unrouted, .waiting, .backingOff(_, forMap: true): dispatch(operation)
+            case .inFlight(let node, let ticket): recallIfMoved(operation, node, ticket)
+            case .backingOff, .over: continue
             }
         }
     }
 
-    /// A request that has not left, or only reads, does not wait for a node that has lost its copy.
+    /// Recalls a request from a node that no longer has the copy, if the request is unsent or a
+    /// read.
     ///
-    /// A node that is still there answers that it is not its own; one that is gone never does.
+    /// A running node answers "not my vBucket", but a node that is gone never answers.
     private func recallIfMoved(_ operation: Operation, _ node: ClusterNode, _ ticket: UInt64) {
         guard let map = cache.current, let vBucket = operation.route?.vBucket,
             let route = KeyRouter(map).route(vBucket, operation.request.copy),
@@ -54,37 +56,41 @@ extension ClientCore {
         dispatch(operation)
     }
 
-    // MARK: Asking
+    // MARK: Requesting a map
 
+    /// Requests a map if operations wait in vain, or if the polling interval has passed and not all
+    /// connected nodes push maps.
     func pollForMap(at time: UInt64) {
         let hasTrouble =
             cache.current == nil || nodes.contains { !$0.waiting.isEmpty && !$0.isReady }
         let ready = nodes.filter(\.isReady)
         let isPushed = !ready.isEmpty && ready.allSatisfy(\.pushesMaps)
-        let isDue = time - askedForMap >= settings.pollMilliseconds * 1_000_000
+        let isDue = time - lastMapRequest >= settings.pollMilliseconds * 1_000_000
         if hasTrouble {
-            askForMap(isUrgent: true)
+            requestMap(isUrgent: true)
         } else if isDue && !isPushed {
-            askForMap(isUrgent: false)
+            requestMap(isUrgent: false)
         }
     }
 
-    /// Asks one node, another each time; where none is connected, tries to connect to one.
-    func askForMap(isUrgent: Bool) {
+    /// Requests a map from a connected node, another one each time.
+    ///
+    /// If there is none, connects to one.
+    func requestMap(isUrgent: Bool) {
         let time = now
-        if isUrgent, time - askedForMap < ClientCore.urgentNanoseconds { return }
-        askedForMap = time
-        nextToAsk += 1
+        if isUrgent, time - lastMapRequest < ClientCore.urgentNanoseconds { return }
+        lastMapRequest = time
+        nextToQuery += 1
         let ready = nodes.filter(\.isReady)
-        guard ready.isEmpty else { return askForMap(of: ready[nextToAsk % ready.count]) }
+        guard ready.isEmpty else { return requestMap(of: ready[nextToQuery % ready.count]) }
         let addresses = (cache.current?.nodes ?? []) + settings.bootstrap
-        connectIfAllowed(node(at: addresses[nextToAsk % addresses.count]))
+        connectIfAllowed(node(at: addresses[nextToQuery % addresses.count]))
     }
 
-    func askForMap(of node: ClusterNode) {
-        guard node.isReady, !node.isAskedForMap, let connection = node.connection else { return }
-        node.isAskedForMap = true
-        askedForMap = now
+    func requestMap(of node: ClusterNode) {
+        guard node.isReady, !node.isMapRequested, let connection = node.connection else { return }
+        node.isMapRequested = true
+        lastMapRequest = now
         var request = Request(.getClusterConfig, isWrite: false)
         if node.features.contains(.clusterConfigWithKnownVersion), let map = cache.current {
             let known = ByteWriter(capacity: 16)
@@ -93,7 +99,7 @@ extension ClientCore {
             request.extras = known.bytes
         }
         let ticket = nextNumber()
-        fly(.map, ticket, node)
+        addFlight(.map, ticket, node)
         connection.send(.init(ticket: ticket, vBucket: VBucketID(0), request: request))
     }
 }

@@ -3,16 +3,16 @@ internal import JSON
 package import Seams
 package import Vocabulary
 
-/// Which node has which vBucket of one bucket, as one configuration says it.
+/// Which nodes have the vBuckets of one bucket, parsed from one configuration.
 ///
-/// A value: parsed once, then only looked at. Which of two maps is newer is decided by `revision`;
-/// who keeps the newest is `ClusterMapCache`.
+/// An immutable value. `revision` decides which of two maps is newer; `ClusterMapCache` keeps the
+/// newest.
 ///
-/// - Every column of a row is a node's index or `nobody`.
-/// - Addresses are as the map names them, with `$HOST` and missing names replaced by the host that
-///   the map came from.
+/// - Every column of a row is a node's index or `noNode`.
+/// - Addresses are those of the configuration. `$HOST` and missing names stand for the host that
+///   sent it.
 package struct ClusterMap: Hashable, Sendable {
-    /// The order of maps: `revEpoch` first, which grows when a majority was lost for good.
+    /// The order of maps: first `revEpoch`, which increases when a majority was lost for good.
     package struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
         package let epoch: Int64
         package let number: Int64
@@ -29,17 +29,17 @@ package struct ClusterMap: Hashable, Sendable {
         package var description: String { "\(epoch).\(number)" }
     }
 
-    static let nobody: Int16 = -1
+    static let noNode: Int16 = -1
 
     package let bucket: String
     package let revision: Revision
     /// The data port of each node that has one.
     package let nodes: [SocketAddress]
     package let vBucketCount: Int
-    /// Active and replicas: columns of a row.
+    /// The number of copies of a vBucket, the active one included: the columns of a row.
     package let copies: Int
     private let columns: [Int16]
-    /// Where the vBuckets are going while they move, if the map says so.
+    /// The owners after the current moves; nil if the map does not name them.
     private let forwardColumns: [Int16]?
 
     /// The vBucket of a key.
@@ -47,12 +47,14 @@ package struct ClusterMap: Hashable, Sendable {
         VBucketID(ofKey: key, count: vBucketCount)
     }
 
-    /// The node that has a copy: copy 0 is the active one, the others are replicas.
+    /// The index of the node that has a copy: copy 0 is the active one, the others are replicas;
+    /// nil if there is none.
     package func node(of vBucket: VBucketID, copy: Int = 0) -> Int? {
         node(of: vBucket, copy, in: columns)
     }
 
-    /// The node that will have a copy when the moves under way are over.
+    /// The index of the node that will have a copy after the current moves; nil if the map names
+    /// none.
     package func forwardNode(of vBucket: VBucketID, copy: Int = 0) -> Int? {
         forwardColumns.flatMap { node(of: vBucket, copy, in: $0) }
     }
@@ -60,23 +62,25 @@ package struct ClusterMap: Hashable, Sendable {
     private func node(of vBucket: VBucketID, _ copy: Int, in columns: [Int16]) -> Int? {
         guard vBucket.number < vBucketCount, copy < copies else { return nil }
         let index = columns[Int(vBucket.number) * copies + copy]
-        return index == ClusterMap.nobody ? nil : Int(index)
+        return index == ClusterMap.noNode ? nil : Int(index)
     }
 }
 
 extension ClusterMap {
-    /// Why a configuration is of no use, in a sentence.
+    /// Why a configuration is unusable, as a sentence.
     package struct Nonsense: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
     }
 
-    /// Reads a bucket's configuration; `host` is the one it came from.
+    /// Parses a bucket's configuration that `host` has sent.
+    ///
+    /// - Throws: `Nonsense` if it is not JSON, not of a bucket, empty, or contradicts itself.
     package init(_ json: ByteView, host: String) throws(Nonsense) {
         guard let tree = JSONValue.parse(json) else {
-            throw Nonsense(description: "the configuration is no JSON")
+            throw Nonsense(description: "the configuration is not JSON")
         }
         guard let map = tree["vBucketServerMap"], let name = tree["name"]?.string else {
-            throw Nonsense(description: "the configuration is not one of a bucket")
+            throw Nonsense(description: "the configuration is not that of a bucket")
         }
         bucket = name
         revision = Revision(
@@ -106,11 +110,11 @@ extension ClusterMap {
         columns.reserveCapacity(rows.count * width)
         for row in rows {
             guard let cells = row.array, cells.count == width else {
-                throw Nonsense(description: "the rows of the vBucket map are not of one length")
+                throw Nonsense(description: "the rows of the vBucket map differ in length")
             }
             for cell in cells {
                 guard let index = cell.int, (-1..<nodeCount).contains(index) else {
-                    throw Nonsense(description: "the vBucket map names a node that is none")
+                    throw Nonsense(description: "the vBucket map names an unknown node")
                 }
                 columns.append(Int16(index))
             }
@@ -118,10 +122,10 @@ extension ClusterMap {
         return columns
     }
 
-    /// The data nodes in the order that the map counts them by.
+    /// The data nodes, in the order of the map's indexes.
     ///
-    /// `nodesExt` is the newer list and has the ports; `serverList` serves where it is missing, or
-    /// shorter than the map needs.
+    /// `nodesExt` is the newer list, with the ports. `serverList` is used if `nodesExt` is missing
+    /// or shorter.
     private static func nodes(
         _ tree: JSONValue,
         _ map: JSONValue,
@@ -151,7 +155,7 @@ extension ClusterMap {
 }
 
 extension SocketAddress {
-    /// Reads `host:port`, with brackets around an IPv6 address.
+    /// Parses `host:port`, with optional brackets around the host, as for IPv6; nil if malformed.
     package init?(parsing text: String) {
         guard let colon = text.lastIndex(of: ":"),
             let port = UInt16(text[text.index(after: colon)...])

@@ -2,9 +2,9 @@ package import Bytes
 package import Seams
 package import Vocabulary
 
-/// Where a request goes: pure arithmetic over a map.
+/// Routes requests by a cluster map.
 package struct KeyRouter: Sendable {
-    /// Which of a vBucket's copies is asked.
+    /// Which of a vBucket's copies a request is for.
     package enum Copy: Hashable, Sendable {
         case active
         /// The replica of this number, from 1.
@@ -36,10 +36,10 @@ package struct KeyRouter: Sendable {
 
     package func vBucket(of key: ByteView) -> VBucketID { map.vBucket(of: key) }
 
-    /// The node to ask; nil where the map gives the copy to nobody.
+    /// The node to send a request to; nil if the map names no node for the copy.
     ///
-    /// A node that has just said "not mine" is passed over for the one that the vBucket moves to,
-    /// if the map names it: the old owner knows earlier than the map that it is no longer one.
+    /// If that node is `refuser`, which has answered "not my vBucket", the route is to the node
+    /// that the vBucket moves to, if the map names it: an old owner refuses before the map changes.
     package func route(
         _ vBucket: VBucketID,
         _ copy: Copy = .active,

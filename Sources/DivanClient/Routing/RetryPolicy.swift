@@ -1,14 +1,14 @@
 package import Wire
 
-/// And again? What becomes of an operation after one attempt at it.
+/// Decides what happens to an operation after an attempt.
 ///
-/// Pure: statuses and counts in, a decision out. The operation's deadline is not its business; who
-/// carries out `again` looks at the clock.
+/// Pure: statuses and counts in, a decision out. `ClientCore`, not this policy, checks the
+/// operation's deadline.
 ///
-/// - A write is tried again only where the server said that it did not do it, or where it never
-///   left: a SET sent twice could undo what somebody else stored in between.
+/// - A write is retried only if the server has answered that it did not carry it out, or if it was
+///   never sent: a SET sent twice could undo a write of another client in between.
 package enum RetryPolicy {
-    /// How an attempt ended.
+    /// The end of an attempt.
     package enum Ending: Hashable, Sendable {
         case answered(UInt16)
         /// The connection ended before the answer came.
@@ -17,17 +17,18 @@ package enum RetryPolicy {
 
     package enum Decision: Hashable, Sendable {
         case done
-        /// Go where a map newer than the one used sends it, at once; wait where there is none.
+        /// Dispatch again by a newer map: at once, or when it arrives.
         case reroute
-        /// The same again after a wait.
+        /// Retry after a back-off.
         case again
-        /// As `again`, once the connection has selected its bucket anew.
+        /// As `again`, after the connection has selected its bucket again.
         case reselect
-        /// As `again`, on a connection that has logged in anew.
+        /// As `again`, on a new connection.
         case reconnect
         case fail(ClientError.Code)
     }
 
+    /// Decides about an attempt; does not retry a locked document unless `waitsForLock`.
     package static func decide(
         _ ending: Ending,
         isWrite: Bool,
@@ -55,7 +56,7 @@ package enum RetryPolicy {
         }
     }
 
-    /// A durable write of the document has to end first; often it is one of our own.
+    /// Whether a status means that a durable write of the document has to end first.
     package static func waitsForAnother(_ number: UInt16) -> Bool {
         switch Status(rawValue: number) {
         case .syncWriteInProgress, .syncWriteRecommitInProgress: true
@@ -63,7 +64,7 @@ package enum RetryPolicy {
         }
     }
 
-    /// What a status means to the caller when nothing more is tried.
+    /// The error code for a status that is not retried any more.
     package static func code(of status: Status) -> ClientError.Code {
         switch status {
         case .keyNotFound, .notStored: .notFound
@@ -85,14 +86,15 @@ package enum RetryPolicy {
         }
     }
 
-    /// Nanoseconds to wait before attempt `number` (2 is the first repetition): 1, 2, 5, 10, 20, 50
-    /// and then always 100 milliseconds.
+    /// Nanoseconds to wait before attempt `number` (2 is the first retry): 1, 2, 5, 10, 20, 50 and
+    /// then always 100 milliseconds.
     package static func wait(beforeAttempt number: Int) -> UInt64 {
         let steps: [UInt64] = [1, 2, 5, 10, 20, 50, 100]
         return steps[min(max(number - 2, 0), steps.count - 1)] * 1_000_000
     }
 
-    /// Nanoseconds between one attempt to connect to a node and the next, after `failures` in a row.
+    /// Nanoseconds to wait before connecting to a node again, after `failures` in a row: 10 to 500
+    /// milliseconds.
     package static func waitToConnect(failures: Int) -> UInt64 {
         let steps: [UInt64] = [10, 20, 50, 100, 200, 500]
         return steps[min(max(failures - 1, 0), steps.count - 1)] * 1_000_000
