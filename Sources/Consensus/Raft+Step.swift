@@ -7,7 +7,7 @@ extension Raft {
         let before = (term, role, leader)
         outbox.ready = Ready()
         handle(event)
-        var ready = finish()
+        var ready = completeReady()
         ready.isStateChanged = before != (term, role, leader)
         return ready
     }
@@ -38,7 +38,7 @@ extension Raft {
     /// Completes the output of a step.
     ///
     /// A message that depends on a write is held back until that write is on disk.
-    private mutating func finish() -> Ready {
+    private mutating func completeReady() -> Ready {
         let hardState = HardState(term: term, vote: vote?.value ?? 0, commit: log.commit)
         let isVoteNew = (hardState.term, hardState.vote) != (outbox.saved.term, outbox.saved.vote)
         if isVoteNew || log.hasUnwritten || outbox.snapshot != nil {
@@ -65,7 +65,7 @@ extension Raft {
         if !own.isEmpty {
             // No write is pending: handle this member's messages to itself at once.
             for message in own { receive(message) }
-            return finish()
+            return completeReady()
         }
         outbox.ready.toApply += log.takeCommitted()
         return outbox.ready

@@ -93,7 +93,7 @@ struct Group {
     mutating func deliver(_ packet: Packet) {
         let message = packet.message
         let isUp = members[message.to]?.isUp == true
-        guard isUp, !cut.contains([message.from, message.to]) else { return lose(packet) }
+        guard isUp, !cut.contains([message.from, message.to]) else { return drop(packet) }
         members[message.to]?.arriving = packet.state
         step(message.to, .received(message))
         if packet.state != nil {
@@ -104,7 +104,7 @@ struct Group {
     /// Drops a packet.
     ///
     /// For a snapshot, the sender's driver reports the failed delivery.
-    mutating func lose(_ packet: Packet) {
+    mutating func drop(_ packet: Packet) {
         guard packet.state != nil else { return }
         let message = packet.message
         step(message.from, .snapshotSent(to: message.to, isDelivered: false))

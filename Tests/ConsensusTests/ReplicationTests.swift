@@ -193,7 +193,7 @@ import Vocabulary
             for number in group.numbers { group.sync(number) }
             guard !group.network.isEmpty else { break }
             let packet = group.network.removeFirst()
-            packet.state == nil ? group.deliver(packet) : group.lose(packet)
+            packet.state == nil ? group.deliver(packet) : group.drop(packet)
         }
         #expect(group[3].commit == 1)
         group.tick(1, 2)

@@ -73,13 +73,13 @@ struct Walk {
     private mutating func deliver() {
         guard !group.network.isEmpty else { return }
         if group.network.count > 200 {
-            for _ in 0..<100 { group.lose(group.network.removeFirst()) }
+            for _ in 0..<100 { group.drop(group.network.removeFirst()) }
         }
         let place = below(min(group.network.count, 12))
         let packet = group.network[place]
         let fate = below(32)
         if fate != 0 { group.network.remove(at: place) }
-        if fate == 1 { return group.lose(packet) }
+        if fate == 1 { return group.drop(packet) }
         group.deliver(packet)
     }
 

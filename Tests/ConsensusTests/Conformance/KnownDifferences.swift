@@ -20,47 +20,47 @@ enum KnownDifference {
     /// By script; the key is the difference as a failing test prints it.
     static let all: [String: [String: KnownDifference]] = [
         "confchange_disable_validation": [
-            "44: 1 configuration: voters=(1), ours voters=(1)&&(1) learners=(2 3)":
+            "44: 1 configuration: voters=(1), Divan voters=(1)&&(1) learners=(2 3)":
                 .appliesAllAtOnce
         ],
         "confchange_v1_remove_leader": [
-            "85: 1 commit: 5, ours 3": .inForceAtOnce,
-            "85: 1 configuration: voters=(2 3), ours voters=(1 2 3)": .inForceAtOnce,
-            "110: 1 voter: (Non-Voter), ours (Voter)": .inForceAtOnce,
-            "117: 2 commit: 5, ours 3": .inForceAtOnce,
-            "117: 2 configuration: voters=(2 3), ours voters=(1 2 3)": .inForceAtOnce,
-            "146: 1 commit: 6, ours 4": .removedLeaderStepsDown,
-            "146: 2 commit: 6, ours 4": .removedLeaderStepsDown,
-            "146: 3 commit: 6, ours 4": .removedLeaderStepsDown,
-            "246: 1 role now: StateLeader, ours StateFollower": .removedLeaderStepsDown,
-            "246: 1 leader now: 1, ours 0": .removedLeaderStepsDown,
+            "85: 1 commit: 5, Divan 3": .inForceAtOnce,
+            "85: 1 configuration: voters=(2 3), Divan voters=(1 2 3)": .inForceAtOnce,
+            "110: 1 voter: (Non-Voter), Divan (Voter)": .inForceAtOnce,
+            "117: 2 commit: 5, Divan 3": .inForceAtOnce,
+            "117: 2 configuration: voters=(2 3), Divan voters=(1 2 3)": .inForceAtOnce,
+            "146: 1 commit: 6, Divan 4": .removedLeaderStepsDown,
+            "146: 2 commit: 6, Divan 4": .removedLeaderStepsDown,
+            "146: 3 commit: 6, Divan 4": .removedLeaderStepsDown,
+            "246: 1 role now: StateLeader, Divan StateFollower": .removedLeaderStepsDown,
+            "246: 1 leader now: 1, Divan 0": .removedLeaderStepsDown,
         ],
         "confchange_v1_remove_leader_stepdown": [
-            "84: 1 commit: 5, ours 3": .inForceAtOnce,
-            "84: 1 role: StateFollower, ours StateLeader": .inForceAtOnce,
-            "84: 1 leader: 0, ours 1": .inForceAtOnce,
-            "84: 1 configuration: voters=(2 3), ours voters=(1 2 3)": .inForceAtOnce,
-            "113: 1 role now: StateFollower, ours StateLeader": .inForceAtOnce,
-            "113: 1 voter: (Non-Voter), ours (Voter)": .inForceAtOnce,
-            "113: 1 leader now: 0, ours 1": .inForceAtOnce,
-            "120: 2 commit: 5, ours 3": .inForceAtOnce,
-            "120: 2 configuration: voters=(2 3), ours voters=(1 2 3)": .inForceAtOnce,
-            "149: 1 commit: 5, ours 4": .removedLeaderStepsDown,
-            "149: 2 commit: 5, ours 4": .removedLeaderStepsDown,
-            "149: 3 commit: 5, ours 4": .removedLeaderStepsDown,
+            "84: 1 commit: 5, Divan 3": .inForceAtOnce,
+            "84: 1 role: StateFollower, Divan StateLeader": .inForceAtOnce,
+            "84: 1 leader: 0, Divan 1": .inForceAtOnce,
+            "84: 1 configuration: voters=(2 3), Divan voters=(1 2 3)": .inForceAtOnce,
+            "113: 1 role now: StateFollower, Divan StateLeader": .inForceAtOnce,
+            "113: 1 voter: (Non-Voter), Divan (Voter)": .inForceAtOnce,
+            "113: 1 leader now: 0, Divan 1": .inForceAtOnce,
+            "120: 2 commit: 5, Divan 3": .inForceAtOnce,
+            "120: 2 configuration: voters=(2 3), Divan voters=(1 2 3)": .inForceAtOnce,
+            "149: 1 commit: 5, Divan 4": .removedLeaderStepsDown,
+            "149: 2 commit: 5, Divan 4": .removedLeaderStepsDown,
+            "149: 3 commit: 5, Divan 4": .removedLeaderStepsDown,
         ],
         "confchange_v2_add_double_auto": [
-            "54: 1 commit: 4, ours 2": .changesAfterItsFirstCommit,
-            "54: 1 configuration: voters=(1 2 3)&&(1) autoleave, ours voters=(1)":
+            "54: 1 commit: 4, Divan 2": .changesAfterItsFirstCommit,
+            "54: 1 configuration: voters=(1 2 3)&&(1) autoleave, Divan voters=(1)":
                 .changesAfterItsFirstCommit,
-            "254: 1 commit: 6, ours 9": .inForceAtOnce,
-            "254: 1 configuration: voters=(1)&&(1 2 3) autoleave, ours voters=(1)":
+            "254: 1 commit: 6, Divan 9": .inForceAtOnce,
+            "254: 1 configuration: voters=(1)&&(1 2 3) autoleave, Divan voters=(1)":
                 .inForceAtOnce,
-            "288: 2 commit: 6, ours 9": .inForceAtOnce,
-            "288: 2 configuration: voters=(1)&&(1 2 3) autoleave, ours voters=(1)":
+            "288: 2 commit: 6, Divan 9": .inForceAtOnce,
+            "288: 2 configuration: voters=(1)&&(1 2 3) autoleave, Divan voters=(1)":
                 .inForceAtOnce,
-            "288: 3 commit: 6, ours 9": .inForceAtOnce,
-            "288: 3 configuration: voters=(1)&&(1 2 3) autoleave, ours voters=(1)":
+            "288: 3 commit: 6, Divan 9": .inForceAtOnce,
+            "288: 3 configuration: voters=(1)&&(1 2 3) autoleave, Divan voters=(1)":
                 .inForceAtOnce,
         ],
     ]

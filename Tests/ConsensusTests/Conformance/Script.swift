@@ -10,7 +10,7 @@ struct Difference: Hashable, CustomStringConvertible {
     var recorded: String
     var ours: String
 
-    var description: String { "\(line): \(node) \(what): \(recorded), ours \(ours)" }
+    var description: String { "\(line): \(node) \(what): \(recorded), Divan \(ours)" }
 }
 
 /// Runs a public interaction script with Divan's members and compares them with its record.
