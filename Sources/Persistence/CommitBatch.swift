@@ -1,16 +1,16 @@
 package import Bytes
 package import Vocabulary
 
-/// The changes of several vBuckets of one lane, to be committed together.
+/// The changes of several vBuckets of one lane, to be committed in one transaction.
 ///
-/// The flusher fills it under each vBucket's lock, so adding a document copies bytes into memory
-/// that is already there and does nothing else; packing and compressing come later, outside.
+/// The flusher fills the batch under each vBucket's lock, so adding a document only copies bytes
+/// into preallocated memory. Packing and compression run later, outside the lock.
 ///
-/// - A vBucket's documents come in ascending seqno, newest version per key only, all above what is
-///   committed and none above the `highSeqno` of its record.
-/// - The record's `highSeqno` is a closed boundary (storage.md 2): what is persisted through it
-///   lacks nothing below it.
-/// - Used by one thread at a time, and again after `reset()`.
+/// - A vBucket's documents are added in ascending seqno, only the newest version of each key. All
+///   are above the committed seqno and none above the `highSeqno` of the vBucket's record.
+/// - The record's `highSeqno` is a closed boundary (storage.md 2): no change below it is missing
+///   from the batch or the file.
+/// - Used by one thread at a time; reusable after `reset()`.
 package final class CommitBatch {
     struct Section {
         var record: VBucketRecord
@@ -21,19 +21,21 @@ package final class CommitBatch {
 
     let documents = DocumentBuffer()
     private(set) var sections: [Section] = []
-    /// (vBucket, seqno) pairs that are dead once this batch is committed.
+    /// (vBucket, seqno) pairs of versions that are dead once this batch is committed.
     private(set) var dead: [(vBucket: UInt16, seqno: UInt64)] = []
-    /// Writes that are neither committed nor aborted as of their vBucket's record, and their levels.
+    /// Prepares that are outstanding at their vBucket's record.
+    ///
+    /// `levels` has the durability level of each, in the same order.
     let prepares = DocumentBuffer()
     private(set) var levels: [DurabilityLevel] = []
-    /// (vBucket, seqno) pairs of prepares that may be on disk and are not outstanding any more.
+    /// (vBucket, seqno) pairs of prepares that may be on disk and are no longer outstanding.
     private(set) var completed: [(vBucket: UInt16, seqno: UInt64)] = []
 
     package init() {}
 
-    /// Starts the part of a vBucket; what is appended until the next `begin` belongs to it.
+    /// Starts the section of a vBucket: all appends until the next `begin` belong to it.
     ///
-    /// A record without documents is fine: that is how a change of state is committed.
+    /// A section without documents is valid: it commits a change of the record only.
     package func begin(_ record: VBucketRecord) {
         precondition(
             record.highSeqno.value <= BlockBounds.seqnoMax,
@@ -43,19 +45,20 @@ package final class CommitBatch {
         sections.append(Section(record: record, start: start, end: start, bytes: 0))
     }
 
+    /// Adds a document or tombstone of the current vBucket; copies key and value.
     package func append(_ meta: DocumentMeta, key: ByteView, value: ByteView) {
         let last = sections.count - 1
         precondition(last >= 0, "a document is appended after its vBucket's record")
         precondition(
             meta.seqno <= sections[last].record.highSeqno,
-            "a document's seqno is covered by its vBucket's record"
+            "a document's seqno is at most the highSeqno of its vBucket's record"
         )
         documents.append(meta, in: sections[last].record.id.number, key: key, value: value)
         sections[last].end += 1
         sections[last].bytes += value.count
     }
 
-    /// Adds a prepare of the current vBucket, in ascending seqno as documents are.
+    /// Adds an outstanding prepare of the current vBucket; prepares are added in ascending seqno.
     package func append(
         prepare meta: DocumentMeta,
         level: DurabilityLevel,
@@ -65,45 +68,48 @@ package final class CommitBatch {
         guard let record = sections.last?.record else {
             preconditionFailure("a prepare is appended after its vBucket's record")
         }
-        precondition(meta.seqno <= record.highSeqno, "a prepare is covered by its record")
+        precondition(
+            meta.seqno <= record.highSeqno,
+            "a prepare's seqno is at most the highSeqno of its vBucket's record"
+        )
         prepares.append(meta, in: record.id.number, key: key, value: value)
         levels.append(level)
     }
 
-    /// Notes prepares of the current vBucket that were committed or aborted; they need not be on
-    /// disk.
+    /// Records prepares of the current vBucket that were committed or aborted; unknown seqnos are
+    /// ignored by the commit.
     package func completed(_ seqnos: some Sequence<Seqno>) {
         guard let section = sections.last else {
-            preconditionFailure("prepares are completed after their vBucket's record")
+            preconditionFailure("completed prepares are added after their vBucket's record")
         }
         completed += seqnos.map { (section.record.id.number, $0.value) }
     }
 
-    /// Notes that a persisted version of the current vBucket is replaced by what was appended.
+    /// Records that this batch replaces a persisted version of the current vBucket.
     package func superseded(_ seqno: Seqno) {
         guard let section = sections.last else {
-            preconditionFailure("versions are superseded after their vBucket's record")
+            preconditionFailure("superseded versions are added after their vBucket's record")
         }
         dead.append((section.record.id.number, seqno.value))
     }
 
-    /// The same for many.
+    /// Records that this batch replaces several persisted versions of the current vBucket.
     package func superseded(_ seqnos: some Sequence<Seqno>) {
         for seqno in seqnos { superseded(seqno) }
     }
 
-    /// Documents and prepares so far.
+    /// The number of documents and prepares added so far.
     package var documentCount: Int { documents.count + prepares.count }
 
-    /// vBuckets so far.
+    /// The number of sections added so far, one per `begin`.
     package var vBucketCount: Int { sections.count }
 
     package var isEmpty: Bool { sections.isEmpty }
 
-    /// Bytes of memory in use.
+    /// Bytes of memory in use by documents and prepares.
     package var byteCount: Int { documents.byteCount + prepares.byteCount }
 
-    /// Forgets the content, and the memory with it but for a little.
+    /// Removes the content and frees the memory beyond what a small commit needs.
     package func trim() {
         documents.removeAllAndTrim()
         prepares.removeAllAndTrim()
@@ -113,7 +119,7 @@ package final class CommitBatch {
         completed = []
     }
 
-    /// Forgets the content and keeps the memory for as much again.
+    /// Removes the content and keeps the memory for a batch of the same size.
     package func reset() {
         documents.removeAll()
         prepares.removeAll()

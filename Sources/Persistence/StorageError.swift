@@ -1,36 +1,38 @@
 internal import Seams
 package import Vocabulary
 
-/// Why storage did not do what it was asked, as one sentence and a code to react to.
+/// A failed storage operation: a code that callers react to, and a sentence for the operator.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A code of its own only where some caller does something of its own about it.
+    /// A case exists only if some caller reacts to it differently.
     package enum Code: Hashable, Sendable {
-        /// No room, or no file descriptor. Nothing changed: try the same batch again when there is
-        /// some.
+        /// No disk space, or no file descriptor. Nothing changed: retry the same batch once there
+        /// is.
         case full
-        /// A read, write or fsync failed. The file is opened afresh by the next attempt.
+        /// A read, write or fsync failed. The next call reopens the file.
         case failed
-        /// Bytes are not what was written. `damage` names what is lost, where it is known.
+        /// The stored bytes are invalid. `damage` lists the lost seqnos if one block is affected.
         case damaged
-        /// Permissions.
+        /// The file's permissions do not allow the operation.
         case denied
-        /// A file that must be there is not.
+        /// A required file does not exist.
         case missing
         /// The file belongs to another bucket, lane or program.
         case foreign
-        /// The file was written by a later Divan.
+        /// A later release of Divan wrote the file.
         case newer
-        /// Another process holds the file's write lock: try again.
+        /// Another process holds the file's write lock: retry.
         case busy
-        /// The generation was flushed or deleted meanwhile: drop the batch.
+        /// The bucket was flushed or deleted, or the vBucket dropped, meanwhile: discard the batch
+        /// or scan.
         case gone
-        /// The lane is closed to everybody until it is made anew.
+        /// The lane refuses every call until `BucketStore.recreate`.
         case quarantined
     }
 
     package let code: Code
     /// A sentence for an operator.
     package let description: String
+    /// The unreadable block, if the error concerns exactly one; otherwise nil.
     package let damage: BlockDamage?
 
     package init(_ code: Code, _ description: String, damage: BlockDamage? = nil) {
@@ -51,8 +53,9 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
     }
 }
 
-/// What a block that cannot be read held, as far as anybody knows.
+/// An unreadable block and the documents it held, as far as its readable parts tell.
 package struct BlockDamage: Hashable, Sendable {
+    /// A range of seqnos of one vBucket, both bounds included.
     package struct Run: Hashable, Sendable {
         package let vBucket: VBucketID
         package let first: Seqno
@@ -61,10 +64,11 @@ package struct BlockDamage: Hashable, Sendable {
 
     package let lane: Int
     package let block: UInt64
+    /// Empty if the block's outline is unreadable too.
     package let runs: [Run]
 }
 
-/// Calls into the disk seam with its errors turned into ours.
+/// Calls the disk seam and converts its errors to `StorageError`.
 func storage<Result>(
     _ body: () throws(DiskError) -> Result
 ) throws(StorageError) -> Result {

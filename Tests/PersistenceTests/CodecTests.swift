@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 
 @Suite struct CodecTests {
-    /// The blobs of some blocks, without their checksums, as a decoder behind them would see them.
+    /// The blobs of some blocks without their checksums, as the decoders receive them.
     private func blobs(_ table: String) throws -> [[UInt8]] {
         let bucket = TemporaryBucket()
         bucket.settings.blocks.rawBytes = 1_000
@@ -42,8 +42,8 @@ import Vocabulary
         withView(bytes) { probe.readBody($0) } != nil
     }
 
-    /// Checksums keep nonsense out; the decoders behind them stand on their own all the same.
-    @Test func decodersAreTotal() throws {
+    /// The decoders must not depend on the checksum that is verified before them.
+    @Test func decodersRefuseInvalidBytesWithoutChecksum() throws {
         let probe = BlockProbe()
         let metas = try blobs("meta")
         let bodies = try blobs("body")
@@ -73,8 +73,8 @@ import Vocabulary
         #expect(refused > 10_000)
     }
 
-    /// A few bytes must not make us take memory for what they claim to unpack to.
-    @Test func claimsOfSizeAreCheckedAgainstTheBytesAtHand() {
+    /// The decoder must not allocate memory for a stated size that LZ4 cannot reach.
+    @Test func valueLengthBeyondCompressedBytesIsRefused() {
         let writer = ByteWriter()
         LEB128.append(1, to: writer)  // One run:
         LEB128.append(3, to: writer)  // vBucket,

@@ -4,7 +4,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// A data directory that is gone when the test is.
+/// A data directory that is removed after the test.
 final class ControlDirectory {
     let root = FileManager.default.temporaryDirectory
         .appending(path: "divan-control-\(UUID().uuidString)").path
@@ -14,7 +14,7 @@ final class ControlDirectory {
 
     func open() throws -> ControlStore { try ControlStore(disk: FileDisk(), directory: root) }
 
-    /// The files as a crash at this moment leaves them: what was written and what was not.
+    /// A copy of the files as a process crash at this moment would leave them.
     func copy() throws -> ControlDirectory {
         let other = ControlDirectory()
         let files = FileManager.default
@@ -41,7 +41,7 @@ final class ControlDirectory {
     }
 }
 
-/// What a store must hold, kept in memory.
+/// The expected content of a `ControlStore`, in memory.
 struct ControlModel: Equatable {
     var hardState = ControlHardState()
     var snapshot = ControlSnapshot(mark: mark(0, term: 0), state: [])
@@ -58,7 +58,7 @@ struct ControlModel: Equatable {
         )
     }
 
-    mutating func take(_ change: ControlChange) {
+    mutating func apply(_ change: ControlChange) {
         switch change {
         case .hardState(let state): hardState = state
         case .append(let new):
@@ -85,7 +85,7 @@ struct ControlModel: Equatable {
         }
     }
 
-    /// What a start finds; what was half received is nobody's business.
+    /// The content that a start reads, without a staged snapshot.
     static func found(in store: ControlStore) throws -> ControlModel {
         let contents = try #require(try store.load())
         var model = ControlModel()
@@ -106,7 +106,7 @@ struct ControlModel: Equatable {
     }
 }
 
-/// Changes as a driver makes them, by a seed.
+/// Generates random changes such as the Raft driver commits, from a seed.
 struct ControlWalk {
     var dice: SeededRandom
     var model = ControlModel()
@@ -120,8 +120,8 @@ struct ControlWalk {
     mutating func next() -> [ControlChange] {
         var changes: [ControlChange] = []
         for _ in 0...dice.below(3) {
-            let change = one()
-            model.take(change)
+            let change = nextChange()
+            model.apply(change)
             changes.append(change)
         }
         return changes
@@ -137,11 +137,11 @@ struct ControlWalk {
         }
     }
 
-    private mutating func one() -> ControlChange {
+    private mutating func nextChange() -> ControlChange {
         switch dice.below(16) {
         case 0..<5: return .append(entries(from: last + 1))
         case 5:
-            // A leader of a later term replaces the end, but nothing that a snapshot holds.
+            // A leader of a later term replaces the log's end, but no entry of the snapshot.
             term += 1
             let least = model.snapshot.mark.position.index + 1
             return .append(entries(from: max(least, last > 3 ? last - 2 : 1)))

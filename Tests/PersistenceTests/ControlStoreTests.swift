@@ -22,7 +22,7 @@ import Vocabulary
         )
     }
 
-    @Test func aNewFileHasNoHistoryUntilOneBegins() throws {
+    @Test func newFileHasNoHistoryBeforeBegin() throws {
         let store = try directory.open()
         #expect(try store.load() == nil)
         #expect(try store.snapshot() == nil)
@@ -36,7 +36,7 @@ import Vocabulary
         #expect(try again.fact("one") == [9])
     }
 
-    @Test func aNewHistoryForgetsTheOldOne() throws {
+    @Test func beginRemovesTheOldHistory() throws {
         let store = try begun(directory)
         let seal = ControlSeal(vBucket: VBucketID(3), fence: 9, term: 1)
         try store.commit([
@@ -52,7 +52,7 @@ import Vocabulary
         #expect(try store.fact("one") == nil)
     }
 
-    @Test func aCrashAfterAnyCommitFindsAllOfIt() throws {
+    @Test func crashAfterCommitKeepsAllChanges() throws {
         for seed in UInt64(1)...6 {
             let directory = ControlDirectory()
             let store = try begun(directory)
@@ -67,7 +67,7 @@ import Vocabulary
         }
     }
 
-    @Test func aCommitThatDidNotReachTheDiskIsThereAsAWholeOrNotAtAll() throws {
+    @Test func powerCutDuringCommitKeepsAllChangesOrNone() throws {
         let store = try begun(directory)
         var walk = ControlWalk(seed: 77)
         var whole = 0
@@ -75,7 +75,7 @@ import Vocabulary
             let before = walk.model.withoutStaged
             let size = directory.walBytes
             try store.commit(walk.next())
-            // Power fails while the commit's pages are on their way.
+            // Power fails while the commit's pages are being written.
             let crashed = try directory.copy()
             let new = directory.walBytes
             guard new > size else { continue }
@@ -86,10 +86,10 @@ import Vocabulary
             #expect(isOld || found == walk.model.withoutStaged, "step \(step)")
             if !isOld { whole += 1 }
         }
-        #expect(whole < 10, "cutting the log cuts the commit")
+        #expect(whole < 10, "truncating the WAL removes the commit")
     }
 
-    @Test func whatWasHalfReceivedTakesNothingsPlace() throws {
+    @Test func stagedSnapshotReplacesNothingUntilInstalled() throws {
         let store = try begun(directory)
         try store.commit([.append([entry(1, "a"), entry(2, "b")])])
         let mark = ControlModel.mark(9, term: 3)
@@ -98,7 +98,7 @@ import Vocabulary
         #expect(try directory.copy().open().load()?.entries.count == 2)
         try store.commit([.stage(mark)])
         try store.commit([.stageChunk(number: 0, bytes: [7])])
-        // A chunk that comes twice is one chunk.
+        // A repeated chunk is stored once.
         try store.commit([.stageChunk(number: 1, bytes: [8]), .stageChunk(number: 1, bytes: [8])])
         let hardState = ControlHardState(term: 3, vote: 0, commit: 9)
         try store.commit([
@@ -111,7 +111,7 @@ import Vocabulary
         #expect(try store.snapshot()?.state == [7, 8])
     }
 
-    @Test func theFileDoesNotGrowForEver() throws {
+    @Test func prunedFileReturnsFreePages() throws {
         let store = try begun(directory)
         var dice = SeededRandom(seed: 4)
         var index: UInt64 = 0
@@ -137,10 +137,10 @@ import Vocabulary
         #expect(directory.bytes < 3 << 20, "\(directory.bytes)")
     }
 
-    // MARK: What is not as it was written
+    // MARK: Damaged files
 
     @Test(arguments: ["hard_state", "log", "chunk", "snapshot", "seal", "fact"])
-    func aRowThatIsNotWhatWasWrittenIsRefused(_ table: String) throws {
+    func changedRowIsReportedAsDamaged(_ table: String) throws {
         let store = try begun(directory)
         try store.commit([
             .append([entry(1, "a"), entry(2, "b")]), .hardState(ControlHardState(term: 4)),
@@ -158,7 +158,7 @@ import Vocabulary
         let damaged = try directory.open()
         let error = #expect(throws: StorageError.self) { try ControlModel.found(in: damaged) }
         #expect(error?.code == .damaged)
-        #expect(error?.description.contains("is not what was written") == true)
+        #expect(error?.description.contains("checksum") == true)
         #expect(error?.description.contains("Restore") == false)
         #expect(error?.description.contains("add it again with an empty data directory") == true)
     }
@@ -167,7 +167,7 @@ import Vocabulary
         "DELETE FROM log WHERE idx = 1", "DELETE FROM hard_state", "DELETE FROM chunk",
         "DELETE FROM snapshot", "UPDATE log SET idx = 9 WHERE idx = 2",
     ])
-    func aRowThatIsGoneIsMissed(_ statement: String) throws {
+    func missingRowIsReportedAsDamaged(_ statement: String) throws {
         let store = try begun(directory)
         try store.commit([.append([entry(1, "a"), entry(2, "b"), entry(3, "c")])])
         try store.close()
@@ -178,21 +178,21 @@ import Vocabulary
         #expect(error?.code == .damaged)
     }
 
-    @Test func whatIsNoDatabaseOrSomebodyElsesIsRefused() throws {
+    @Test func foreignNewerAndInvalidFilesAreRefused() throws {
         let store = try begun(directory)
         try store.close()
         let foreign = try directory.copy()
         let connection = try Connection(path: foreign.path, mode: .write, vfs: nil)
         try connection.execute("PRAGMA application_id = 7")
-        let strange = #expect(throws: StorageError.self) { try foreign.open() }
-        #expect(strange?.code == .foreign)
+        let foreignError = #expect(throws: StorageError.self) { try foreign.open() }
+        #expect(foreignError?.code == .foreign)
 
         let newer = try directory.copy()
         let future = try Connection(path: newer.path, mode: .write, vfs: nil)
         try future.execute("PRAGMA user_version = 99")
-        let early = #expect(throws: StorageError.self) { try newer.open() }
-        #expect(early?.code == .newer)
-        #expect(early?.description.contains("Start the later release") == true)
+        let newerError = #expect(throws: StorageError.self) { try newer.open() }
+        #expect(newerError?.code == .newer)
+        #expect(newerError?.description.contains("Start the later release") == true)
 
         try directory.change("control.sqlite") { $0 = Data(repeating: 7, count: $0.count) }
         let broken = #expect(throws: StorageError.self) { try directory.open() }
@@ -200,7 +200,7 @@ import Vocabulary
         #expect(broken?.description.contains("add it again with an empty data directory") == true)
     }
 
-    @Test func aFullDiskChangesNothing() throws {
+    @Test func commitOnFullDiskChangesNothing() throws {
         let store = try begun(directory)
         try store.commit([.append([entry(1, "a")])])
         try store.limit(pages: 1)
@@ -209,7 +209,7 @@ import Vocabulary
             try store.commit([.hardState(ControlHardState(term: 9)), .append([entry(2, big)])])
         }
         #expect(error?.code == .full)
-        // Nor is what would fit into the pages there are.
+        // A commit that fits into free pages is refused too.
         let small = #expect(throws: StorageError.self) {
             try store.commit([.hardState(ControlHardState(term: 9))])
         }

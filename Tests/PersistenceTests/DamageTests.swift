@@ -5,7 +5,7 @@ import Testing
 import Vocabulary
 
 @Suite struct DamageTests {
-    /// Three vBuckets of lane 0, with some fifty documents each, in several blocks.
+    /// Three vBuckets of lane 0 with fifty documents each, in several blocks.
     private func filled(_ bucket: TemporaryBucket) throws -> [UInt16: [TestDocument]] {
         bucket.settings.blocks.rawBytes = 2_000
         let store = try bucket.open()
@@ -30,7 +30,7 @@ import Vocabulary
         try Connection(path: path, mode: .write, vfs: nil).execute(sql)
     }
 
-    @Test func aDamagedByteInMetadataOrValuesIsRefusedAndNamed() throws {
+    @Test func damagedByteInMetadataOrValuesIsReportedWithItsBlock() throws {
         for table in ["meta", "body"] {
             let bucket = TemporaryBucket()
             let documents = try filled(bucket)
@@ -63,7 +63,7 @@ import Vocabulary
         }
     }
 
-    /// Block 2 is refused by name; everything else is there.
+    /// Expects that block 2 is reported as damaged and all other documents are readable.
     private func expectOneBlockLost(
         _ store: BucketStore,
         _ documents: [UInt16: [TestDocument]]
@@ -93,7 +93,7 @@ import Vocabulary
         #expect(try lane.verify().count == 1)
         #expect(try lane.statistics().unreadableBlocks == 1)
 
-        // Compaction leaves it alone, and a merge of everything else still works.
+        // Compaction skips the block and still processes the others.
         #expect(
             throws: Never.self,
             performing: {
@@ -105,7 +105,7 @@ import Vocabulary
         #expect(try lane.value(0, run.first.value) == nil)
     }
 
-    @Test func aDamagedOutlineIsMendedFromTheMetadata() throws {
+    @Test func damagedOutlineIsRecoveredFromMetadata() throws {
         let bucket = TemporaryBucket()
         let documents = try filled(bucket)
         try change(bucket.lanePath(0), "UPDATE block SET runs = x'0102030405' WHERE id IN (1, 3)")
@@ -118,7 +118,7 @@ import Vocabulary
         }
     }
 
-    @Test func aBlockInThePlaceOfAnotherIsRefused() throws {
+    @Test func bodyOfAnotherBlockIsRefused() throws {
         let bucket = TemporaryBucket()
         _ = try filled(bucket)
         try change(
@@ -128,7 +128,7 @@ import Vocabulary
         #expect(try bucket.open().lanes[0].verify().count == 1)
     }
 
-    @Test func filesOfOthersAndOfTheFutureAreRefused() throws {
+    @Test func foreignAndNewerFilesAreRefused() throws {
         let changes: [(StorageError.Code, String)] = [
             (.newer, "PRAGMA user_version = 4"),
             (.foreign, "PRAGMA application_id = 7"),
@@ -169,7 +169,7 @@ import Vocabulary
         }
     }
 
-    @Test func aDamagedFileIsPutAsideAndTheOthersServe() throws {
+    @Test func damagedLaneFileIsPutAsideAndOtherLanesServe() throws {
         let bucket = TemporaryBucket()
         _ = try filled(bucket)
         let other = try bucket.open()
@@ -199,7 +199,7 @@ import Vocabulary
             atPath: bucket.directory + "/generation-1"
         )
         #expect(names.contains("lane-00.sqlite.damaged-1700000000"))
-        // Still not an empty lane after the next start.
+        // The lane is still closed after the next start, not empty.
         let store = try bucket.open()
         try check(store)
         try store.recreate(0)
@@ -207,14 +207,14 @@ import Vocabulary
         #expect(try bucket.open().records().records.map(\.id) == [VBucketID(0), VBucketID(1)])
     }
 
-    @Test func aLostFileIsNoEmptyLane() throws {
+    @Test func laneWithMissingFileIsClosed() throws {
         let bucket = TemporaryBucket()
         _ = try filled(bucket)
         try FileManager.default.removeItem(atPath: bucket.lanePath(0))
         #expect(try bucket.open().lanes[0].closedBy?.code == .quarantined)
     }
 
-    @Test func aFullDiskChangesNothingAndTheSameBatchGoesThroughLater() throws {
+    @Test func batchRefusedByFullDiskIsCommittedLater() throws {
         let bucket = TemporaryBucket()
         let documents = try filled(bucket)
         bucket.settings.filePagesMax = 40
@@ -235,7 +235,7 @@ import Vocabulary
                 #expect(error.code == .full)
             }
         }
-        #expect(store.lanes[0].closedBy == nil, "a full disk is no failure of the file")
+        #expect(store.lanes[0].closedBy == nil, "a full disk does not close the lane")
         #expect(try store.records().records == before)
         #expect(try store.lanes[0].value(6, 1) == nil)
         #expect(try store.lanes[0].value(0, 7) == documents[0]?[6].value)
@@ -246,7 +246,7 @@ import Vocabulary
         #expect(try bucket.integrity() == [])
     }
 
-    @Test func aFileThatFailsIsReadAgainAndClosedAfterThreeFailures() throws {
+    @Test func failedFileIsReopenedAndClosedAfterThreeFailures() throws {
         let bucket = TemporaryBucket()
         let documents = try filled(bucket)
         let store = try bucket.open()
@@ -276,7 +276,7 @@ import Vocabulary
         batch.reset()
         try hide()
         batch.begin(record(6, high: 3))
-        // What failed is handed over again, together with what the file already has.
+        // The failed batch is repeated, together with a document that the file already has.
         batch.append(one)
         batch.append(two)
         for _ in 0..<2 {
@@ -296,14 +296,14 @@ import Vocabulary
             #expect(throws: StorageError.self) { try lane.commit(batch) }
         }
         #expect(lane.closedBy?.code == .quarantined)
-        #expect(!FileManager.default.fileExists(atPath: bucket.lanePath(0)), "none was made anew")
+        #expect(!FileManager.default.fileExists(atPath: bucket.lanePath(0)), "no file was created")
         try bringBack()
         #expect(try bucket.open().lanes[0].newest()[6]?.count == 2)
     }
 
-    /// Whatever byte of a file is wrong, what is served is what was written, or nothing.
+    /// After any bit flips in a file, a read returns the written document, nothing or an error.
     @Test(arguments: 1...60 as ClosedRange<UInt64>)
-    func aFlippedByteAnywhereIsNeverServed(seed: UInt64) throws {
+    func flippedBitsAreNeverServed(seed: UInt64) throws {
         let bucket = TemporaryBucket()
         let documents = try filled(bucket)
         var random = SeededRandom(seed: seed)

@@ -27,7 +27,7 @@ import Vocabulary
         return (documents, damage)
     }
 
-    @Test func theNewestVersionsComeWhileAServerHasTheFilesOpen() throws {
+    @Test func dumpOfOpenFilesReturnsNewestVersions() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         var random = SeededRandom(seed: 31)
@@ -60,7 +60,7 @@ import Vocabulary
             let alive = expected.mapValues { $0.filter { !$0.meta.isDeleted } }
             #expect(try dump(bucket).documents == alive.filter { !$0.value.isEmpty })
         }
-        // And when nobody has.
+        // After the store is closed the dump is the same.
         let open = try dump(bucket).documents
         try store.closeCleanly()
         #expect(try dump(bucket).documents == open)
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(try dump(bucket).documents.isEmpty)
     }
 
-    @Test func damageIsToldAndTheRestComes() throws {
+    @Test func dumpReportsDamagedBlockAndReturnsTheOthers() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let batch = CommitBatch()

@@ -5,13 +5,13 @@ import Seams
 import Testing
 import Vocabulary
 
-/// A disk that says of some small files that they could not be replaced, and has replaced them: what
-/// fails last is the sync of their directory.
-private final class HalfDisk: Disk {
+/// A disk on which replacing a small file can fail although the file was replaced, as when the sync
+/// of its directory fails.
+private final class FailingReplaceDisk: Disk {
     private let disk = FileDisk()
     private let left = Guarded(0)
 
-    /// The next `count` files that are replaced.
+    /// Lets the next `count` replacements fail.
     func failAfterReplacing(_ count: Int) { left.withLock { $0 = count } }
 
     var vfsName: String? { disk.vfsName }
@@ -49,10 +49,10 @@ private final class HalfDisk: Disk {
     }
 }
 
-/// A flush that fails at its last step, when the disk may have taken it.
+/// A flush that fails at its last step, when the new generation may be on disk.
 @Suite struct FlushTests {
     private let bucket = TemporaryBucket()
-    private let disk = HalfDisk()
+    private let disk = FailingReplaceDisk()
 
     private func batch(_ seqno: UInt64) -> CommitBatch {
         let batch = CommitBatch()
@@ -75,7 +75,7 @@ private final class HalfDisk: Disk {
         return store
     }
 
-    @Test func itIsTakenBackAndTheBucketGoesOn() throws {
+    @Test func failedFlushKeepsTheOldGeneration() throws {
         let store = try opened()
         let lane = store.lanes[0]
         disk.failAfterReplacing(1)
@@ -83,7 +83,7 @@ private final class HalfDisk: Disk {
         #expect(error?.description.contains("cannot sync") == true)
         #expect(lane.closedBy == nil)
         try lane.commit(batch(2))
-        // What is acknowledged after the failure is there after the next start, too.
+        // A change acknowledged after the failure survives the next start.
         let again = try bucket.open()
         #expect(try again.lanes[0].value(2, 1) == [2])
         #expect(try again.lanes[0].value(2, 2) == [2])
@@ -92,8 +92,8 @@ private final class HalfDisk: Disk {
         #expect(try bucket.open().records().records.isEmpty)
     }
 
-    /// Nobody knows which generation the next start finds: nothing is acknowledged in either.
-    @Test func whatCannotBeTakenBackIsClosed() throws {
+    /// It is unknown which generation the next start uses, so neither may acknowledge changes.
+    @Test func lanesAreClosedIfFailedFlushCannotBeUndone() throws {
         let store = try opened()
         disk.failAfterReplacing(2)
         #expect(throws: StorageError.self) { try store.flush() }
@@ -103,7 +103,7 @@ private final class HalfDisk: Disk {
         #expect(error?.description.contains("half flushed") == true)
     }
 
-    @Test func itGoesThroughWhenItIsAskedForAgain() throws {
+    @Test func repeatedFlushAfterFailureSucceeds() throws {
         let store = try opened()
         disk.failAfterReplacing(1)
         #expect(throws: StorageError.self) { try store.flush() }

@@ -4,7 +4,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// Files of schema 1, which knew no fences.
+/// Migration of files with schema 1 (no fences) and schema 2 (no prepares).
 @Suite struct MigrationTests {
     private static let uuid = VBucketUUID(0xfeed)
 
@@ -12,7 +12,7 @@ import Vocabulary
         try bucket.open().records().records
     }
 
-    @Test func fencesAreKeptInTheFile() throws {
+    @Test func fencesAreReadBackAsCommitted() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         var log = FailoverLog(first: MigrationTests.uuid, fence: 3)
@@ -29,7 +29,7 @@ import Vocabulary
         #expect(found.first?.failoverLog.entries.map(\.fence) == [.max, 3])
     }
 
-    @Test func aFileWithoutFencesIsBroughtUpToDate() throws {
+    @Test func fileOfSchema1IsMigrated() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let log = FailoverLog(first: MigrationTests.uuid, fence: 3)
@@ -51,7 +51,7 @@ import Vocabulary
         record.fence = 0
         record.failoverLog = FailoverLog(first: MigrationTests.uuid)
         #expect(try stored(bucket) == [record])
-        // And written to again.
+        // The migrated file accepts commits.
         record.fence = 9
         let again = try bucket.open()
         batch.reset()
@@ -61,7 +61,7 @@ import Vocabulary
         #expect(try stored(bucket) == [record])
     }
 
-    @Test func aFileWithoutPreparesGetsTheirTable() throws {
+    @Test func fileOfSchema2IsMigrated() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let batch = CommitBatch()
@@ -70,7 +70,7 @@ import Vocabulary
         try store.closeCleanly()
         try Connection(path: bucket.lanePath(0), mode: .write, vfs: nil)
             .execute("DROP TABLE prepares; PRAGMA user_version = 2;")
-        // Reading only changes nothing.
+        // A dump reads the old schema without migrating it.
         #expect(try Dump(disk: FileDisk()).prepareCount(of: bucket.directory) == 0)
         let again = try bucket.open()
         #expect(try again.lanes[0].prepares(of: VBucketID(0)).isEmpty)

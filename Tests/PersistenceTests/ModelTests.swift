@@ -4,7 +4,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// A lane and, beside it, what must be in it: one dictionary per vBucket.
+/// A lane and its expected content: one dictionary per vBucket.
 struct Model {
     struct Table {
         var current: [[UInt8]: TestDocument] = [:]
@@ -16,7 +16,8 @@ struct Model {
     var store: BucketStore
     var random: SeededRandom
     var tables: [UInt16: Table] = [:]
-    /// Of versions that wait for their successor compaction knows how many are dead, not which.
+    /// False once compaction was told of successors that are not on disk: the lane's count of live
+    /// documents may then differ from the model's.
     var areCountsExact = true
     let vBuckets: [UInt16] = [0, 2, 4, 6, 8]
 
@@ -53,7 +54,7 @@ struct Model {
             var documents: [[UInt8]: TestDocument] = [:]
             var seqno = table.high
             for _ in 0..<random.below(random.below(4) == 0 ? 60 : 6) {
-                // Seqnos of versions that a newer one replaced before the commit leave holes.
+                // Gaps: versions that were superseded before the commit use up seqnos.
                 seqno += UInt64(random.below(20) == 0 ? random.below(100_000) + 1 : 1)
                 let key = Array("key-\(random.below(80))".utf8)
                 let value = random.text(random.below(60))
@@ -62,7 +63,7 @@ struct Model {
                 documents[key] = document
             }
             var record = record(vBucket, high: seqno + UInt64(random.below(3)))
-            // The engine's record may be older than the last purge: it must not undo it.
+            // The engine's record may be older than the last purge and must not undo it.
             batch.begin(record)
             record.purgeSeqno = table.record?.purgeSeqno ?? .zero
             record.maxRevision = table.record?.maxRevision ?? 0
@@ -84,7 +85,7 @@ struct Model {
 
     mutating func compact() throws {
         let before = try lane.statistics()
-        // Some keys changed again, and that is not on disk yet: nothing of theirs may be lost.
+        // Some keys have newer versions that are not on disk: their stored versions must stay.
         let isChanging = random.below(2) == 0
         areCountsExact = areCountsExact && !isChanging
         var dice = random
@@ -139,7 +140,7 @@ struct Model {
         if random.below(2) == 0 { try store.closeCleanly() }
         store = try bucket.open()
         areCountsExact = true
-        // Warmup: the higher seqno of a key wins, the other one is dead.
+        // As warmup: the version with the higher seqno is current, the other one is dead.
         var newest: [UInt16: [[UInt8]: Seqno]] = [:]
         let lane = self.lane
         let end = try lane.scanMetadata(from: .start, blocksMax: .max) { vBucket, cursor in
@@ -154,7 +155,7 @@ struct Model {
         #expect(end == nil)
     }
 
-    /// Opens a copy of the files as they are now, as a crash would leave them.
+    /// Checks a copy of the current files, as a process crash would leave them.
     func checkCopy() throws {
         let copy = TemporaryBucket(lanes: 2, vBuckets: 16)
         copy.settings = bucket.settings
@@ -189,9 +190,8 @@ struct Model {
 }
 
 @Suite struct ModelTests {
-    /// Any mix of what may happen to a lane leaves exactly the model's documents to be found.
     @Test(arguments: 1...80 as ClosedRange<UInt64>)
-    func whatIsStoredEqualsTheModel(seed: UInt64) throws {
+    func laneEqualsModelAfterRandomOperations(seed: UInt64) throws {
         var model = try Model(seed: seed)
         for _ in 0..<40 { try model.step() }
         try model.check(model.lane)
@@ -202,7 +202,7 @@ struct Model {
 }
 
 @Suite struct PurgeCrashTests {
-    /// The lane's files at some moment, opened by somebody else: what each key is there.
+    /// Opens a copy of the lane's current files: whether each key is alive there.
     private func copy(_ bucket: TemporaryBucket) throws -> [[UInt8]: Bool] {
         let copy = TemporaryBucket(lanes: 1, vBuckets: 4)
         copy.settings = bucket.settings
@@ -213,13 +213,14 @@ struct Model {
         try FileManager.default.copyItem(atPath: bucket.directory, toPath: copy.directory)
         let lane = try copy.open().lanes[0]
         #expect(try lane.verify() == [])
-        // The files go with whoever copied them.
+        // The files are removed with `copy`.
         return try withExtendedLifetime(copy) {
             try lane.newest()[0, default: [:]].mapValues { !$0.isDeleted }
         }
     }
 
-    /// Three versions of each key in blocks of their own, the last a tombstone for every other.
+    /// Commits three versions of each key in separate blocks; the last version of every second key
+    /// is a tombstone.
     private func fill(_ bucket: TemporaryBucket, _ lane: LaneStore) throws -> [[UInt8]: Seqno] {
         var current: [[UInt8]: Seqno] = [:]
         var seqno: UInt64 = 0
@@ -242,15 +243,14 @@ struct Model {
         return current
     }
 
-    /// At every question and every answer of a purge the files hold all of it or nothing, and
-    /// never an older version of what is dead.
+    /// At each callback of a purge, the files hold either all or none of its changes.
     @Test(arguments: [16 << 20, 500])
-    func noDeadDocumentIsOnDiskAtAnyMoment(bytesMax: Int) throws {
+    func crashDuringPurgeRestoresNoDeletedDocument(bytesMax: Int) throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 4)
         bucket.settings.blocks.documents = 6
         bucket.settings.blocks.rawBytes = 600
         let store = try bucket.open()
-        // It notes which lanes have files.
+        // The store lists the lanes that have files.
         defer { withExtendedLifetime(store) {} }
         let lane = store.lanes[0]
         let current = try fill(bucket, lane)
@@ -301,8 +301,8 @@ struct Model {
 }
 
 @Suite struct HotKeyTests {
-    /// Keys that are always dirty when compaction asks still leave only a few versions behind.
-    @Test func keysThatNeverRestDoNotFillTheDisk() throws {
+    /// Keys that always have a version in memory that is not on disk yet.
+    @Test func constantlyChangedKeysDoNotFillTheDisk() throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
         let lane = try bucket.open().lanes[0]
         let batch = CommitBatch()
@@ -324,7 +324,7 @@ struct Model {
                 let step = try lane.compactStep(bytesMax: 1 << 20) { _, _, _ in
                     Seqno((round + 2) * keys)
                 }
-                try #require(step.dropped > 0, "compaction gets nowhere")
+                try #require(step.dropped > 0, "a compaction step drops documents")
             }
             #expect(try lane.statistics().documents <= Int(8 * keys))
             #expect(try lane.statistics().liveDocuments == Int(4 * keys))

@@ -3,7 +3,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// One vBucket that is written, compacted and read in order at the same time.
+/// One vBucket that is written, compacted and scanned concurrently.
 private final class Scanned {
     let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
     let store: BucketStore
@@ -25,10 +25,11 @@ private final class Scanned {
         lane = store.lanes[0]
     }
 
-    /// Neither committed nor aborted, by seqno.
+    /// The outstanding prepares, by seqno.
     var prepares: [StoredPrepare] = []
 
-    /// Some are prepared, some others completed: here nothing else comes of that.
+    /// Adds new prepares to the batch and completes a third of the outstanding ones; a completion
+    /// stores no document here.
     private func prepare(_ batch: CommitBatch, _ prepared: [StoredPrepare]) {
         let completed = prepares.filter { _ in random.below(3) == 0 }
         batch.completed(completed.map(\.meta.seqno))
@@ -75,7 +76,7 @@ private final class Scanned {
             current[document.key] = document
             history.append(document)
         }
-        // A neighbour in the same blocks.
+        // Another vBucket in the same blocks.
         batch.begin(record(1, high: high))
         batch.append(random.document(seqno: high, key: [1], value: [UInt8](repeating: 1, count: 9)))
         if high > 25 { batch.superseded(Seqno(neighbour)) }
@@ -135,14 +136,14 @@ private final class Scanned {
 }
 
 @Suite struct ScanTests {
-    /// Storage.md 6.9: the state at the scan's end, whatever compaction does beside it.
+    /// Storage.md 6.9.
     @Test(arguments: 1...60)
-    func aScanGivesWhatWasThereAtItsEnd(seed: UInt64) throws {
+    func scanDuringCompactionReturnsStateAtItsEnd(seed: UInt64) throws {
         let scanned = try Scanned(seed: seed)
         for _ in 0..<10 { try scanned.commit() }
         for _ in 0..<6 {
             let start = Seqno(UInt64(scanned.random.below(Int(scanned.high) + 1)))
-            // Somebody who has what was there at the start.
+            // The reader has the state at the start.
             var found = scanned.state(at: start)
             let scan = try scanned.lane.scan(VBucketID(0), after: start)
             #expect(scan.end.value == scanned.high)
@@ -165,20 +166,20 @@ private final class Scanned {
             #expect(scan.position == scan.end)
             #expect(scanned.scannedPrepares == outstanding.filter { $0.meta.seqno > start })
             #expect(try scanned.lane.prepares(of: VBucketID(0)) == scanned.prepares)
-            // Tombstones that were purged before are in nobody's way.
+            // Only live documents are compared: tombstones may have been purged before the scan.
             let live = { (state: [[UInt8]: TestDocument]) in
                 state.filter { !$0.value.meta.isDeleted }
             }
             #expect(live(found) == live(expected))
             #expect(try scanned.lane.verify() == [])
         }
-        // Nothing is held any more.
+        // All holds are released.
         for _ in 0..<200 { try scanned.compact() }
         #expect(try scanned.lane.verify() == [])
         #expect(try scanned.bucket.integrity() == [])
     }
 
-    @Test func aPurgeWaitsForAScan() throws {
+    @Test func purgeDuringScanRemovesNothing() throws {
         let scanned = try Scanned(seed: 3)
         for _ in 0..<20 { try scanned.commit() }
         let tombstones = scanned.current.values.count { $0.meta.isDeleted }
@@ -195,7 +196,7 @@ private final class Scanned {
         #expect(try scanned.lane.scan(VBucketID(0), after: .zero).isComplete)
     }
 
-    @Test func aScanOfACopyThatIsDroppedFails() throws {
+    @Test func scanOfDroppedCopyFails() throws {
         let scanned = try Scanned(seed: 4)
         for _ in 0..<10 { try scanned.commit() }
         let scan = try scanned.lane.scan(VBucketID(0), after: .zero)
@@ -211,13 +212,13 @@ private final class Scanned {
         #expect(flushed?.code == .gone)
     }
 
-    @Test func aTiredScanEndsItsSliceAndGoesOn() throws {
+    @Test func scanOverTimeEndsSliceAndContinues() throws {
         let scanned = try Scanned(seed: 5)
         for _ in 0..<10 { try scanned.commit() }
         let scan = try scanned.lane.scan(VBucketID(0), after: .zero)
         var (seen, slices) = (0, 0)
         while try scan.slice(
-            isTired: { true },
+            isOverTime: { true },
             isNeeded: { _, _ in true },
             prepare: { _ in },
             visit: { _, _, _ in seen += 1 }
@@ -225,6 +226,6 @@ private final class Scanned {
             slices += 1
         }
         #expect(seen == scanned.history.count)
-        #expect(slices > 3, "a block each")
+        #expect(slices > 3, "one block per slice")
     }
 }

@@ -5,7 +5,7 @@ import Testing
 import Vocabulary
 
 @Suite struct StoreTests {
-    @Test func everyCombinationOfFieldsComesBack() throws {
+    @Test func everyCombinationOfFieldsIsReadBack() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         var random = SeededRandom(seed: 1)
@@ -48,7 +48,7 @@ import Vocabulary
         #expect(try bucket.integrity() == [])
     }
 
-    @Test func recordsAndLogsComeBackAsCommitted() throws {
+    @Test func recordsAndFailoverLogsAreReadBackAsCommitted() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         var one = record(4, high: 12, state: .replica)
@@ -79,7 +79,7 @@ import Vocabulary
         #expect(try again.records().unclean == [0, 1])
     }
 
-    @Test func cleanStopsAreToldFromCrashes() throws {
+    @Test func onlyLanesWithoutCleanStopAreUnclean() throws {
         let bucket = TemporaryBucket()
         func restart(_ body: (BucketStore) throws -> Void) throws -> Set<Int> {
             let store = try bucket.open()
@@ -92,15 +92,15 @@ import Vocabulary
         #expect(try restart { try $0.markRunning() }.isEmpty)
         #expect(try restart { try $0.lanes[1].commit(batch) }.isEmpty, "an empty bucket is clean")
         #expect(try restart { try $0.closeCleanly() } == [1])
-        #expect(try restart { _ in }.isEmpty, "nothing was done since the clean stop")
+        #expect(try restart { _ in }.isEmpty, "the lane was not used since the clean stop")
         #expect(try restart { try $0.markRunning() }.isEmpty)
         #expect(try restart { try $0.closeCleanly() } == [1])
         #expect(try restart { $0.lanes[1].closeIdle() }.isEmpty)
         let later = CommitBatch()
         later.begin(record(1, high: 3, state: .dead))
         #expect(try restart { try $0.lanes[1].commit(later) }.isEmpty)
-        #expect(try restart { try $0.closeCleanly() } == [1], "a commit ends a clean stop as well")
-        // Closing idle connections and opening them again is no start.
+        #expect(try restart { try $0.closeCleanly() } == [1], "a commit clears the mark")
+        // Closing and reopening idle connections is not a start.
         let store = try bucket.open()
         try store.markRunning()
         for _ in 0..<2 { store.lanes[1].closeIdle() }
@@ -110,8 +110,8 @@ import Vocabulary
         #expect(store.lanes[1].wasClean)
     }
 
-    /// A scan holds its connection as long as a slow disk takes; commits are not to wait for that.
-    @Test(.timeLimit(.minutes(1))) func whoClosesIdleConnectionsWaitsForNoReader() throws {
+    /// A scan locks its connection while it reads a slow disk; commits must not wait for that.
+    @Test(.timeLimit(.minutes(1))) func closeIdleDuringScanDoesNotWait() throws {
         let bucket = TemporaryBucket()
         let lane = try bucket.open().lanes[0]
         let batch = CommitBatch()
@@ -166,7 +166,7 @@ import Vocabulary
         #expect(try bucket.integrity() == [])
     }
 
-    /// Commits six rounds of documents of ten vBuckets, one of them with many.
+    /// Commits six rounds of documents of ten vBuckets, 60 per round in vBucket 4.
     private func fill(_ lane: LaneStore) throws -> [UInt16: [TestDocument]] {
         var random = SeededRandom(seed: 3)
         let batch = CommitBatch()
@@ -192,7 +192,7 @@ import Vocabulary
         return expected
     }
 
-    @Test func scansGiveWhatWasCommitted() throws {
+    @Test func scansReturnCommittedDocuments() throws {
         let bucket = TemporaryBucket()
         let lane = try bucket.open().lanes[0]
         let expected = try fill(lane)
@@ -249,7 +249,7 @@ import Vocabulary
         #expect(count == expected.values.reduce(0) { $0 + $1.count })
     }
 
-    @Test func liveCountsFollowWarmupThatStartsOver() throws {
+    @Test func resetLiveRestoresLiveCountOfOneVBucket() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let lane = store.lanes[0]
@@ -272,11 +272,11 @@ import Vocabulary
         #expect(try lane.statistics().documents == 18)
     }
 
-    @Test func compactionLeavesWhatIsBetterThanItsLane() throws {
+    @Test func compactionSkipsBlocksWithLessDeadThanTheLane() throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
         let lane = try bucket.open().lanes[0]
         let batch = CommitBatch()
-        // One vBucket of which one document in ten lives, one of which one in five is dead.
+        // In vBucket 0 one document of ten is live, in vBucket 1 one of five is dead.
         for vBucket: UInt16 in [0, 1] {
             batch.begin(record(vBucket, high: 200))
             for seqno in 1...200 as ClosedRange<UInt64> {
@@ -290,7 +290,7 @@ import Vocabulary
             if seqno % 10 != 0 { lane.markDead(VBucketID(0), Seqno(seqno)) }
             if seqno % 5 == 0 { lane.markDead(VBucketID(1), Seqno(seqno)) }
         }
-        // Everything changed once more in memory: only what was noted says what is dead.
+        // Every key has a newer version in memory only, so only marked versions are dead.
         let step = try lane.compactStep(bytesMax: 1 << 20) { _, _, _ in Seqno(1_000) }
         #expect(step.kind == .compacted)
         #expect(step.dropped == 180)
@@ -306,7 +306,7 @@ import Vocabulary
         #expect(try lane.value(1, 199)?.count == 1_000)
     }
 
-    @Test func aVersionThatTheTableServesIsNeverThrownAway() throws {
+    @Test func compactionKeepsVersionThatTheTableServes() throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
         let lane = try bucket.open().lanes[0]
         let batch = CommitBatch()
@@ -325,7 +325,7 @@ import Vocabulary
         #expect(try lane.value(0, 5) == nil)
     }
 
-    @Test func heatIsKept() throws {
+    @Test func savedHeatIsReadBack() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let batch = CommitBatch()
@@ -339,7 +339,7 @@ import Vocabulary
         #expect(try again.lanes[0].loadHeat(VBucketID(4)) == nil)
     }
 
-    @Test func flushStartsAnEmptyGenerationAndDeleteTakesAllAway() throws {
+    @Test func flushStartsEmptyGenerationAndDeleteRemovesAllFiles() throws {
         let bucket = TemporaryBucket()
         let store = try bucket.open()
         let batch = CommitBatch()

@@ -4,7 +4,7 @@ import Persistence
 import Seams
 import Vocabulary
 
-/// Files in a temporary directory: the `Disk` seam with nothing but what these tests need.
+/// The `Disk` seam over Foundation, with only what these tests need.
 struct FileDisk: Disk {
     var vfsName: String? { nil }
 
@@ -51,7 +51,7 @@ struct FileDisk: Disk {
         try attempt(path) { try FileManager.default.removeItem(atPath: path) }
     }
 
-    /// Nothing here ever fails to be written.
+    /// Does nothing: no write fails here.
     func secure(_ path: String) throws(DiskError) {}
     func claim(_ path: String) throws(DiskError) -> Bool { true }
 
@@ -68,7 +68,7 @@ struct FileDisk: Disk {
     }
 }
 
-/// A bucket's directory that is gone when the test is.
+/// A bucket's directory that is removed after the test.
 final class TemporaryBucket {
     let root: String
     var directory: String { root + "/bucket" }
@@ -101,7 +101,7 @@ final class TemporaryBucket {
         "\(directory)/generation-\(generation)/lane-0\(lane).sqlite"
     }
 
-    /// What SQLite itself says of every file.
+    /// The findings of SQLite's integrity check over all lane files.
     func integrity(generation: Int = 1) throws -> [String] {
         var found: [String] = []
         for lane in 0..<settings.lanes {
@@ -114,7 +114,7 @@ final class TemporaryBucket {
     }
 }
 
-/// A document as tests think of it.
+/// A whole document: metadata, key and value.
 struct TestDocument: Hashable {
     var meta: DocumentMeta
     var key: [UInt8]
@@ -154,7 +154,7 @@ extension SeededRandom {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 20) }
     }
 
-    /// Text that compresses about as JSON does.
+    /// Text that compresses about as well as JSON.
     mutating func text(_ count: Int) -> [UInt8] {
         let words = ["alpha", "beta", "gamma", "delta", "{\"name\":", "null,", "12345", "true"]
         var bytes: [UInt8] = []
@@ -162,7 +162,7 @@ extension SeededRandom {
         return Array(bytes.prefix(count))
     }
 
-    /// A document with every field as it may come.
+    /// A document with random values in every field.
     mutating func document(seqno: UInt64, key: [UInt8], value: [UInt8]) -> TestDocument {
         var meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(next()))
         if below(2) == 0 { meta.revision = next() >> UInt64(below(64)) }
@@ -192,7 +192,7 @@ extension LaneStore {
         return outcome == .found ? found : nil
     }
 
-    /// Everything the lane has, newest version per key, as warmup would see it.
+    /// The newest version of every key in the lane, as warmup would find it.
     func newest() throws -> [UInt16: [[UInt8]: DocumentMeta]] {
         var found: [UInt16: [[UInt8]: DocumentMeta]] = [:]
         var position: ScanPosition? = .start

@@ -6,14 +6,13 @@ import Testing
 import Vocabulary
 
 @Suite struct ThreadTests {
-    /// Values that live are found at every moment, whatever compaction moves meanwhile.
-    @Test func readersFindEveryLiveVersionWhileBlocksMove() throws {
+    @Test func readersFindEveryLiveVersionDuringCompaction() throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
         bucket.settings.blocks.rawBytes = 1_000
         let lane = try bucket.open().lanes[0]
         let keep = 200
         let batch = CommitBatch()
-        // Two keys per round: one stays, one is overwritten by the next round.
+        // Two keys per round: one stays, the next round overwrites the other.
         func commit(_ round: Int) throws {
             batch.reset()
             for vBucket in 0..<8 as Range<UInt16> {
@@ -74,9 +73,10 @@ import Vocabulary
         #expect(try lane.verify() == [])
     }
 
-    /// The removal of one flush's files runs beside the next flush: a commit that is under way in
-    /// the files that go is told that they are gone, and never that the disk failed.
-    @Test func aCommitUnderAFlushIsToldThatItsFilesAreGone() throws {
+    /// The files of one flush are removed during the next flush.
+    ///
+    /// A commit into those files must fail with `.gone`, never with a disk error.
+    @Test func commitDuringFlushFailsWithGone() throws {
         let bucket = TemporaryBucket(lanes: 1, vBuckets: 64)
         let store = try bucket.open()
         let isOver = Atomic(false)
@@ -114,7 +114,7 @@ import Vocabulary
             try store.flush()
             let before = hadCommits.load(ordering: .relaxed)
             let deadline = Date(timeIntervalSinceNow: 10)
-            // Now and then a commit comes through, so that a file is there to be lost.
+            // Every tenth round waits for a commit, so that there is a file to remove.
             while round % 10 == 0, hadCommits.load(ordering: .relaxed) == before, Date() < deadline
             {
                 usleep(100)

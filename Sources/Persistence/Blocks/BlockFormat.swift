@@ -1,51 +1,56 @@
 internal import Bytes
 
-/// How large blocks may become: sizes that simulations shrink and fullEviction buckets halve.
+/// Size limits of blocks.
+///
+/// Simulations shrink them; fullEviction buckets halve them.
 package struct BlockLimits: Hashable, Sendable {
-    /// Bytes of values that a block holds, about; a larger value is a block alone.
+    /// Approximate bytes of uncompressed values per block; a larger value gets a block of its own.
     package var rawBytes = 32 << 10
-    /// Documents of a block: their count fits a byte.
+    /// Documents per block, at most 255: the count is stored in one byte.
     package var documents = 255
-    /// A vBucket with as many documents in a commit gets blocks of its own.
+    /// A vBucket with at least this many documents in a commit gets blocks of its own.
     package var pureDocumentsMin = 8
-    /// So does one with as many bytes.
+    /// A vBucket with at least this many bytes of values in a commit gets blocks of its own.
     package var pureBytesMin = 16 << 10
 
     package init() {}
 }
 
-/// Bounds that no valid block breaks, so that decoding nonsense stays cheap.
+/// Bounds of every valid block.
+///
+/// Decoders check them first, so that invalid input stays cheap.
 enum BlockBounds {
     static let documentsMax = 255
-    /// Keys of 255 bytes and the widest columns, 255 times.
+    /// 255 documents with keys of 255 bytes and the widest columns.
     static let metaBytesMax = 128 << 10
-    /// The largest value, and room for what a block may hold beside it.
+    /// The largest value, with room for the other values of its block.
     static let valueBytesMax = 64 << 20
     static let seqnoMax: UInt64 = 1 << 48 - 1
-    /// The directory keeps a run's width in 16 bits.
+    /// The directory stores a run's span in 16 bits.
     static let spanMax: UInt64 = 0xffff
-    /// LZ4 cannot make more than 255 bytes of one.
+    /// LZ4 expands one byte to at most 255.
     static let expansionMax = 255
 }
 
-/// The parts of a block, each a blob in a table of its own.
+/// The parts of a block; each is a blob in its own table.
 enum BlockPart: UInt8 {
     case runs = 1
     case meta = 2
     case body = 3
 }
 
-/// Where a block came from.
+/// What wrote a block.
 enum BlockOrigin: Int64 {
-    /// A commit wrote it; if mixed, merging will dissolve it.
+    /// A commit. Merging rewrites such a block if it is mixed.
     case commit = 0
-    /// Compaction or merging wrote it; merging leaves it alone.
+    /// Compaction or merging. Merging does not rewrite such a block.
     case compaction = 1
 }
 
-/// The checksum that begins every blob: of the file's identity, the block, the part, the bytes.
+/// The checksum at the start of every blob, over the file's identity, block id, part and bytes.
 ///
-/// A blob that is whole but in the wrong row, part or file fails as one with a flipped bit does.
+/// An intact blob in the wrong row, part or file therefore fails the check, as one with a flipped
+/// bit does.
 struct BlockSeal {
     static let size = 4
     private let seed: UInt32
@@ -63,7 +68,7 @@ struct BlockSeal {
         return CRC32.checksum(bytes, seed: start)
     }
 
-    /// Of a row that is no block: its numbers, then its bytes.
+    /// The checksum of a row that is not a block: of its numbers, then of its bytes.
     func checksum(_ numbers: [UInt64], _ parts: [ByteView]) -> UInt32 {
         let start = numbers.map(\.bigEndian).withUnsafeBytes { bytes in
             CRC32.checksum(ByteView(bytes), seed: seed)
@@ -71,13 +76,13 @@ struct BlockSeal {
         return parts.reduce(start) { CRC32.checksum($1, seed: $0) }
     }
 
-    /// Fills in the checksum of a blob whose first four bytes were kept free for it.
+    /// Writes the checksum into a blob's first four bytes, which are reserved for it.
     func close(_ blob: ByteWriter, block: UInt64, part: BlockPart) {
         let content = blob.view.dropFirst(BlockSeal.size)
         blob.replace(at: 0, bigEndian: checksum(content, block: block, part: part))
     }
 
-    /// The bytes behind the checksum, or nil where it does not agree with them.
+    /// The bytes after the checksum; nil if the checksum does not match.
     func open(_ blob: ByteView, block: UInt64, part: BlockPart) -> ByteView? {
         guard blob.count > BlockSeal.size else { return nil }
         let content = blob.dropFirst(BlockSeal.size)

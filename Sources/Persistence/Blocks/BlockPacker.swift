@@ -1,15 +1,16 @@
 /// Decides which documents share a block.
 ///
-/// A vBucket with enough documents in a commit gets blocks of its own (*pure*), so that reading it
-/// in order reads little else. The rest of all vBuckets goes together into *mixed* blocks, so that
-/// at low rates neither the number of blocks nor the compression depends on how thinly a commit is
-/// spread. Merging sorts mixed blocks out later (storage.md 3.3).
+/// A vBucket with enough documents in a commit gets blocks of its own (*pure*), so that a scan of
+/// that vBucket reads few other documents. All other documents share *mixed* blocks: at low write
+/// rates, block count and compression then do not depend on how many vBuckets a commit touches.
+/// Merging later rewrites mixed blocks as pure ones (storage.md 3.3).
 struct BlockPacker {
     let limits: BlockLimits
     /// Indices into the document buffer, block by block.
     private(set) var order: [UInt32] = []
-    /// Ranges of `order`, each a block.
+    /// Ranges of `order`, one per block.
     private(set) var blocks: [Range<Int>] = []
+    /// Documents of vBuckets that get no pure block.
     private var thin: [UInt32] = []
 
     init(limits: BlockLimits) {
@@ -26,9 +27,9 @@ struct BlockPacker {
         }
     }
 
-    /// Packs what was too thin for blocks of its own.
+    /// Packs the remaining documents into mixed blocks.
     ///
-    /// vBuckets were added in ascending order.
+    /// The vBuckets must have been added in ascending order.
     mutating func finish(_ documents: DocumentBuffer) {
         let indices = thin
         thin.removeAll(keepingCapacity: true)
@@ -42,8 +43,10 @@ struct BlockPacker {
         thin.removeAll(keepingCapacity: true)
     }
 
-    /// Cuts documents into blocks; a rest of up to one and a half goes into one instead of
-    /// leaving a tail, and a large value is a block alone.
+    /// Cuts documents into blocks.
+    ///
+    /// A remainder of up to 1.5 blocks becomes one block instead of a block and a small tail; a
+    /// large value gets a block of its own.
     private mutating func cut(
         _ indices: some Collection<UInt32>,
         bytes: Int,

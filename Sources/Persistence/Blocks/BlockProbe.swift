@@ -1,10 +1,10 @@
 package import Bytes
 internal import Vocabulary
 
-/// Reads the parts of a block from any bytes, as a lane does with what it finds in its file.
+/// Decodes the parts of a block from any bytes, as a lane does with the blobs of its file.
 ///
-/// For the fuzzer: seals keep damaged bytes from the readers, but a seal is four bytes, and the
-/// readers must not depend on it.
+/// The fuzzer uses it: checksums keep damaged bytes from the decoders, but a checksum of four bytes
+/// can match by chance, so the decoders must not depend on it.
 package final class BlockProbe {
     private let cursor = MetadataCursor()
     private let body = BodyReader()
@@ -13,13 +13,13 @@ package final class BlockProbe {
 
     package init() {}
 
-    /// - Returns: How many runs an outline lists; nil where it is none.
+    /// - Returns: The number of runs in the outline; nil if the bytes are not an outline.
     @discardableResult
     package func readOutline(_ bytes: ByteView) -> Int? {
         RunTable.readOutline(bytes, into: &runs) ? runs.count : nil
     }
 
-    /// - Returns: How many bytes the keys have; nil where this is no metadata.
+    /// - Returns: The total length of the keys in bytes; nil if the bytes are not metadata.
     @discardableResult
     package func readMeta(_ bytes: ByteView) -> Int? {
         guard cursor.open(bytes) else { return nil }
@@ -27,14 +27,14 @@ package final class BlockProbe {
         for run in cursor.runs.indices {
             cursor.select(run: run)
             while cursor.next() {
-                precondition(cursor.meta.seqno == cursor.seqno, "one document, one seqno")
+                precondition(cursor.meta.seqno == cursor.seqno, "meta has the cursor's seqno")
                 sum += cursor.key.bytes.count
             }
         }
         return sum
     }
 
-    /// - Returns: How many bytes the values have; nil where these are none.
+    /// - Returns: A sum of value lengths in bytes; nil if the bytes are not a body.
     @discardableResult
     package func readBody(_ bytes: ByteView) -> Int? {
         guard body.open(bytes), body.documents > 0 else { return nil }

@@ -1,19 +1,19 @@
 internal import Bytes
 
-/// Encodes one block: its runs, its metadata in columns, its values, each sealed.
+/// Encodes one block: its runs, its metadata in columns and its values, each with a checksum.
 ///
-/// Columns, because LZ4 finds nothing in rows of numbers: the same byte of every CAS in a row, all
-/// lengths in a row, keys without what they share with the one before. docs/storage-format.md has
-/// the layout byte by byte.
+/// The metadata is stored in columns because LZ4 does not compress rows of numbers: the same byte
+/// of every CAS, then all lengths, then the keys without the prefix shared with the previous key.
+/// docs/storage-format.md describes the layout byte by byte.
 ///
-/// - One writer is used again for every block of a lane; the three blobs live until the next one.
+/// - One writer encodes all blocks of a lane; the three blobs are valid until the next `encode`.
 final class BlockWriter {
     let runsBlob = ByteWriter(capacity: 256)
     let metaBlob = ByteWriter(capacity: 8 << 10)
     let bodyBlob = ByteWriter(capacity: 32 << 10)
     private(set) var runs: [BlockRun] = []
     private(set) var rawBytes = 0
-    /// Whether values are to take little room rather than little time.
+    /// Whether values are compressed for size rather than for speed.
     var isSmall = false
     private let seal: BlockSeal
     private let table = ByteWriter(capacity: 1 << 10)
@@ -49,7 +49,7 @@ final class BlockWriter {
         blob.append(bigEndian: UInt32(0))
     }
 
-    /// Finds the runs, and encodes them with every seqno into `table`.
+    /// Splits the documents into runs and encodes the runs with every seqno into `table`.
     private func layRuns(
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
         _ order: UnsafeBufferPointer<UInt32>
@@ -59,7 +59,7 @@ final class BlockWriter {
         for index in order {
             let entry = entries[Int(index)]
             if var run = runs.last, run.vBucket == entry.vBucket, group == entry.group {
-                precondition(entry.seqno > run.last, "documents of a vBucket come by seqno")
+                precondition(entry.seqno > run.last, "a vBucket's documents are sorted by seqno")
                 if entry.seqno - run.first <= BlockBounds.spanMax {
                     run.span = entry.seqno - run.first
                     run.count += 1
@@ -112,7 +112,8 @@ final class BlockWriter {
         _ = LZ4.compress(raw.view, to: metaBlob)
     }
 
-    /// The smallest CAS, the width of the differences to it, and these by byte, highest first.
+    /// Appends the smallest CAS, the byte width of the differences to it, and the differences as
+    /// byte planes, most significant first.
     private func appendCAS(
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
         _ order: UnsafeBufferPointer<UInt32>
@@ -139,7 +140,8 @@ final class BlockWriter {
         }
     }
 
-    /// Per key the length it shares with the one before, then of the rest, then all rests.
+    /// Appends the shared-prefix length of each key with the previous key, then the length of each
+    /// key's remainder, then all remainders.
     private func appendKeys(
         _ documents: DocumentBuffer,
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
@@ -191,7 +193,7 @@ final class BlockWriter {
         guard rawBytes > 0 else { return }
         let values = documents.values.view
         if isContiguous {
-            // What one vBucket handed over in a row is compressed from where it lies.
+            // Values that are adjacent in the buffer are compressed in place.
             return compress(values.slice(first, rawBytes))
         }
         gathered.removeAll(keepingAtMost: 1 << 20)
@@ -210,7 +212,7 @@ final class BlockWriter {
         }
     }
 
-    /// Gives memory back that a very large value took.
+    /// Frees memory that was allocated for a very large value.
     func trim() {
         bodyBlob.removeAll(keepingAtMost: 256 << 10)
         gathered.removeAll(keepingAtMost: 256 << 10)

@@ -1,9 +1,9 @@
 internal import Bytes
 
-/// Reads the values of one block: one of them with as little decompression as will do, or all.
+/// Reads the values of one block: all of them, or one, decompressed no further than its end.
 ///
-/// - Total on any input: lengths are checked against what LZ4 could make of the bytes at hand
-///   before any memory is taken.
+/// - Safe on any input: lengths are checked against LZ4's maximum expansion of the input before
+///   memory is allocated.
 final class BodyReader {
     private(set) var runs: [BlockRun] = []
     private(set) var documents = 0
@@ -22,7 +22,7 @@ final class BodyReader {
 
     func seqno(_ place: Int) -> UInt64 { seqnos[place] }
 
-    /// Reads the table of a body blob's content, which stays borrowed; false on nonsense.
+    /// Reads the table of a body blob's content, which stays borrowed; false if it is invalid.
     func open(_ content: ByteView) -> Bool {
         var reader = ByteReader(content)
         lengths.removeAll(keepingCapacity: true)
@@ -43,17 +43,19 @@ final class BodyReader {
             && rawBytes <= compressed.count * BlockBounds.expansionMax
     }
 
-    /// The place of a document in the block, or nil where it has none such.
+    /// The place of a document in the block; nil if the block does not contain it.
     func place(of seqno: UInt64, in vBucket: UInt16) -> Int? {
         RunTable.place(of: seqno, in: vBucket, runs, seqnos)
     }
 
-    /// The places of the first run of `vBucket` that reaches beyond `seqno`, from there on.
+    /// The places of the documents after `seqno` in the first run of `vBucket` that has any; nil if
+    /// no run has.
     func places(of vBucket: UInt16, after seqno: UInt64) -> Range<Int>? {
         RunTable.places(of: vBucket, after: seqno, runs, seqnos)
     }
 
-    /// Appends the value at `place`, decompressing no further than its end; false on nonsense.
+    /// Appends the value at `place`, decompressing no further than its end; false if the bytes are
+    /// invalid.
     func read(_ place: Int, into writer: ByteWriter) -> Bool {
         let offset = lengths[..<place].reduce(0) { $0 + Int($1) }
         let length = Int(lengths[place])
@@ -71,7 +73,7 @@ final class BodyReader {
         return true
     }
 
-    /// Decompresses everything, for `value(_:)`; false on nonsense.
+    /// Decompresses all values, for `value(_:)`; false if the bytes are invalid.
     func readAll() -> Bool {
         raw.removeAll()
         offsets.removeAll(keepingCapacity: true)

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Documents laid flat in memory, ready to be packed into blocks.
+/// Documents in flat memory, ready to be packed into blocks.
 ///
-/// Filled under vBucket locks (by the flusher) or from old blocks (by compaction), so adding one
-/// is three copies into memory that is already there: no allocation, no reference count.
+/// The flusher fills the buffer under vBucket locks, compaction from old blocks. Adding a document
+/// is three copies into preallocated memory: no allocation, no reference counting.
 final class DocumentBuffer {
-    /// One document: its metadata, and where its key and value lie.
+    /// One document: its metadata and the offsets of its key and value.
     struct Entry {
         var seqno: UInt64
         var cas: UInt64
@@ -19,12 +19,12 @@ final class DocumentBuffer {
         var vBucket: UInt16
         var keyLength: UInt8
         var state: UInt8
-        /// Neighbours of one vBucket in different groups must not share a run: a block that stays
-        /// has seqnos between theirs.
+        /// Adjacent documents of one vBucket in different groups must not share a run: a surviving
+        /// block has seqnos between theirs.
         var group: UInt32
     }
 
-    /// The bits of `Entry.state`, which are also the state column on disk.
+    /// The bits of `Entry.state`; the state column on disk has the same bits.
     enum State {
         static let deleted: UInt8 = 1
         static let expired: UInt8 = 2
@@ -42,12 +42,12 @@ final class DocumentBuffer {
 
     var count: Int { entries.count }
 
-    /// What the buffer holds, in bytes.
+    /// Bytes of keys, values and entries in the buffer.
     var byteCount: Int { values.count + keys.count + entries.count * MemoryLayout<Entry>.stride }
 
     func append(_ meta: DocumentMeta, in vBucket: UInt16, key: ByteView, value: ByteView) {
         precondition(1...255 ~= key.count, "a key has 1 to 255 bytes")
-        precondition(value.count <= BlockBounds.valueBytesMax, "a value this large was refused")
+        precondition(value.count <= BlockBounds.valueBytesMax, "a value is at most 64 MiB")
         precondition(
             1...BlockBounds.seqnoMax ~= meta.seqno.value,
             "a stored document has a seqno of 48 bits"
@@ -90,10 +90,10 @@ final class DocumentBuffer {
         values.view.slice(entry.valueOffset, Int(entry.valueLength))
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all documents and keeps the memory.
     ///
-    /// Under load the next commit is as large, and fresh pages cost an eighth of a writer's time.
-    /// What was taken for much more is given back.
+    /// Under load the next commit has a similar size, and fresh pages cost an eighth of a writer's
+    /// time. If less than a quarter of the memory was used, the excess is freed.
     func removeAll() {
         if values.count + keys.count < values.capacity / 4 { return removeAllAndTrim() }
         entries.removeAll(keepingCapacity: true)
@@ -101,8 +101,8 @@ final class DocumentBuffer {
         values.removeAll(keepingAtMost: 16 << 20)
     }
 
-    /// Forgets everything, and the memory beyond what a small commit needs: there may be four idle
-    /// buffers for each of a hundred buckets.
+    /// Removes all documents and frees the memory beyond what a small commit needs: a hundred
+    /// buckets may have four idle buffers each.
     func removeAllAndTrim() {
         if entries.capacity > 4 << 10 {
             entries = []

@@ -1,13 +1,13 @@
 package import Bytes
 package import Vocabulary
 
-/// Walks the documents of one run of a block: metadata, key, value length, without the values.
+/// Iterates over the documents of one run of a block: metadata, key and value length, no values.
 ///
-/// Handed to visitors once per run, not per document, so that a visitor takes its vBucket's lock
+/// Visitors receive the cursor once per run, not per document, so that a visitor locks its vBucket
 /// once and loops inside.
 ///
-/// - `key` is borrowed: good until the next `next()`.
-/// - Everything was checked when the block was opened: `next()` cannot fail, only end.
+/// - `key` is borrowed: valid until the next `next()`.
+/// - `open` validates the whole block, so `next()` cannot fail.
 package final class MetadataCursor {
     /// One decoded document.
     private struct Row {
@@ -16,7 +16,7 @@ package final class MetadataCursor {
         var flags: UInt32
         var expiry: UInt32
         var valueLength: UInt32
-        /// Where the unshared rest of the key begins, within the raw metadata.
+        /// The offset of the key's unshared remainder within the raw metadata.
         var keyOffset: UInt32
         var state: UInt8
         var keyShared: UInt8
@@ -48,7 +48,7 @@ package final class MetadataCursor {
         Memory.free(keyBytes)
     }
 
-    /// Goes to the next document of the run; false at its end.
+    /// Advances to the next document of the run; false at the run's end.
     package func next() -> Bool {
         guard index + 1 < end else { return false }
         index += 1
@@ -57,6 +57,7 @@ package final class MetadataCursor {
 
     package var seqno: Seqno { Seqno(seqnos[index]) }
 
+    /// The value's length in bytes.
     package var valueLength: Int { Int(rows[index].valueLength) }
 
     package var meta: DocumentMeta {
@@ -73,12 +74,14 @@ package final class MetadataCursor {
         )
     }
 
+    /// The key of the current document, borrowed until the next `next()`.
     package var key: ByteView {
         if keyIndex != index { buildKey() }
         return ByteView(start: keyBytes, count: keyLength)
     }
 
-    /// Keys are told by their difference to the one before, so the way there is walked.
+    /// Rebuilds the current key from the keys before it, because keys are stored as differences to
+    /// the previous key.
     private func buildKey() {
         if keyIndex > index { keyIndex = -1 }
         for step in keyIndex + 1...index {
@@ -90,25 +93,25 @@ package final class MetadataCursor {
         keyIndex = index
     }
 
-    // MARK: For those who read blocks
+    // MARK: For block readers
 
-    /// The place, within the block, of the document the cursor is at.
+    /// The place of the current document within the block.
     var place: Int { index }
 
-    /// Where the cursor is, to come back to within the same run.
+    /// The cursor's position, to return to within the same run.
     var position: Int {
         get { index }
         set { index = newValue }
     }
 
-    /// Makes the run at `runs[number]` the one to walk.
+    /// Selects the run at `runs[number]`; the cursor is before its first document.
     func select(run number: Int) {
         let start = runs[..<number].reduce(0) { $0 + $1.count }
         index = start - 1
         end = start + runs[number].count
     }
 
-    /// Goes to the document of `vBucket` with `seqno`; false where the block has none.
+    /// Moves to the document of `vBucket` with `seqno`; false if the block does not contain it.
     func select(_ vBucket: UInt16, _ seqno: UInt64) -> Bool {
         guard let found = RunTable.place(of: seqno, in: vBucket, runs, seqnos) else { return false }
         index = found
@@ -116,8 +119,8 @@ package final class MetadataCursor {
         return true
     }
 
-    /// Makes the run of `vBucket` that reaches beyond `seqno` the one to walk, from there on;
-    /// false where there is none.
+    /// Selects the documents after `seqno` in the first run of `vBucket` that has any; false if no
+    /// run has.
     func select(_ vBucket: UInt16, after seqno: UInt64) -> Bool {
         guard let places = RunTable.places(of: vBucket, after: seqno, runs, seqnos) else {
             return false
@@ -127,7 +130,7 @@ package final class MetadataCursor {
         return true
     }
 
-    /// Decodes a meta blob's content; false where it is nonsense.
+    /// Decodes a meta blob's content; false if it is invalid.
     func open(_ content: ByteView) -> Bool {
         index = -1
         end = 0
@@ -169,7 +172,7 @@ package final class MetadataCursor {
         guard let least = reader.bigEndian(UInt64.self), let width = reader.bigEndian(UInt8.self),
             width <= 8, let planes = reader.bytes(Int(width) * documents)
         else { return false }
-        // Plane by plane, so that both sides are walked in order.
+        // Plane by plane, so that both arrays are accessed sequentially.
         for place in 0..<documents { rows[place].cas = 0 }
         for plane in 0..<Int(width) {
             let bytes = planes.slice(plane * documents, documents).buffer
@@ -229,7 +232,8 @@ package final class MetadataCursor {
 }
 
 extension RunTable {
-    /// The places of the first run of `vBucket` that reaches beyond `seqno`, from there on.
+    /// The places of the documents after `seqno` in the first run of `vBucket` that has any; nil if
+    /// no run has.
     static func places(
         of vBucket: UInt16,
         after seqno: UInt64,
@@ -248,7 +252,7 @@ extension RunTable {
         return nil
     }
 
-    /// The place within a block of a vBucket's document, or nil where the block has none.
+    /// The place of a document within a block; nil if the block does not contain it.
     static func place(
         of seqno: UInt64,
         in vBucket: UInt16,

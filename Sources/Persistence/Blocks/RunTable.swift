@@ -4,17 +4,17 @@ internal import Bytes
 struct BlockRun: Hashable {
     var vBucket: UInt16
     var first: UInt64
-    /// The last seqno less the first.
+    /// The last seqno minus the first.
     var span: UInt64
     var count: Int
 
     var last: UInt64 { first + span }
 }
 
-/// The runs of a block as bytes, in two forms.
+/// The two encodings of a block's runs.
 ///
-/// `block.runs` has each run's width only, for the directory; `meta` and `body` have every seqno,
-/// so that either can be read without the other.
+/// `block.runs` stores only each run's span, for the directory. `meta` and `body` store every
+/// seqno, so that each can be read without the other.
 enum RunTable {
     static func appendOutline(_ runs: [BlockRun], to writer: ByteWriter) {
         LEB128.append(UInt64(runs.count), to: writer)
@@ -26,7 +26,7 @@ enum RunTable {
         }
     }
 
-    /// Reads what `appendOutline` wrote, into `runs`; false on nonsense.
+    /// Decodes an outline into `runs`; false if the bytes are invalid.
     static func readOutline(_ bytes: ByteView, into runs: inout [BlockRun]) -> Bool {
         var reader = ByteReader(bytes)
         runs.removeAll(keepingCapacity: true)
@@ -44,12 +44,13 @@ enum RunTable {
         return reader.isAtEnd
     }
 
-    /// Reads runs and seqnos from the front of a meta or body; nil on nonsense.
+    /// Reads runs and seqnos from the start of a meta or body; nil if the bytes are invalid.
     ///
     /// - Parameters:
-    ///   - reader: Moves behind the table.
+    ///   - reader: Is advanced past the table.
     ///   - runs: Receives the runs, in order.
-    ///   - seqnos: Receives a seqno for each document; has room for `BlockBounds.documentsMax`.
+    ///   - seqnos: Receives the seqno of each document; has capacity for
+    ///     `BlockBounds.documentsMax`.
     /// - Returns: The number of documents.
     static func readSeqnos(
         _ reader: inout ByteReader,

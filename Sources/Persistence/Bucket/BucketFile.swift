@@ -1,10 +1,11 @@
 internal import Bytes
 internal import Seams
 
-/// The small file that says which generation of a bucket's files counts: `bucket.divan`.
+/// `bucket.divan`: the small file that names the current generation of a bucket's files.
 ///
-/// Lines of a word and its values, the last a checksum over those before; replaced as a whole. So
-/// a flush is one rename, and whatever else lies in the directory is left over from a crash.
+/// Each line is a word and its values; the last line is a checksum over the lines before. The file
+/// is replaced atomically, so a flush is one rename, and any other generation in the directory is
+/// left over from a crash.
 struct BucketFile: Hashable {
     static let name = "bucket.divan"
     private static let version = 1
@@ -13,7 +14,10 @@ struct BucketFile: Hashable {
     var generation: UInt64
     var lanes: Int
     var vBuckets: Int
-    /// The lanes that have a file: one of these that is missing is a loss, not an empty lane.
+    /// The lanes that have a file.
+    ///
+    /// If the file of a listed lane is missing, its data is lost; a lane that is not listed is
+    /// empty.
     var files: Set<Int> = []
 
     var text: String {
@@ -79,8 +83,8 @@ struct BucketFile: Hashable {
         guard version <= BucketFile.version else {
             throw StorageError(
                 .newer,
-                "\(path) has format \(version), written by a later Divan; "
-                    + "this one knows formats up to \(BucketFile.version)"
+                "\(path) has format \(version), written by a later release of Divan; "
+                    + "this release reads formats up to \(BucketFile.version)"
             )
         }
         guard let end = text.range(of: "checksum "),
@@ -88,7 +92,7 @@ struct BucketFile: Hashable {
             let uuid = words["uuid"]?.first, let generation = number("generation"),
             let lanes = number("lanes"), let vBuckets = number("vbuckets"),
             1...64 ~= lanes, 1...65_536 ~= vBuckets
-        else { throw StorageError(.damaged, "\(path) is not what was written") }
+        else { throw StorageError(.damaged, "\(path) is damaged: invalid checksum or field") }
         self.uuid = String(uuid)
         self.generation = generation
         self.lanes = Int(lanes)
@@ -98,7 +102,8 @@ struct BucketFile: Hashable {
 }
 
 extension String {
-    /// The first occurrence of `text`; Foundation has this, and is not used down here.
+    /// The start of the first occurrence of `text`; nil if there is none. (Foundation's version is
+    /// not used below the facades.)
     fileprivate func range(of text: String) -> String.Index? {
         var index = startIndex
         while index < endIndex {

@@ -5,14 +5,15 @@ package import Vocabulary
 /// The disk side of one bucket: a directory with a generation of lane files.
 ///
 /// ```
-/// <data>/<bucket>/bucket.divan                   which generation counts
+/// <data>/<bucket>/bucket.divan                   names the current generation
 /// <data>/<bucket>/generation-3/lane-00.sqlite    vBuckets 0, 4, 8 ...
 /// ```
 ///
-/// - vBucket v lives in lane v mod lanes, fixed when the bucket is made.
-/// - `flush()` and `delete()` are a rename or two, whatever the size; removing the old files is a
-///   call of its own, for a place where slowness hurts nobody.
-/// - The caller holds the claim on the data directory: one process writes.
+/// - vBucket v is stored in lane v mod lanes; the number of lanes is fixed when the bucket is
+///   created.
+/// - `flush()` and `delete()` cost one or two renames, whatever the size. Removing the old files is
+///   a separate, slow call.
+/// - The caller holds the lock on the data directory: only one process writes.
 package final class BucketStore: Sendable {
     private struct State {
         var file: BucketFile
@@ -24,22 +25,24 @@ package final class BucketStore: Sendable {
     private let disk: any Disk
     private let name: String
     private let state: Guarded<State>
-    /// Files of earlier generations, to be removed.
+    /// Directories of earlier generations, to be removed.
     private let leftovers = Guarded<[String]>([])
 
-    /// Opens a bucket's files, or makes them.
+    /// Opens a bucket's files, or creates them.
     ///
-    /// A lane whose file is damaged or lost is closed (`LaneStore.closedBy` says why), and the
-    /// others serve. A file that is somebody else's, or a later Divan's, is an error.
+    /// A lane whose file is damaged or missing is closed (`LaneStore.closedBy` has the reason); the
+    /// other lanes serve.
     ///
     /// - Parameters:
-    ///   - disk: The seam.
-    ///   - directory: The bucket's own directory, which need not exist.
-    ///   - name: The bucket's name, for people who look into the files.
-    ///   - uuid: The bucket's UUID: files of a bucket with another one are refused.
-    ///   - settings: `lanes` counts for new buckets only.
+    ///   - disk: The disk seam.
+    ///   - directory: The bucket's own directory; created if it does not exist.
+    ///   - name: The bucket's name, stored in the files for operators.
+    ///   - uuid: The bucket's UUID. Files with another UUID are refused.
+    ///   - settings: `lanes` applies to new buckets only.
     ///   - now: Seconds since 1970, for the name of a damaged file that is put aside.
-    /// - Throws: What makes the bucket unusable as a whole.
+    /// - Throws: `StorageError` if the whole bucket is unusable: `.foreign` if the files belong to
+    ///   another bucket, `.newer` if a later release wrote them, `.damaged` if `bucket.divan` is
+    ///   damaged, or a disk error.
     /// - Returns: The bucket, ready for `records()`, `markRunning()` and commits.
     package static func open(
         disk: any Disk,
@@ -57,8 +60,8 @@ package final class BucketStore: Sendable {
                 throw StorageError(
                     .foreign,
                     "\(directory) belongs to bucket \(found.uuid) with \(found.vBuckets) "
-                        + "vBuckets, not to \(uuid) with \(settings.vBuckets): it is left alone; "
-                        + "move it away to use the name for another bucket"
+                        + "vBuckets, not to \(uuid) with \(settings.vBuckets). It was not changed. "
+                        + "Move it away to use the name for another bucket."
                 )
             }
             settings.lanes = found.lanes
@@ -95,15 +98,22 @@ package final class BucketStore: Sendable {
 
     // MARK: Lanes
 
-    /// The lanes of the present generation; after a flush they are others.
+    /// The lanes of the current generation, by number.
+    ///
+    /// A flush replaces them.
     package var lanes: [LaneStore] { state.withLock { $0.lanes } }
 
+    /// The lane that stores `vBucket`.
     package func lane(of vBucket: VBucketID) -> LaneStore {
         let number = Int(vBucket.number) % settings.lanes
         return state.withLock { $0.lanes[number] }
     }
 
-    /// Every vBucket that is stored, with the lanes that were not stopped cleanly.
+    /// The stored record of every vBucket, by number, and the lanes that were not stopped cleanly.
+    ///
+    /// Closed lanes contribute nothing.
+    ///
+    /// - Throws: `StorageError` if a lane's records cannot be read.
     package func records() throws(StorageError) -> (records: [VBucketRecord], unclean: Set<Int>) {
         var records: [VBucketRecord] = []
         var unclean: Set<Int> = []
@@ -114,12 +124,20 @@ package final class BucketStore: Sendable {
         return (records.sorted { $0.id < $1.id }, unclean)
     }
 
-    /// Before the first change is acknowledged: a crash from here on is told from a clean stop.
+    /// Marks all open lanes as running, so that the next start detects a crash.
+    ///
+    /// Called before the first change is acknowledged.
+    ///
+    /// - Throws: `StorageError` if a lane's file cannot be written.
     package func markRunning() throws(StorageError) {
         for lane in lanes where lane.closedBy == nil { try lane.markRunning() }
     }
 
-    /// After the last commit: nothing acknowledged is missing from the files.
+    /// Marks all open lanes as cleanly stopped and closes their files.
+    ///
+    /// Called after the last commit: every acknowledged change must be in the files.
+    ///
+    /// - Throws: `StorageError` if a lane's file cannot be written.
     package func closeCleanly() throws(StorageError) {
         for lane in lanes where lane.closedBy == nil { try lane.closeCleanly() }
     }
@@ -139,7 +157,7 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// From here on a missing file of this lane is a loss.
+    /// Lists the lane's file in `bucket.divan`: if it is missing later, that is a loss.
     private func noteCreated(_ lane: Int, _ generation: UInt64) throws(StorageError) {
         try state.withLock { (state) throws(StorageError) in
             guard state.file.generation == generation else {
@@ -176,10 +194,12 @@ package final class BucketStore: Sendable {
         state.withLock { $0.lanes = lanes }
     }
 
-    /// Opens a lane; a damaged file is put aside under a name that says so.
+    /// Opens a lane.
+    ///
+    /// A damaged file is renamed to `*.damaged-<now>` and the lane is closed.
     private func open(_ lane: LaneStore, isListed: Bool, now: UInt64) throws(StorageError) {
-        // A file that is not listed was being made when the process died: its first transaction
-        // was not acknowledged, and making it again is safe.
+        // If the file is not listed, the process died while creating it. Its first transaction was
+        // not acknowledged, so it is safe to create the file again.
         guard isListed else { return }
         do {
             try lane.open()
@@ -200,10 +220,14 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// Gives a closed lane a new, empty file: what it held is lost here, and comes from elsewhere.
+    /// Replaces a closed lane by an empty one without a file.
+    ///
+    /// Its data is lost on this node; the caller restores it from other copies.
+    ///
+    /// - Throws: `StorageError` if the old files or `bucket.divan` cannot be changed.
     package func recreate(_ number: Int) throws(StorageError) {
         let old = lanes[number]
-        precondition(old.closedBy != nil, "only a closed lane is made anew")
+        precondition(old.closedBy != nil, "only a closed lane is recreated")
         old.abandon()
         try state.withLock { (state) throws(StorageError) in
             var file = state.file
@@ -220,9 +244,12 @@ package final class BucketStore: Sendable {
 
     // MARK: Flush, delete
 
-    /// Empties the bucket: a new generation counts from here on, the old lanes are closed.
+    /// Empties the bucket: starts a new generation and closes the old lanes.
     ///
-    /// Call `removeLeftovers()` afterwards, where slowness hurts nobody.
+    /// Call `removeLeftovers()` afterwards, off the time-critical path.
+    ///
+    /// - Throws: `StorageError` if the new generation cannot be written. The bucket then continues
+    ///   with the old one; if even that cannot be written back, all lanes are closed.
     package func flush() throws(StorageError) {
         let (old, before) = try state.withLock { (state) throws(StorageError) in
             let before = "\(directory)/\(BucketFile.directory(of: state.file.generation))"
@@ -236,7 +263,7 @@ package final class BucketStore: Sendable {
             do throws(StorageError) {
                 try file.write(disk, directory)
             } catch {
-                try goBack(to: state.file, state.lanes, after: error)
+                try restore(state.file, state.lanes, after: error)
             }
             let old = state.lanes
             state.file = file
@@ -245,21 +272,22 @@ package final class BucketStore: Sendable {
         }
         for lane in old { lane.close(StorageError(.gone, "the bucket was flushed")) }
         retired.withLock { $0 += old }
-        // Last: the removal of an earlier flush's files takes what it finds here, and a lane that
-        // does not know yet that it is closed would take the loss for an error of the disk.
+        // Appended last: a concurrent `removeLeftovers` removes every directory listed here. A lane
+        // that is not closed yet would report the loss of its file as a disk error.
         leftovers.withLock { $0.append(before) }
     }
 
-    /// The new generation may be there, and the next start would remove the one that goes on.
-    private func goBack(
-        to file: BucketFile,
+    /// Writes the old `bucket.divan` back after a failed flush: the new one may be on disk, and the
+    /// next start would then remove the generation that is still in use.
+    private func restore(
+        _ file: BucketFile,
         _ lanes: [LaneStore],
         after error: StorageError
     ) throws(StorageError) -> Never {
         do throws(StorageError) {
             try file.write(disk, directory)
         } catch {
-            // Nobody knows which one a start would find: nothing more is written to either.
+            // It is unknown which generation the next start would use, so neither may be written.
             for lane in lanes {
                 lane.close(
                     StorageError(.quarantined, "the bucket was half flushed: \(error.description)")
@@ -269,18 +297,21 @@ package final class BucketStore: Sendable {
         throw error
     }
 
-    /// Removes what flushes left behind: as slow as there are files.
+    /// Removes the files of earlier generations; takes time proportional to their number and size.
     ///
-    /// Each generation goes under a name of its own first: a bucket that is deleted and made again
-    /// meanwhile has a generation in the same place.
+    /// Each generation is renamed to a unique name first: if the bucket is deleted and created again
+    /// meanwhile, a generation of the new bucket has the same path.
+    ///
+    /// - Throws: `StorageError` if a directory cannot be renamed or removed.
     package func removeLeftovers() throws(StorageError) {
-        for lane in retired.take() { lane.abandon() }
-        while let path = try putAside() {
+        for lane in retired.removeAll() { lane.abandon() }
+        while let path = try renameLeftover() {
             try storage { () throws(DiskError) in try disk.remove(path) }
         }
     }
 
-    private func putAside() throws(StorageError) -> String? {
+    /// Renames one leftover directory; returns its new path, or nil if none is left.
+    private func renameLeftover() throws(StorageError) -> String? {
         let uuid = state.withLock(\.file.uuid)
         return try leftovers.withLock { (paths) throws(StorageError) in
             guard let path = paths.popLast() else { return nil }
@@ -291,9 +322,10 @@ package final class BucketStore: Sendable {
         }
     }
 
+    /// Closed lanes whose connections are still open.
     private let retired = Guarded<[LaneStore]>([])
 
-    /// Removes generations that do not count: a crash left them.
+    /// Removes generations other than the current one, left over from a crash.
     private func removeUnknown() throws(StorageError) {
         let current = state.withLock { BucketFile.directory(of: $0.file.generation) }
         try storage { () throws(DiskError) in
@@ -304,19 +336,24 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// Takes the bucket's directory out of sight; it is removed by `removeDeleted`.
+    /// Closes the lanes and renames the bucket's directory; `removeDeleted` removes it later.
+    ///
+    /// - Throws: `StorageError` if the directory cannot be renamed.
     package func delete() throws(StorageError) {
         let lanes = lanes
         for lane in lanes { lane.close(StorageError(.gone, "the bucket was deleted")) }
-        // They go with the directory; their places may soon be another bucket's.
+        // Leftovers are renamed with the directory; another bucket may soon use their paths.
         leftovers.withLock { $0 = [] }
         retired.withLock { $0 += lanes }
-        // Nobody comes back to them, even where the directory stays.
-        defer { for lane in retired.take() { lane.abandon() } }
+        // The lanes are not used again, even if the rename fails.
+        defer { for lane in retired.removeAll() { lane.abandon() } }
         try BucketStore.delete(disk: disk, directory: directory, uuid: state.withLock(\.file.uuid))
     }
 
-    /// Whose files a directory has; nil where it has none that say.
+    /// The UUID of the bucket whose files a directory has; nil if `bucket.divan` is missing or
+    /// damaged.
+    ///
+    /// - Throws: `StorageError` if `bucket.divan` cannot be read or a later release wrote it.
     package static func uuid(disk: any Disk, directory: String) throws(StorageError) -> String? {
         do throws(StorageError) {
             return try BucketFile.read(disk, directory)?.uuid
@@ -325,7 +362,9 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// The same for a bucket that is not open.
+    /// Renames the directory of a bucket that is not open; `removeDeleted` removes it later.
+    ///
+    /// - Throws: `StorageError` if the directory cannot be renamed.
     package static func delete(
         disk: any Disk,
         directory: String,
@@ -336,7 +375,9 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// Removes deleted buckets from a data directory: as slow as there are files.
+    /// Removes deleted buckets from a data directory; takes time proportional to their files.
+    ///
+    /// - Throws: `StorageError` if a directory cannot be listed or removed.
     package static func removeDeleted(
         disk: any Disk,
         dataDirectory: String
@@ -348,12 +389,12 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// No bucket name may contain a tilde.
+    /// Cannot collide with a bucket: bucket names contain no tilde.
     static let deletedMark = "~deleted-"
 }
 
 extension Guarded where Value == [LaneStore] {
-    fileprivate func take() -> Value {
+    fileprivate func removeAll() -> Value {
         withLock { value in
             defer { value = [] }
             return value

@@ -2,11 +2,11 @@ package import Bytes
 package import Seams
 package import Vocabulary
 
-/// Reads the documents of a data directory, while a server has it open or not.
+/// Reads the documents of a data directory, whether or not a server has it open.
 ///
-/// - Opens files for reading only and takes no claim. Each lane is read in one read transaction,
-///   so what comes of a lane is one moment's state; a server meanwhile cannot shorten that lane's
-///   WAL.
+/// - Opens files read-only and does not lock the data directory. Each lane is read in one read
+///   transaction, so its output is a consistent snapshot; meanwhile a server cannot truncate that
+///   lane's WAL.
 /// - Holds the keys of one vBucket in memory at a time.
 package struct Dump {
     private let disk: any Disk
@@ -15,7 +15,9 @@ package struct Dump {
         self.disk = disk
     }
 
-    /// The directories of buckets within a data directory, deleted ones not among them.
+    /// The paths of the bucket directories in a data directory, without deleted buckets.
+    ///
+    /// - Throws: `StorageError` if the directory or a `bucket.divan` cannot be read.
     package func buckets(in dataDirectory: String) throws(StorageError) -> [String] {
         let names = try storage { () throws(DiskError) in try disk.list(dataDirectory) }
         var found: [String] = []
@@ -26,14 +28,16 @@ package struct Dump {
         return found
     }
 
-    /// Visits the newest version of every document of a bucket, vBucket by vBucket, by seqno.
+    /// Visits the newest version of every document of a bucket, lane by lane, within a lane by
+    /// vBucket and seqno.
     ///
     /// - Parameters:
     ///   - directory: The bucket's own directory.
-    ///   - tombstones: Whether deleted documents are visited too.
-    ///   - damage: Told what cannot be read; the rest is visited all the same.
+    ///   - tombstones: Whether tombstones are visited too.
+    ///   - damage: Called for each unreadable block; the other blocks are still visited.
     ///   - visit: Called per document. Returning false ends the dump.
-    /// - Throws: What makes a whole file unreadable.
+    /// - Throws: `StorageError`: `.missing` if the directory holds no bucket; any code if a whole
+    ///   file is unreadable.
     package func documents(
         of directory: String,
         tombstones: Bool = false,
@@ -58,7 +62,10 @@ package struct Dump {
 }
 
 extension Dump {
-    /// How many writes of a bucket were neither committed nor aborted; they are no documents yet.
+    /// The number of a bucket's outstanding prepares, which `documents` does not visit.
+    ///
+    /// - Throws: `StorageError`: `.missing` if the directory holds no bucket; any code if a file is
+    ///   unreadable.
     package func prepareCount(of directory: String) throws(StorageError) -> Int {
         guard let file = try BucketFile.read(disk, directory) else {
             throw StorageError(.missing, "\(directory) holds no bucket")
@@ -68,7 +75,7 @@ extension Dump {
             let path = file.path(of: number, in: directory)
             let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
             let table = "SELECT count(*) FROM sqlite_schema WHERE name = 'prepares'"
-            // Files of earlier schemas have no such table.
+            // Files of schemas 1 and 2 have no such table.
             guard try connection.integer(table) == 1 else { continue }
             count += Int(try connection.integer("SELECT count(*) FROM prepares") ?? 0)
         }
@@ -97,7 +104,7 @@ private struct DumpedLane {
 
     func lost(_ block: UInt64) -> StorageError { reader.damaged(block, .runs) }
 
-    /// False where the visitor had enough.
+    /// Visits the lane's documents; false if `visit` returned false.
     func visit(
         _ damage: (StorageError) -> Void,
         _ visit: (VBucketID, DocumentMeta, ByteView, ByteView) -> Bool
@@ -105,7 +112,7 @@ private struct DumpedLane {
         for vBucket in UInt16(0)..<UInt16(clamping: identity.vBuckets)
         where identity.owns(vBucket) {
             let newest = try newest(of: vBucket)
-            let goesOn = try forEachRun(of: vBucket, damage) { (block) throws(StorageError) in
+            let isCompleted = try forEachRun(of: vBucket, damage) { (block) throws(StorageError) in
                 guard try reader.openBody(block), reader.body.runs == reader.cursor.runs else {
                     throw reader.damaged(block, .body)
                 }
@@ -121,19 +128,20 @@ private struct DumpedLane {
                 }
                 return true
             }
-            guard goesOn else { return false }
+            guard isCompleted else { return false }
         }
         return true
     }
 
     private func newest(of vBucket: UInt16) throws(StorageError) -> [[UInt8]: Seqno] {
         var newest: [[UInt8]: Seqno] = [:]
-        // Runs come by seqno: the last version of a key stays. Damage is told by the second pass.
-        func note(_ block: UInt64) -> Bool {
+        // Runs are in seqno order, so the last version of a key wins. The second pass reports
+        // damage.
+        func noteVersions(_ block: UInt64) -> Bool {
             while reader.cursor.next() { newest[reader.cursor.key.bytes] = reader.cursor.seqno }
             return true
         }
-        _ = try forEachRun(of: vBucket, { _ in }, note)
+        _ = try forEachRun(of: vBucket, { _ in }, noteVersions)
         return newest
     }
 

@@ -1,19 +1,22 @@
-/// How a bucket's files are laid out and kept: the first two are fixed when the bucket is made.
+/// Layout and maintenance settings of a bucket's files.
+///
+/// `lanes` and `vBuckets` are fixed when the bucket is created.
 package struct StoreSettings: Hashable, Sendable {
-    /// Files, each with a writer of its own.
+    /// The number of lane files; each has its own writer.
     package var lanes = 4
     package var vBuckets = 1_024
     package var blocks = BlockLimits()
-    /// The WAL is copied into the file when it passes this many 4 KiB pages (32 MiB): what was
-    /// overwritten by then is copied once.
+    /// The WAL is copied into the file once it exceeds this many 4 KiB pages (32 MiB).
+    ///
+    /// A page that was overwritten until then is copied only once.
     package var walPagesPassive = 8_192
-    /// Beyond this (64 MiB) the WAL is cut, waiting for readers.
+    /// Beyond this many pages (64 MiB) the WAL is copied and truncated, waiting for readers.
     package var walPagesTruncate = 16_384
-    /// Merging waits for as many documents in mixed blocks: fewer would not fill pure ones.
+    /// Merging starts above this many documents in mixed blocks: fewer would not fill pure blocks.
     package var mergedDocumentsMin = 8_000
-    /// Pages a file may have at most; 0 for what the disk holds.
+    /// Maximum pages of a lane file; 0 for no limit.
     package var filePagesMax = 0
-    /// A lane whose file failed as often in a row is closed.
+    /// The lane is closed after this many consecutive failures of its file.
     package var failuresMax = 3
 
     package init() {}

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Reading back, with every row held against its checksum.
+/// Reads the tables back and verifies the checksum of every row.
 extension ControlFile {
     func load() throws(StorageError) -> ControlContents? {
         guard let id = try snapshotID(isCurrent: true) else {
             let terms = try connection.integer("SELECT count(*) FROM hard_state")
-            guard terms == 0 else { throw ControlSchema.damage(path, "its snapshot is gone") }
+            guard terms == 0 else { throw ControlSchema.damage(path, "its snapshot is missing") }
             return nil
         }
         guard let mark = try mark(id) else { return nil }
@@ -16,7 +16,7 @@ extension ControlFile {
         guard base.index <= mark.position.index, last.index >= mark.position.index else {
             throw ControlSchema.damage(
                 path,
-                "its log goes from \(base.index) to \(last.index), its snapshot to "
+                "its log reaches from \(base.index) to \(last.index), its snapshot to "
                     + "\(mark.position.index)"
             )
         }
@@ -40,7 +40,7 @@ extension ControlFile {
                 select.reset()
                 throw ControlSchema.damage(
                     path,
-                    "entry \(index) of its log is not what was written"
+                    "entry \(index) of its log does not match its checksum"
                 )
             }
             guard entry.position.index == before.index + 1, entry.position.term >= before.term
@@ -69,7 +69,7 @@ extension ControlFile {
             configuration: select.bytes(2).bytes
         )
         guard select.integer(3) == Int64(mark.checksum) else {
-            throw ControlSchema.damage(path, "the head of its snapshot is not what was written")
+            throw ControlSchema.damage(path, "the head of its snapshot has a wrong checksum")
         }
         return mark
     }
@@ -104,7 +104,7 @@ extension ControlFile {
         guard select.integer(2) == Int64(Self.checksum(number, isLast, bytes)) else {
             throw ControlSchema.damage(
                 path,
-                "part \(number) of its snapshot is not what was written"
+                "part \(number) of its snapshot does not match its checksum"
             )
         }
         return (bytes, isLast)
@@ -126,7 +126,7 @@ extension ControlFile {
                 select.reset()
                 throw ControlSchema.damage(
                     path,
-                    "the seal of vBucket \(seal.vBucket.number) is not what was written"
+                    "the seal of vBucket \(seal.vBucket.number) does not match its checksum"
                 )
             }
             seals.append(seal)
@@ -142,7 +142,7 @@ extension ControlFile {
         let bytes = select.bytes(0).bytes
         let checksum = RowChecksum("fact").with(text: name).over(bytes)
         guard select.integer(1) == Int64(checksum) else {
-            throw ControlSchema.damage(path, "what it knows as \(name) is not what was written")
+            throw ControlSchema.damage(path, "its value \"\(name)\" does not match its checksum")
         }
         return bytes
     }

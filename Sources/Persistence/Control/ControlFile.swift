@@ -2,14 +2,14 @@ internal import Bytes
 internal import Seams
 internal import Vocabulary
 
-/// The open file: statements made once, and what a commit does to the tables.
+/// The open `control.sqlite`: its prepared statements and the table changes of a commit.
 final class ControlFile {
-    /// Pages of the WAL after which it is copied into the file: some megabytes.
+    /// The WAL is copied into the file once it exceeds this many pages: 2 MiB.
     private static let walPagesMax = 512
-    /// So long is the WAL from the start, so that it does not grow: frames of a page each until it
-    /// is copied, and the commit that goes beyond that.
+    /// The WAL is preallocated to this size so that it does not grow: one frame per page until the
+    /// WAL is copied, and 128 frames for the commit that exceeds the limit.
     private static let walBytes = UInt64(32 + (walPagesMax + 128) * (24 + 4_096))
-    /// Free pages that stay for the next entries; the file gives back the others.
+    /// Free pages kept for the next entries; the others are returned to the file system.
     private static let freePagesMax: Int64 = 256
 
     let connection: Connection
@@ -19,20 +19,21 @@ final class ControlFile {
     private let setState: Statement
     private let setBase: Statement
     private let getState: Statement
-    /// Where a bound was set: 0 is none.
+    /// The maximum number of pages; 0 for no limit.
     private var pagesMax = 0
 
     init(path: String, disk: any Disk) throws(StorageError) {
-        // As for lanes (`LaneStore.secureLog`): what is read in the WAL is on disk from here on.
+        // As for lanes (`LaneStore.secureLog`): everything read from the WAL is on disk afterwards.
         try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
         connection = try Connection(path: path, mode: .create, vfs: disk.vfsName)
         try ControlSchema.prepare(connection)
-        // What a crash or an error left in the WAL need not be on disk, though it is read there: an
-        // fsync that failed is forgotten, and the next one says that all is well. Copied and cut, it
-        // is, before anything is built on it. After a clean stop there is nothing to copy.
+        // After a crash or an error, frames in the WAL may be readable and still not on disk: the
+        // kernel reports a failed fsync once, and the next fsync succeeds. Copying and truncating
+        // the WAL makes them durable before any decision depends on them. After a clean stop there
+        // is nothing to copy.
         try connection.checkpoint(.truncate)
-        // Everybody waits for a decision to be on disk, and so it waits for nobody else's files. A
-        // disk that has no room for that now may well have some for the next decision.
+        // Every node waits for a decision to be on disk, so its sync must not wait for the file
+        // system's journal. A full disk is ignored here: it may have room for the next decision.
         do throws(DiskError) {
             try disk.fill(path + "-wal", to: Self.walBytes)
         } catch {
@@ -52,13 +53,14 @@ final class ControlFile {
 
     func limit(pages: Int) throws(StorageError) {
         pagesMax = pages
-        // SQLite's own bound is the highest there is.
+        // SQLite's own maximum.
         let bound = pages > 0 ? pages : 0xffff_fffe
         _ = try connection.integer("PRAGMA max_page_count = \(bound)")
     }
 
-    /// On a full disk not even what fits into free pages is committed: the WAL has no room for it.
-    private func refuseAtTheBound() throws(StorageError) {
+    /// Refuses the commit at the page limit, as on a full disk: even changes that fit into free
+    /// pages need WAL space.
+    private func checkPageLimit() throws(StorageError) {
         guard pagesMax > 0 else { return }
         guard try connection.integer("PRAGMA page_count") ?? 0 >= pagesMax else { return }
         throw StorageError(.full, "cannot commit to \(path): the disk is full")
@@ -76,8 +78,8 @@ final class ControlFile {
                 default: break
                 }
             }
-            if freed { try giveBack() }
-            try refuseAtTheBound()
+            if freed { try releaseFreePages() }
+            try checkPageLimit()
         }
         if connection.walPages > Self.walPagesMax { try connection.checkpoint(.passive) }
     }
@@ -93,17 +95,17 @@ final class ControlFile {
                 try connection.execute("DELETE FROM \(table)")
             }
             if !keepsSeals { try connection.execute("DELETE FROM seal") }
-            try keep(hardState, base: snapshot.mark.position)
+            try store(hardState, base: snapshot.mark.position)
             try replaceSnapshot(snapshot)
             for fact in facts { try apply(.fact(name: fact.name, fact.bytes)) }
-            try giveBack()
-            try refuseAtTheBound()
+            try releaseFreePages()
+            try checkPageLimit()
         }
     }
 
     private func apply(_ change: ControlChange) throws(StorageError) {
         switch change {
-        case .hardState(let state): try keep(state, base: try stateAndBase().base)
+        case .hardState(let state): try store(state, base: try stateAndBase().base)
         case .append(let entries): try append(entries)
         case .prune(let base): try prune(base)
         case .snapshot(let snapshot): try replaceSnapshot(snapshot)
@@ -115,12 +117,12 @@ final class ControlFile {
             try insertChunk(staged, number, bytes, isLast: false)
         case .installStaged: try installStaged()
         case .dropStaged: try dropStaged()
-        case .seals(let bucket, let seals): try keep(seals, of: bucket)
+        case .seals(let bucket, let seals): try store(seals, of: bucket)
         case .dropSeals(let bucket):
             let drop = try connection.prepare("DELETE FROM seal WHERE bucket_uuid = ?")
             drop.bind(1, text: bucket)
             try drop.run()
-        case .fact(let name, let bytes): try keep(fact: name, bytes)
+        case .fact(let name, let bytes): try store(fact: name, bytes)
         }
     }
 
@@ -143,12 +145,12 @@ final class ControlFile {
         guard base.index > before.index else { return }
         setBase.bind(1, base.index)
         try setBase.run()
-        try keep(state, base: base)
+        try store(state, base: base)
     }
 
     // MARK: Hard state
 
-    private func keep(
+    private func store(
         _ state: ControlHardState,
         base: ControlPosition
     ) throws(StorageError) {
@@ -161,10 +163,10 @@ final class ControlFile {
         try setState.run()
     }
 
-    /// What is kept, and where the log begins.
+    /// The stored hard state, and the position before the log's first entry.
     func stateAndBase() throws(StorageError) -> (state: ControlHardState, base: ControlPosition) {
         guard try getState.step() else {
-            throw ControlSchema.damage(path, "it has a history, and no term")
+            throw ControlSchema.damage(path, "its row with term and vote is missing")
         }
         defer { getState.reset() }
         let state = ControlHardState(
@@ -174,7 +176,7 @@ final class ControlFile {
         )
         let base = ControlPosition(term: getState.unsigned(3), index: getState.unsigned(4))
         guard getState.integer(5) == Int64(state.checksum(base: base)) else {
-            throw ControlSchema.damage(path, "the row with term and vote is not what was written")
+            throw ControlSchema.damage(path, "its row with term and vote has a wrong checksum")
         }
         return (state, base)
     }
@@ -203,21 +205,21 @@ final class ControlFile {
 
     private func installStaged() throws(StorageError) {
         guard let staged = try snapshotID(isCurrent: false), let mark = try mark(staged) else {
-            preconditionFailure("a snapshot is installed once all of it was received")
+            preconditionFailure("a snapshot is installed only after it was staged completely")
         }
         try dropCurrent()
         try connection.execute("UPDATE snapshot SET is_current = 1 WHERE id = \(staged)")
         let last =
             try connection.integer("SELECT max(number) FROM chunk WHERE snapshot = \(staged)")
         guard let last, let bytes = try chunk(staged, UInt64(last))?.bytes else {
-            preconditionFailure("a snapshot has one chunk at least")
+            preconditionFailure("a snapshot has at least one chunk")
         }
         try connection.execute(
             "DELETE FROM chunk WHERE snapshot = \(staged) AND number = \(last)"
         )
         try insertChunk(staged, UInt64(last), bytes, isLast: true)
         try connection.execute("DELETE FROM log")
-        try keep(try stateAndBase().state, base: mark.position)
+        try store(try stateAndBase().state, base: mark.position)
     }
 
     private func dropCurrent() throws(StorageError) {
@@ -276,7 +278,7 @@ final class ControlFile {
 
     // MARK: Seals and facts
 
-    private func keep(_ seals: [ControlSeal], of bucket: String) throws(StorageError) {
+    private func store(_ seals: [ControlSeal], of bucket: String) throws(StorageError) {
         let insert = try connection.prepare("REPLACE INTO seal VALUES(?, ?, ?, ?, ?)")
         for seal in seals {
             insert.bind(1, text: bucket)
@@ -288,7 +290,7 @@ final class ControlFile {
         }
     }
 
-    private func keep(fact name: String, _ bytes: [UInt8]?) throws(StorageError) {
+    private func store(fact name: String, _ bytes: [UInt8]?) throws(StorageError) {
         guard let bytes else {
             let drop = try connection.prepare("DELETE FROM fact WHERE name = ?")
             drop.bind(1, text: name)
@@ -301,9 +303,9 @@ final class ControlFile {
         try insert.run()
     }
 
-    /// Gives pages back that nothing will need soon, so that the file does not keep the size of
-    /// its worst moment.
-    private func giveBack() throws(StorageError) {
+    /// Returns free pages beyond a reserve to the file system, so that the file shrinks after a
+    /// peak.
+    private func releaseFreePages() throws(StorageError) {
         let free = try connection.integer("PRAGMA freelist_count") ?? 0
         guard free > Self.freePagesMax else { return }
         try connection.execute("PRAGMA incremental_vacuum(\(free - Self.freePagesMax))")

@@ -1,9 +1,9 @@
 package import Vocabulary
 
-/// The order's memory, in plain numbers and bytes: what they mean is known one floor up.
+/// Raft's hard state as plain numbers; the consensus module knows their meaning.
 package struct ControlHardState: Hashable, Sendable {
     package var term: UInt64
-    /// 0 for nobody.
+    /// The node voted for in `term`; 0 for none.
     package var vote: UInt16
     package var commit: UInt64
 
@@ -14,7 +14,7 @@ package struct ControlHardState: Hashable, Sendable {
     }
 }
 
-/// A place in the log.
+/// The position of an entry in the log.
 package struct ControlPosition: Hashable, Sendable {
     package var term: UInt64
     package var index: UInt64
@@ -25,8 +25,10 @@ package struct ControlPosition: Hashable, Sendable {
     }
 }
 
+/// One log entry as bytes.
 package struct ControlEntry: Hashable, Sendable {
     package var position: ControlPosition
+    /// The entry's type, opaque to this module.
     package var kind: UInt8
     package var bytes: [UInt8]
 
@@ -37,10 +39,11 @@ package struct ControlEntry: Hashable, Sendable {
     }
 }
 
-/// What a snapshot stands for; its state is kept beside it, in chunks.
+/// The head of a snapshot; its state is stored separately, in chunks.
 package struct ControlSnapshotMark: Hashable, Sendable {
+    /// The last entry that the snapshot contains.
     package var position: ControlPosition
-    /// Who voted there.
+    /// The encoded voter configuration at `position`.
     package var configuration: [UInt8]
 
     package init(position: ControlPosition, configuration: [UInt8]) {
@@ -49,6 +52,7 @@ package struct ControlSnapshotMark: Hashable, Sendable {
     }
 }
 
+/// A complete snapshot: its head and its encoded state.
 package struct ControlSnapshot: Hashable, Sendable {
     package var mark: ControlSnapshotMark
     package var state: [UInt8]
@@ -59,11 +63,11 @@ package struct ControlSnapshot: Hashable, Sendable {
     }
 }
 
-/// A promise to take nothing more from the active of this fence.
+/// A seal (phase-1 promise): this copy accepts no more changes from the active copy of this fence.
 package struct ControlSeal: Hashable, Sendable {
     package var vBucket: VBucketID
     package var fence: UInt64
-    /// The term of the leader that asked.
+    /// The term of the leader that requested the seal.
     package var term: UInt64
 
     package init(vBucket: VBucketID, fence: UInt64, term: UInt64) {
@@ -73,36 +77,38 @@ package struct ControlSeal: Hashable, Sendable {
     }
 }
 
-/// One thing to keep; several are kept together or not at all.
+/// One change of the control file; the changes of a commit are stored atomically.
 ///
-/// All of them can be repeated without harm: after an error nobody knows whether a commit happened.
+/// Every change is idempotent: after an error it is unknown whether the commit happened.
 package enum ControlChange: Sendable {
     case hardState(ControlHardState)
-    /// Replaces everything from the first entry's index on.
+    /// Replaces all log entries from the first entry's index on.
     case append([ControlEntry])
-    /// Removes the log up to here, itself included; the log then begins behind it.
+    /// Removes all log entries up to and including this position.
     case prune(ControlPosition)
-    /// Replaces the snapshot by this node's own; the log stays.
+    /// Replaces the snapshot by one that this node made; the log stays.
     case snapshot(ControlSnapshot)
-    /// Begins to receive a snapshot, and forgets any other that was half received.
+    /// Starts to receive a snapshot; discards an incomplete earlier one.
     case stage(ControlSnapshotMark)
-    /// The next bytes of it.
+    /// The next chunk of the staged snapshot, numbered from 0.
     case stageChunk(number: UInt64, bytes: [UInt8])
-    /// What was received is whole: it replaces log and snapshot.
+    /// The staged snapshot is complete: it replaces the log and the current snapshot.
     case installStaged
+    /// Discards the staged snapshot, if any.
     case dropStaged
+    /// Adds seals; a vBucket's earlier seal is replaced.
     case seals(bucketUUID: String, [ControlSeal])
-    /// Forgets the seals of a bucket that is gone.
+    /// Removes all seals of a deleted bucket.
     case dropSeals(bucketUUID: String)
-    /// Nil forgets it.
+    /// Stores a named value; nil removes it.
     case fact(name: String, [UInt8]?)
 }
 
-/// Everything a member needs to begin again, but for the snapshot's state.
+/// Everything that a member reads at start, except for the snapshot's state.
 package struct ControlContents: Sendable {
     package var hardState: ControlHardState
     package var snapshot: ControlSnapshotMark
-    /// The entry before the first of `entries`.
+    /// The position before the first of `entries`.
     package var base: ControlPosition
     package var entries: [ControlEntry]
 }

@@ -1,15 +1,15 @@
 internal import Bytes
 internal import Vocabulary
 
-/// The tables of `control.sqlite`, and what makes a file one of ours.
+/// The tables of `control.sqlite`, and its identification as a file of Divan.
 ///
-/// Every row carries a checksum of its own: SQLite finds a torn page, not a flipped bit, and a
-/// vote or an entry that is not what was written must never be acted on.
+/// Every row has its own checksum: SQLite detects a torn page but not a flipped bit, and a damaged
+/// vote or entry must never be used.
 enum ControlSchema {
     static let number: Int64 = 1
-    /// "DIVC": a lane file is not taken for it.
+    /// "DIVC": distinguishes the control file from a lane file.
     static let applicationID: Int64 = 0x4449_5643
-    /// What travels between nodes as one piece, and is read as one row.
+    /// Bytes of a snapshot chunk: one message between nodes, one row on disk.
     static let chunkBytes = 64 << 10
 
     static let tables = """
@@ -35,7 +35,7 @@ enum ControlSchema {
           name TEXT PRIMARY KEY, bytes BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// Makes the tables where there are none, and refuses what is not ours.
+    /// Creates the tables in an empty file; refuses files of other programs and later releases.
     static func prepare(_ connection: Connection) throws(StorageError) {
         try connection.execute(Schema.pragmas)
         if try connection.integer("SELECT count(*) FROM sqlite_schema") == 0 {
@@ -57,8 +57,8 @@ enum ControlSchema {
         guard version <= number else {
             throw StorageError(
                 .newer,
-                "\(connection.path) has schema \(version), written by a later Divan; this one "
-                    + "knows schemas up to \(number). Start the later release."
+                "\(connection.path) has schema \(version), written by a later release of Divan; "
+                    + "this release reads schemas up to \(number). Start the later release."
             )
         }
     }
@@ -66,14 +66,15 @@ enum ControlSchema {
     static func damage(_ path: String, _ what: String) -> StorageError {
         StorageError(
             .damaged,
-            "\(path) is damaged: \(what). A node must not forget what it promised: in a cluster, "
-                + "fail this node over, eject it, and add it again with an empty data directory; "
-                + "alone, restore the whole directory from a backup. Buckets' files are not touched."
+            "\(path) is damaged: \(what). A node must not start without its votes and promises. "
+                + "In a cluster, fail this node over, eject it and add it again with an empty data "
+                + "directory. A single node: restore the whole data directory from a backup. The "
+                + "files of the buckets were not changed."
         )
     }
 }
 
-/// A checksum over the fields of a row, each with a place of its own.
+/// Builds the checksum of a row from its fields, in order.
 struct RowChecksum {
     private let writer = ByteWriter(capacity: 64)
 

@@ -1,23 +1,28 @@
 internal import Bytes
 package import Seams
 
-/// `control.sqlite`: what a node may never forget of the order it agreed on.
+/// `control.sqlite`: the durable state of the node's consensus member, and its seals.
 ///
-/// It knows nothing of Raft, only of numbers and bytes. One `commit` is one transaction and one
-/// sync, however many changes it carries: whoever has more to keep meanwhile gathers it.
+/// The store does not interpret the Raft state, only stores numbers and bytes. One `commit` is one
+/// transaction and one sync, whatever the number of changes: callers batch the changes that arrive
+/// during a commit.
 ///
-/// - When `commit` returns, an fsync has returned; when it throws, none or all of it is there, and
-///   the file is opened afresh by the next call.
-/// - A snapshot that is being received lies apart and takes nothing's place until it is whole.
-/// - What is not what was written is refused, never answered.
-/// - Used by one thread at a time: the control lane's own disk lane, or the start before it.
+/// - When `commit` returns, an fsync has returned. When it throws, either all changes are stored or
+///   none, and the next call reopens the file.
+/// - A snapshot that is being received is staged separately; it replaces the current one only once
+///   it is complete.
+/// - A damaged row is an error, never a result.
+/// - Used by one thread at a time: the start, later the disk lane of the control lane.
 package final class ControlStore: Sendable {
     package let path: String
     private let disk: any Disk
     private let file: Guarded<ControlFile?>
     private let pagesMax = Guarded(0)
 
-    /// Opens the file, and makes it where there is none.
+    /// Opens the file; creates it and its directory if they do not exist.
+    ///
+    /// - Throws: `StorageError`: `.foreign` or `.newer` if the file is not a control file of this or
+    ///   an earlier release, `.damaged`, or a disk error.
     package init(disk: any Disk, directory: String) throws(StorageError) {
         try storage { () throws(DiskError) in try disk.createDirectory(directory) }
         path = "\(directory)/control.sqlite"
@@ -26,16 +31,22 @@ package final class ControlStore: Sendable {
         try open { _ in }
     }
 
-    // MARK: Keeping
+    // MARK: Writing
 
-    /// Keeps all changes together, in this order.
+    /// Stores all changes in one transaction, in this order.
+    ///
+    /// - Throws: `StorageError`: `.full` if nothing was stored; after other codes it is unknown
+    ///   whether the changes were stored, and the same commit may be repeated.
     package func commit(_ changes: [ControlChange]) throws(StorageError) {
         try open { file throws(StorageError) in try file.commit(changes) }
     }
 
-    /// Forgets everything but `facts`, and begins a history with a snapshot.
+    /// Replaces hard state, log and snapshot by a new history that starts with `snapshot`.
     ///
-    /// Seals stay only where the buckets do: when survivors begin a new epoch.
+    /// `facts` are stored as well; other facts stay. Seals are kept only if the buckets are kept:
+    /// when survivors begin a new epoch.
+    ///
+    /// - Throws: `StorageError`, as `commit`.
     package func begin(
         with snapshot: ControlSnapshot,
         hardState: ControlHardState,
@@ -49,28 +60,40 @@ package final class ControlStore: Sendable {
 
     // MARK: Reading
 
-    /// Nil where no history has begun.
+    /// Reads hard state, log and snapshot head; nil if no history has begun.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if a row is missing or does not match its checksum, or a
+    ///   disk error.
     package func load() throws(StorageError) -> ControlContents? {
         try open { file throws(StorageError) in try file.load() }
     }
 
-    /// The newest whole snapshot; nil where no history has begun.
+    /// The current snapshot; nil if no history has begun.
+    ///
+    /// - Throws: `StorageError`, as `load`.
     package func snapshot() throws(StorageError) -> ControlSnapshot? {
         try open { file throws(StorageError) in try file.snapshot() }
     }
 
-    /// Sorted by vBucket.
+    /// The seals of a bucket, sorted by vBucket; empty if there are none.
+    ///
+    /// - Throws: `StorageError`, as `load`.
     package func seals(ofBucket uuid: String) throws(StorageError) -> [ControlSeal] {
         try open { file throws(StorageError) in try file.seals(uuid) }
     }
 
+    /// The value stored under `name`; nil if there is none.
+    ///
+    /// - Throws: `StorageError`, as `load`.
     package func fact(_ name: String) throws(StorageError) -> [UInt8]? {
         try open { file throws(StorageError) in try file.fact(name) }
     }
 
     // MARK: The file
 
-    /// Copies the WAL into the file and closes it; the next call opens it again.
+    /// Copies the WAL into the file and closes it; the next call reopens it.
+    ///
+    /// - Throws: `StorageError` if the WAL cannot be copied; the file is closed anyway.
     package func close() throws(StorageError) {
         try file.withLock { file throws(StorageError) in
             defer { file = nil }
@@ -78,7 +101,9 @@ package final class ControlStore: Sendable {
         }
     }
 
-    /// Bounds the file, as a full disk would; 0 for no bound.
+    /// Limits the file to `pages`, to imitate a full disk; 0 for no limit.
+    ///
+    /// - Throws: `StorageError` if the file cannot be opened.
     package func limit(pages: Int) throws(StorageError) {
         pagesMax.withLock { $0 = pages }
         try open { file throws(StorageError) in try file.limit(pages: pages) }
@@ -95,15 +120,15 @@ package final class ControlStore: Sendable {
                 file = opened
                 return try body(opened)
             } catch {
-                // After an error a handle is not trusted again: its page cache may lie.
+                // After an error the handle is not used again: its page cache may be wrong.
                 file = nil
-                throw explained(error)
+                throw addingAdvice(to: error)
             }
         }
     }
 
-    /// SQLite says that a file is no database; an operator needs to know what follows from it.
-    private func explained(_ error: StorageError) -> StorageError {
+    /// Adds what the operator has to do to SQLite's own errors about a damaged file.
+    private func addingAdvice(to error: StorageError) -> StorageError {
         guard error.code == .damaged, !error.description.hasPrefix("\(path) is damaged") else {
             return error
         }

@@ -1,19 +1,19 @@
-/// A run of one vBucket's seqnos within one block, in 24 bytes, and two for each dead document while
-/// some of the others live.
+/// A run of one vBucket's seqnos within one block.
 ///
-/// Which documents are dead is known here and nowhere else: the table in memory tells that a key
-/// has a newer version, but not whether one between that and ours is on disk already.
+/// It takes 24 bytes, and two per dead document while other documents of the run live. Only this
+/// type knows which documents are dead: the hash table knows that a key has a newer version, but
+/// not whether a newer version is already on disk.
 struct DirectoryRun {
     private var firstLow: UInt32
     private var firstHigh: UInt16
-    /// Documents, dead ones too.
+    /// Documents, dead ones included.
     private(set) var count: UInt16
-    /// Which block: an index that is free for use again when the block is gone.
+    /// The block's index in `LaneDirectory.blocks`; reused after the block is removed.
     private(set) var ordinal: UInt32
     /// Documents without a persisted successor.
     private(set) var live: UInt16
     private var span: UInt16
-    /// Seqnos of dead documents, counted from `first`; empty where all are alike.
+    /// Seqnos of dead documents as offsets from `first`; empty if all or none are dead.
     private var dead: [UInt16] = []
 
     init(_ run: BlockRun, ordinal: UInt32) {
@@ -35,7 +35,7 @@ struct DirectoryRun {
         return dead.contains(UInt16(truncatingIfNeeded: seqno - first))
     }
 
-    /// Notes a persisted successor; false where that is known already.
+    /// Marks the document at `seqno` dead; false if it was already.
     mutating func markDead(_ seqno: UInt64) -> Bool {
         guard !isDead(seqno) else { return false }
         live -= 1
@@ -52,7 +52,7 @@ struct DirectoryRun {
         dead = []
     }
 
-    /// Takes over what another run of the same documents knows of them.
+    /// Copies the live and dead marks of another run over the same documents.
     mutating func adoptLive(from other: DirectoryRun) {
         live = other.live
         dead = other.dead
@@ -60,7 +60,7 @@ struct DirectoryRun {
 }
 
 extension [DirectoryRun] {
-    /// The index of the first run that ends at `seqno` or later: `count` where none does.
+    /// The index of the first run that ends at `seqno` or later; `count` if there is none.
     func firstIndex(endingAtOrAfter seqno: UInt64) -> Int {
         var low = 0
         var high = count

@@ -1,21 +1,21 @@
-/// What scans by seqno still have to read of a vBucket: compaction leaves it where it is.
+/// The seqnos of a vBucket that a scan has not read yet; compaction keeps their versions.
 ///
-/// A version with a newer one of its key is dead for everybody but a scan whose end lies between
-/// the two.
+/// A version with a persisted successor is dead for all readers except a scan whose end lies
+/// between the two.
 struct ScanHold {
     let vBucket: UInt16
-    /// Everything up to here was read.
+    /// The scan has read all seqnos up to this one.
     var place: UInt64
-    /// The scan ends here: what was committed when it began.
+    /// The scan's last seqno: the committed seqno when the scan began.
     let end: UInt64
-    /// Of the copy that is read; another copy has another one.
+    /// Identifies the copy being read: a new copy of the vBucket has another value.
     let bornBlock: UInt64
-    /// Nothing was purged of what the scan is to read.
+    /// Whether none of the tombstones in the scan's range was purged.
     let isComplete: Bool
 }
 
 extension LaneDirectory {
-    /// Starts to hold what lies behind `seqno`; the end is what is committed at this moment.
+    /// Starts a hold on the seqnos after `seqno`, up to the committed one.
     mutating func hold(_ vBucket: UInt16, after seqno: UInt64) -> (number: UInt64, hold: ScanHold) {
         let entry = entries[slot(vBucket)]
         let hold = ScanHold(
@@ -30,20 +30,20 @@ extension LaneDirectory {
         return (nextHold, hold)
     }
 
-    /// Whether the copy that a scan reads is still the one that is here.
+    /// Whether the copy that a scan reads is still the current one.
     func isCurrent(_ hold: ScanHold) -> Bool {
         let entry = entries[slot(hold.vBucket)]
         return entry.bornBlock == hold.bornBlock && entry.high >= hold.end
     }
 
-    /// Whether some scan has yet to read a version of `vBucket` at `seqno`.
+    /// Whether a scan has not yet read the version of `vBucket` at `seqno`.
     func isHeld(_ seqno: UInt64, in vBucket: UInt16) -> Bool {
         holds.values.contains {
             $0.vBucket == vBucket && $0.place < seqno && seqno <= $0.end
         }
     }
 
-    /// The blocks that scans have yet to read.
+    /// The ordinals of the blocks that scans have not read yet.
     var heldOrdinals: Set<UInt32> {
         var held: Set<UInt32> = []
         for hold in holds.values {

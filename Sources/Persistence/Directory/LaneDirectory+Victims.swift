@@ -1,17 +1,18 @@
-/// A block that may be worth rewriting.
+/// A block that compaction may rewrite.
 struct VictimCandidate {
     let ordinal: UInt32
     let block: LaneDirectory.Block
 
-    /// Bytes of values that rewriting would write again, about.
+    /// Approximate bytes of values that rewriting the block would write.
     var liveBytes: Int { Int(block.rawBytes) * Int(block.live) / max(Int(block.documents), 1) }
 }
 
 extension LaneDirectory {
-    /// Blocks with documents of one group of vBuckets of which a tenth at least is dead, and no less
-    /// than is in the lane as a whole: what is fresh may die by itself before it is worth the work.
+    /// The blocks worth compacting that have documents of one group of vBuckets.
     ///
-    /// Blocks that are dead as a whole belong to every group: they cost little to remove.
+    /// At least a tenth of such a block is dead, and its dead share is not below the lane's: blocks
+    /// with a lower share may lose more documents before rewriting pays off. Completely dead blocks
+    /// belong to every group, since removing them is cheap.
     func deadCandidates(group: Int, of groups: Int) -> [VictimCandidate] {
         var ordinals: Set<UInt32> = []
         let first = group * entries.count / groups
@@ -31,7 +32,7 @@ extension LaneDirectory {
         return ordinals.map { VictimCandidate(ordinal: $0, block: blocks[Int($0)]) }
     }
 
-    /// Mixed blocks that commits wrote.
+    /// Mixed blocks written by commits: the candidates for merging.
     var mixedCandidates: [VictimCandidate] {
         blocks.indices.compactMap { index in
             let block = blocks[index]
@@ -55,17 +56,18 @@ extension [VictimCandidate] {
 
     func sortedByAge() -> [VictimCandidate] { sorted { $0.block.id < $1.block.id } }
 
-    /// The first ones, at least one, until they would write `bytesMax` or read four times as much.
-    func taken(bytesMax: Int, except unreadable: Set<UInt64>) -> [VictimCandidate] {
+    /// The readable candidates from the first on, limited to writing `bytesMax` and reading four
+    /// times as much, but at least one.
+    func limited(bytesMax: Int, except unreadable: Set<UInt64>) -> [VictimCandidate] {
         var written = 0
         var read = 0
-        var taken: [VictimCandidate] = []
+        var chosen: [VictimCandidate] = []
         for candidate in self where !unreadable.contains(candidate.block.id) {
             written += candidate.liveBytes
             read += Int(candidate.block.rawBytes)
-            if !taken.isEmpty, written > bytesMax || read > 4 * bytesMax { break }
-            taken.append(candidate)
+            if !chosen.isEmpty, written > bytesMax || read > 4 * bytesMax { break }
+            chosen.append(candidate)
         }
-        return taken
+        return chosen
     }
 }

@@ -1,31 +1,31 @@
 internal import Bytes
 
-/// Which block holds which seqnos of which vBucket: the lane's map in memory.
+/// The lane's in-memory map: which block holds which seqnos of which vBucket.
 ///
-/// The seqno is the address (storage.md). Items know nothing of the disk; this small table, 24
-/// bytes for some thirty documents, does. So compaction moves documents without touching items.
+/// The seqno is the address (storage.md). Items store no disk location; this table does, with 24
+/// bytes for about thirty documents. So compaction moves documents without touching items.
 ///
 /// - A vBucket's runs are sorted by first seqno and never overlap.
-/// - Every run's block is in `blocks`; a block without runs has nothing but dead documents.
-/// - A version is dead here as soon as a newer one of its key is on disk, and not before: whoever
-///   commits or warms up says so, once for each.
+/// - Every run's block is in `blocks`; a block without runs has only dead documents.
+/// - A version is marked dead only after a newer version of its key is on disk. Commit and warmup
+///   mark it.
 struct LaneDirectory {
-    /// What a vBucket has in this lane.
+    /// A vBucket's state in this lane.
     struct Entry {
         var runs: [DirectoryRun] = []
-        /// Everything up to here is committed.
+        /// All seqnos up to this one are committed.
         var high: UInt64 = 0
-        /// Runs in blocks before this one belong to a copy that was dropped.
+        /// Runs in blocks before this one belong to a dropped copy.
         var bornBlock: UInt64 = 0
-        /// Tombstones up to here may be gone, since the file was opened.
+        /// Tombstones up to this seqno may have been purged since the file was opened.
         var purged: UInt64 = 0
-        /// Tells whether the failover log on disk is the one at hand; 0 while there is none.
+        /// The `mark` of the failover log on disk; 0 if unknown.
         var logMark: UInt64 = 0
     }
 
-    /// A block, at its ordinal.
+    /// A block, stored at its ordinal.
     struct Block {
-        /// 0 for an ordinal that is free.
+        /// 0 for a free ordinal.
         var id: UInt64
         var rawBytes: UInt32
         var documents: UInt8
@@ -38,14 +38,14 @@ struct LaneDirectory {
     private(set) var entries: [Entry]
     private(set) var blocks: [Block] = []
     private var freeOrdinals: [UInt32] = []
-    /// Scans under way, by number.
+    /// The holds of the scans in progress, by number.
     var holds: [UInt64: ScanHold] = [:]
     var nextHold: UInt64 = 0
 
     private(set) var blockCount = 0
     private(set) var documents = 0
     private(set) var live = 0
-    /// Documents in mixed blocks that commits wrote: what merging is for.
+    /// Documents in mixed blocks written by commits, which merging rewrites.
     private(set) var mixedDocuments = 0
     private(set) var rawBytes = 0
 
@@ -63,7 +63,7 @@ struct LaneDirectory {
 
     // MARK: Finding
 
-    /// The run of `vBucket` that spans `seqno`, if any does.
+    /// The run of `vBucket` whose range includes `seqno`; nil if there is none.
     func run(at seqno: UInt64, in vBucket: UInt16) -> DirectoryRun? {
         let runs = entries[slot(vBucket)].runs
         let index = runs.firstIndex(endingAtOrAfter: seqno)
@@ -71,12 +71,13 @@ struct LaneDirectory {
         return runs[index]
     }
 
-    /// The block that holds `seqno` of `vBucket`, if any does.
+    /// The id of the block whose run of `vBucket` includes `seqno`; nil if there is none.
     func block(of seqno: UInt64, in vBucket: UInt16) -> UInt64? {
         run(at: seqno, in: vBucket).map { blocks[Int($0.ordinal)].id }
     }
 
-    /// The first run of `vBucket` with a seqno beyond `seqno`, and its block.
+    /// The first run of `vBucket` with a seqno above `seqno`, and its block's id; nil if there is
+    /// none.
     func run(after seqno: UInt64, in vBucket: UInt16) -> (run: DirectoryRun, block: UInt64)? {
         let runs = entries[slot(vBucket)].runs
         let index = runs.firstIndex(endingAtOrAfter: seqno + 1)
@@ -86,13 +87,15 @@ struct LaneDirectory {
 
     // MARK: Changing
 
-    /// Adds a block that was committed; all of it counts as live but what was dropped since.
+    /// Adds a committed block.
+    ///
+    /// All its documents count as live, except those of dropped copies.
     mutating func add(_ block: Block, runs: some Collection<BlockRun>) {
         var block = block
         block.documents = UInt8(runs.reduce(0) { $0 + $1.count })
         block.live = 0
         block.isMixed = runs.contains { $0.vBucket != runs.first?.vBucket }
-        let ordinal = takeOrdinal()
+        let ordinal = allocateOrdinal()
         for run in runs {
             let place = slot(run.vBucket)
             guard block.id >= entries[place].bornBlock else { continue }
@@ -109,7 +112,7 @@ struct LaneDirectory {
         count(block, 1)
     }
 
-    private mutating func takeOrdinal() -> UInt32 {
+    private mutating func allocateOrdinal() -> UInt32 {
         if let ordinal = freeOrdinals.popLast() { return ordinal }
         let none = Block(id: 0, rawBytes: 0, documents: 0, live: 0, origin: 0, isMixed: false)
         blocks.append(none)
@@ -126,7 +129,9 @@ struct LaneDirectory {
         }
     }
 
-    /// Notes that the version `seqno` has a persisted successor; unknown ones are left alone.
+    /// Marks the version at `seqno` dead: it has a persisted successor.
+    ///
+    /// Unknown versions are ignored.
     mutating func markDead(_ seqno: UInt64, in vBucket: UInt16) {
         let place = slot(vBucket)
         let index = entries[place].runs.firstIndex(endingAtOrAfter: seqno)
@@ -139,7 +144,7 @@ struct LaneDirectory {
         live -= 1
     }
 
-    /// Takes every version of a vBucket for live again: its warmup starts over.
+    /// Marks all versions of a vBucket live again, because its warmup restarts.
     mutating func resetLive(_ vBucket: UInt16) {
         let place = slot(vBucket)
         for index in entries[place].runs.indices {
@@ -151,7 +156,7 @@ struct LaneDirectory {
         }
     }
 
-    /// Takes blocks out: their runs are gone with them.
+    /// Removes blocks and their runs, and frees their ordinals.
     mutating func remove(_ ordinals: Set<UInt32>) {
         for place in entries.indices
         where entries[place].runs.contains(where: { ordinals.contains($0.ordinal) }) {
@@ -164,7 +169,7 @@ struct LaneDirectory {
         }
     }
 
-    /// Forgets a vBucket's copy: what is stored of it is dead.
+    /// Drops a vBucket's copy: all its stored documents are dead.
     mutating func drop(_ vBucket: UInt16, bornBlock: UInt64) {
         let place = slot(vBucket)
         for run in entries[place].runs {
@@ -174,7 +179,8 @@ struct LaneDirectory {
         entries[place] = Entry(bornBlock: bornBlock)
     }
 
-    /// Takes over what is known of live documents, and of scans, from the directory this one replaces.
+    /// Copies the live and dead marks, the holds and the purge seqnos from the directory that this
+    /// one replaces.
     mutating func adoptLive(from old: LaneDirectory) {
         holds = old.holds
         nextHold = old.nextHold
@@ -196,7 +202,10 @@ struct LaneDirectory {
         }
     }
 
-    /// The first two runs that overlap, which no file of ours has.
+    /// The first overlap of two runs, which only a damaged file has: the vBucket's slot and the
+    /// seqno.
+    ///
+    /// Nil if there is none.
     var overlap: (vBucket: Int, seqno: UInt64)? {
         for (place, entry) in entries.enumerated() {
             for (one, other) in zip(entry.runs, entry.runs.dropFirst())
@@ -207,7 +216,7 @@ struct LaneDirectory {
         return nil
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     var memoryUsed: Int {
         let runs = entries.reduce(0) { $0 + $1.runs.capacity }
         return runs * MemoryLayout<DirectoryRun>.stride

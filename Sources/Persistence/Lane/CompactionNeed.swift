@@ -1,15 +1,18 @@
-/// How badly a lane wants compaction, from what the directory counts.
+/// How urgently a lane needs compaction, from the directory's counts.
 ///
-/// Overwrites leave dead versions in old blocks. Rewriting early is cheap on disk and dear in
-/// writes: at 50 % dead a change costs 0.24 rewritten documents, at 30 % 0.80 (storage.md 3.6). So
-/// the share of the lane's writes that goes to compaction grows with the dead share, and 50 %,
-/// where disk use is what rows would cost, is where it outruns any load.
+/// Overwrites leave dead versions in old blocks. Rewriting early saves disk space but costs writes:
+/// at 50 % dead a change costs 0.24 rewritten documents, at 30 % 0.80 (storage.md 3.6). So the share
+/// of the lane's writes spent on compaction grows with the dead share. At 50 %, where disk use
+/// equals that of one row per document, compaction outpaces any load.
 package struct CompactionNeed: Hashable, Sendable {
+    /// Stored documents, dead ones included.
     package let documents: Int
+    /// Stored documents that have a persisted successor.
     package let dead: Int
-    /// Documents that commits scattered over mixed blocks.
+    /// Documents in mixed blocks written by commits.
     package let mixedDocuments: Int
-    /// Mixed blocks are a quarter of the lane, and enough to fill pure ones.
+    /// Whether more than a quarter of the lane's documents is in mixed blocks, and enough to fill
+    /// pure blocks.
     package let wantsMerging: Bool
 
     init(documents: Int, dead: Int, mixedDocuments: Int, settings: StoreSettings) {
@@ -20,9 +23,10 @@ package struct CompactionNeed: Hashable, Sendable {
             mixedDocuments > settings.mergedDocumentsMin && mixedDocuments * 4 > documents
     }
 
+    /// The share of dead documents, 0 to 1; 0 for an empty lane.
     package var deadShare: Double { documents == 0 ? 0 : Double(dead) / Double(documents) }
 
-    /// What compaction may write for every byte that the flusher writes; 0: nothing to do.
+    /// Bytes that compaction may write per byte that the flusher writes; 0 if nothing is to do.
     package var bytesPerFlushedByte: Double {
         switch deadShare {
         case 0.50...: 4
@@ -33,14 +37,14 @@ package struct CompactionNeed: Hashable, Sendable {
         }
     }
 
-    /// The flusher waits for compaction; changes wait in memory meanwhile.
+    /// Whether the flusher must wait for compaction; meanwhile changes stay in memory.
     package var mustPrecedeFlushing: Bool { deadShare > 0.60 && dead >= CompactionNeed.deadMin }
 
-    /// Worth a step while nothing else goes on.
+    /// Whether a compaction step is worthwhile while the lane is idle.
     package var isWorthIdleTime: Bool {
         (deadShare > 0.15 && dead >= CompactionNeed.deadMin) || wantsMerging
     }
 
-    /// Below this many nobody would notice.
+    /// Fewer dead documents do not matter.
     private static let deadMin = 1_000
 }

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What is read when a lane file is opened: the directory, and whether the last stop was clean.
+/// The contents of a lane file that are read when it is opened.
 struct LaneContents {
     var directory: LaneDirectory
-    /// The id of the next block: beyond all that are there, and all that a drop has spoken of.
+    /// The id of the next block: above every stored block, and at least every `born_block`.
     var nextBlock: UInt64 = 1
-    /// Blocks whose outline and metadata both are damaged: nobody knows what they held.
+    /// Blocks whose outline and metadata are both damaged: their documents are unknown.
     var lost: [UInt64] = []
 
     init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
@@ -16,7 +16,7 @@ struct LaneContents {
         if let (place, seqno) = directory.overlap {
             throw StorageError(
                 .damaged,
-                "\(connection.path) holds two runs around seqno \(seqno) of "
+                "\(connection.path) is damaged: two runs overlap at seqno \(seqno) of "
                     + "\(VBucketID(UInt16(place * identity.lanes + identity.lane)))"
             )
         }
@@ -29,7 +29,10 @@ struct LaneContents {
         let rows = try connection.prepare("SELECT vb, state, high_seqno, born_block FROM vbucket")
         while try rows.step() {
             guard let number = UInt16(exactly: rows.integer(0)), identity.owns(number) else {
-                throw StorageError(.damaged, "\(connection.path) has vBucket \(rows.integer(0))")
+                throw StorageError(
+                    .damaged,
+                    "\(connection.path) is damaged: vBucket \(rows.integer(0)) is not in this lane"
+                )
             }
             directory[number].high = rows.unsigned(2)
             directory[number].bornBlock = rows.unsigned(3)
@@ -53,7 +56,7 @@ struct LaneContents {
             nextBlock = max(nextBlock, id + 1)
             let outline = seal.open(rows.bytes(3), block: id, part: .runs)
             if outline.map({ RunTable.readOutline($0, into: &runs) }) != true {
-                // The metadata says the same at greater length.
+                // The metadata contains the runs too.
                 let spare = cursor ?? MetadataCursor()
                 cursor = spare
                 meta.bind(1, id)
@@ -68,7 +71,10 @@ struct LaneContents {
                 runs = spare.runs
             }
             guard runs.allSatisfy({ identity.owns($0.vBucket) }) else {
-                throw StorageError(.damaged, "\(connection.path) has strangers in block \(id)")
+                throw StorageError(
+                    .damaged,
+                    "\(connection.path) is damaged: block \(id) has vBuckets of other lanes"
+                )
             }
             let block = LaneDirectory.Block(
                 id: id,
@@ -84,7 +90,7 @@ struct LaneContents {
 }
 
 extension Connection {
-    /// The vBuckets of a lane, as they were last committed.
+    /// The records of a lane's vBuckets as last committed, by number.
     func readRecords(_ identity: LaneIdentity) throws(StorageError) -> [VBucketRecord] {
         let log = try prepare(
             "SELECT uuid, seqno, fence FROM failover WHERE vb = ? ORDER BY position"
@@ -114,7 +120,7 @@ extension Connection {
             else {
                 throw StorageError(
                     .damaged,
-                    "\(path) has an impossible record of vBucket \(rows.integer(0))"
+                    "\(path) is damaged: the record of vBucket \(rows.integer(0)) is invalid"
                 )
             }
             var record = VBucketRecord(

@@ -1,9 +1,9 @@
 internal import Bytes
 
-/// A reading connection of a lane, with its statements and decoders.
+/// A read connection of a lane, with its statements and decoders.
 ///
-/// Every read is a transaction of its own and sees the newest commit; readers and the writer never
-/// wait for each other (WAL).
+/// Every read is its own transaction and sees the newest commit; readers and the writer never wait
+/// for each other (WAL mode).
 final class LaneReader {
     let connection: Connection
     let cursor = MetadataCursor()
@@ -31,7 +31,7 @@ final class LaneReader {
         selectRuns = try connection.prepare("SELECT runs FROM block WHERE id = ?")
     }
 
-    /// Opens the metadata of a block in `cursor`; false where there is no such block.
+    /// Decodes the metadata of a block into `cursor`; false if there is no such block.
     func openMeta(_ block: UInt64) throws(StorageError) -> Bool {
         selectMeta.bind(1, block)
         defer { selectMeta.reset() }
@@ -40,9 +40,9 @@ final class LaneReader {
         return true
     }
 
-    /// Opens the metadata of one block behind the other, in one read transaction.
+    /// Decodes the metadata of block after block into `cursor`, in one read transaction.
     ///
-    /// Returns the last block that was visited; nil where there are no more, or enough was seen.
+    /// Returns the last visited block; nil if there are no more blocks, or `visit` returned false.
     func forEachMeta(
         after block: UInt64,
         blocksMax: Int,
@@ -54,7 +54,7 @@ final class LaneReader {
         }
     }
 
-    /// The same with the values of blocks, decompressed.
+    /// Like `forEachMeta`, but decompresses the values of each block into `body`.
     func forEachBody(
         after block: UInt64,
         blocksMax: Int,
@@ -94,7 +94,7 @@ final class LaneReader {
 
     /// Appends one value of a block to `writer`.
     ///
-    /// - Returns: Whether the block is there and has the document.
+    /// - Returns: Whether the block exists and contains the document.
     func readValue(
         _ block: UInt64,
         _ vBucket: UInt16,
@@ -110,14 +110,15 @@ final class LaneReader {
         return isThere && isFound
     }
 
-    /// Opens the values of a block in `body`, all decompressed; false where there is no such block.
+    /// Decompresses all values of a block into `body`; false if there is no such block.
     func openBody(_ block: UInt64) throws(StorageError) -> Bool {
         try withBody(block) { (body) throws(StorageError) in
             guard body.readAll() else { throw damaged(block, .body) }
         }
     }
 
-    /// Opens the values of a block, not decompressed, for the duration of `visit`.
+    /// Opens the values of a block without decompressing them, for the duration of `visit`; false if
+    /// there is no such block.
     func withBody(
         _ block: UInt64,
         _ visit: (BodyReader) throws(StorageError) -> Void
@@ -132,16 +133,17 @@ final class LaneReader {
         return true
     }
 
-    /// A damaged tree may give rows out of order; a scan that trusted them might never end.
+    /// A damaged B-tree may return rows out of order, and a scan could then loop forever.
     private var unsorted: StorageError {
-        StorageError(.damaged, "\(connection.path) gives blocks out of order")
+        StorageError(.damaged, "\(connection.path) is damaged: it returns blocks out of order")
     }
 
-    /// An error that names all that is known of a block: what the two undamaged parts say.
+    /// An error that names the damaged block and part, and the block's runs if its outline is
+    /// readable.
     func damaged(_ block: UInt64, _ part: BlockPart) -> StorageError {
         StorageError(
             .damaged,
-            "block \(block) of \(connection.path): \(part) is not what was written",
+            "block \(block) of \(connection.path) is damaged: its \(part) part is invalid",
             damage: BlockDamage(lane: lane, block: block, runs: outline(of: block))
         )
     }

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// The reading connections of a lane: two for single documents, one for scans, opened at need.
+/// The read connections of a lane: two for single documents, one for scans, opened on demand.
 final class LaneReaders: Sendable {
     private struct Slot {
         var reader: LaneReader?
@@ -22,7 +22,7 @@ final class LaneReaders: Sendable {
         self.vfs = vfs
     }
 
-    /// Reads single documents: short, and not behind a scan.
+    /// Runs a short read of single documents, which does not wait for a scan.
     func fetch<Result>(
         _ body: (LaneReader) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
@@ -33,7 +33,7 @@ final class LaneReaders: Sendable {
         return try use(fetching[next], body)
     }
 
-    /// Reads many blocks in a row.
+    /// Runs a read of many blocks.
     func scan<Result>(
         _ body: (LaneReader) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
@@ -52,7 +52,7 @@ final class LaneReaders: Sendable {
                 slot.reader = reader
                 return try body(reader)
             } catch {
-                // A connection that failed is not asked again; a bad block is not its fault.
+                // A connection that failed is not used again, unless only a block is damaged.
                 if let damage = error.damage {
                     unreadable.withLock { _ = $0.insert(damage.block) }
                 } else {
@@ -70,7 +70,7 @@ final class LaneReaders: Sendable {
         return try LaneReader(connection, identity)
     }
 
-    /// Closes connections that were not used since the last call; waits for none that is in use.
+    /// Closes the connections that were not used since the last call; skips those in use.
     func closeIdle() {
         for slot in fetching + [scanning] {
             slot.withLockIfFree { slot in

@@ -1,21 +1,21 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Blocks being replaced by fewer or purer ones: the common part of compaction, merge and purge.
+/// Replaces blocks by fewer or purer ones: the common part of compaction, merge and purge.
 ///
-/// - Runs inside one transaction on the writing connection: a crash finds the old blocks or the
-///   new ones, never both, never none.
-/// - Keeps whatever it is not told is dead.
+/// - Runs inside one transaction on the write connection: after a crash either the old blocks exist
+///   or the new ones, never both, never neither.
+/// - Keeps every document that the caller does not declare dead.
 struct LaneRewrite {
     private let directory: Guarded<LaneDirectory>
     private let reader: LaneReader
     private(set) var victims: Set<UInt32> = []
     private var blocks: [UInt64] = []
     private let documents = DocumentBuffer()
-    /// Places in the block at hand that stay.
+    /// The places of the current block's documents that are kept.
     private var kept: [Int] = []
     private(set) var dropped = 0
-    /// Dead ones that stay, because a scan has yet to read them.
+    /// Dead versions that are kept because a scan has not read them yet.
     private(set) var held: [(vBucket: UInt16, seqno: UInt64)] = []
 
     init(_ directory: Guarded<LaneDirectory>, _ reader: LaneReader) {
@@ -23,9 +23,10 @@ struct LaneRewrite {
         self.reader = reader
     }
 
-    /// Reads a victim and keeps of it what is not dead; `isDead` is also told what the directory
-    /// thinks.
-    mutating func take(
+    /// Reads a victim block and copies the documents that are not dead.
+    ///
+    /// `isDead` receives in `isNoted` whether the directory has the version marked dead.
+    mutating func addVictim(
         _ victim: VictimCandidate,
         isDead: (VBucketID, MetadataCursor, _ isNoted: Bool) -> Bool
     ) throws(StorageError) {
@@ -36,7 +37,8 @@ struct LaneRewrite {
         let cursor = reader.cursor
         kept.removeAll(keepingCapacity: true)
         for (index, run) in cursor.runs.enumerated() {
-            // The directory's word first: a dropped copy's seqnos may come again elsewhere.
+            // Runs that the directory no longer has here belong to a dropped copy, whose seqnos may
+            // occur again in other blocks.
             let current = directory.withLock { $0.run(at: run.first, in: run.vBucket) }
             guard let current, current.ordinal == victim.ordinal else { continue }
             cursor.select(run: index)
@@ -76,7 +78,7 @@ struct LaneRewrite {
         }
     }
 
-    /// Writes what was kept as new blocks and deletes the victims.
+    /// Writes the kept documents as new blocks and deletes the victims.
     mutating func write(
         _ lane: LaneWriter,
         _ packer: inout BlockPacker,
@@ -89,7 +91,8 @@ struct LaneRewrite {
         lane.encoder.trim()
     }
 
-    /// Sorts by vBucket and seqno, and keeps apart what a surviving run lies between.
+    /// Sorts the documents by vBucket and seqno, and separates documents that have a surviving run
+    /// between them.
     private func pack(_ packer: inout BlockPacker) {
         packer.removeAll()
         let order = sortedOrder()

@@ -2,21 +2,21 @@ internal import Bytes
 package import Vocabulary
 
 extension LaneStore {
-    /// What a commit came to.
+    /// The size of a commit.
     package struct CommitSummary: Hashable, Sendable {
         package var documents = 0
         package var blocks = 0
-        /// Bytes of values, before compression.
+        /// Bytes of values before compression.
         package var rawBytes = 0
     }
 
-    /// A block that was inserted and is to enter the directory once the transaction is committed.
+    /// An inserted block, which enters the directory after the transaction is committed.
     struct InsertedBlock {
         let block: LaneDirectory.Block
         let runs: Range<Int>
     }
 
-    /// What a transaction inserted so far.
+    /// The blocks that a transaction inserted so far.
     struct Insertions {
         var blocks: [InsertedBlock] = []
         var runs: [BlockRun] = []
@@ -26,15 +26,19 @@ extension LaneStore {
     /// Makes a batch durable: documents, prepares, vBucket records and failover logs in one
     /// transaction.
     ///
-    /// When this returns, everything in the batch survives a power cut. When it throws `.full`,
-    /// nothing has changed and the same batch may come again. After `.failed` it is unknown
-    /// whether the batch is in the file; the next commit finds out, and what of a repeated batch
-    /// the file already has is left out.
+    /// When this returns, the whole batch survives a power cut.
+    ///
+    /// - Throws: `StorageError`. After `.full` nothing has changed and the same batch may be
+    ///   repeated. After `.failed` it is unknown whether the batch is in the file; the next commit
+    ///   reads the file back and skips the documents of a repeated batch that the file already has.
+    ///   After `.gone` the bucket was flushed or deleted: discard the batch. After `.quarantined`
+    ///   the lane is closed.
+    /// - Returns: The size of the commit; zero for an empty batch.
     @discardableResult
     package func commit(_ batch: CommitBatch) throws(StorageError) -> CommitSummary {
         guard !batch.isEmpty else { return CommitSummary() }
         for section in batch.sections {
-            precondition(owns(section.record.id), "a batch holds vBuckets of one lane")
+            precondition(owns(section.record.id), "all vBuckets of a batch are in one lane")
         }
         let (summary, doubtful) = try write { (writer, lane) throws(StorageError) in
             let insertions: Insertions
@@ -50,10 +54,11 @@ extension LaneStore {
             defer { writer.doubtful.subtract(batch.sections.map { $0.record.id.number }) }
             return (insertions.summary, writer.doubtful)
         }
-        // Of those the table still proves most, one by one, when compaction asks.
+        // Versions of doubtful vBuckets are not marked dead here; compaction asks the hash table for
+        // each of them.
         markDead(batch.dead.filter { !doubtful.contains($0.vBucket) })
         checkpointIfDue()
-        // Flushed or deleted while this went on: the batch speaks of documents that are gone.
+        // If the bucket was flushed or deleted meanwhile, the batch's documents no longer exist.
         try checkOpen()
         return summary
     }
@@ -96,7 +101,7 @@ extension LaneStore {
         return insertions
     }
 
-    /// Deals the batch's documents out to blocks.
+    /// Assigns the batch's documents to blocks; skips those that are already in the file.
     private func plan(_ batch: CommitBatch, _ writer: inout Writer) {
         writer.packer.removeAll()
         let sections = batch.sections.sorted { $0.record.id < $1.record.id }
@@ -106,8 +111,8 @@ extension LaneStore {
             while start < section.end, batch.documents.entries[start].seqno <= high {
                 precondition(
                     writer.mayRepeat,
-                    "\(section.record.id) was persisted through \(high) and is handed "
-                        + "\(batch.documents.entries[start].seqno) once more"
+                    "\(section.record.id) is persisted through seqno \(high) and the batch has "
+                        + "seqno \(batch.documents.entries[start].seqno) again"
                 )
                 start += 1
             }
@@ -167,8 +172,8 @@ extension LaneStore {
         }
     }
 
-    /// Notes versions that lost their place to a persisted successor, a few at a time so that
-    /// readers get their turn.
+    /// Marks versions that have a persisted successor dead, 512 per lock acquisition so that
+    /// readers are not blocked for long.
     private func markDead(_ dead: [(vBucket: UInt16, seqno: UInt64)]) {
         var rest = dead[...]
         while !rest.isEmpty {
@@ -180,22 +185,21 @@ extension LaneStore {
         }
     }
 
-    /// Notes that a version is dead, for warmup, which meets superseded versions.
+    /// Marks a version dead; called by warmup, which reads superseded versions too.
     package func markDead(_ vBucket: VBucketID, _ seqno: Seqno) {
         directory.withLock { $0.markDead(seqno.value, in: vBucket.number) }
     }
 
-    /// Forgets what `markDead` was told of a vBucket, because its warmup starts over.
+    /// Marks all versions of a vBucket live again, because its warmup restarts.
     package func resetLive(_ vBucket: VBucketID) {
         directory.withLock { $0.resetLive(vBucket.number) }
     }
 
     // MARK: The write-ahead log
 
-    /// Copies the WAL into the file when it has grown (storage.md 3.8).
+    /// Copies the WAL into the file once it exceeds its limit (storage.md 3.8).
     ///
-    /// A failure here loses
-    /// nothing: what was committed stays in the WAL, and the next commit tries again.
+    /// A failure loses no data: committed pages stay in the WAL, and the next commit retries.
     private func checkpointIfDue() {
         writer.withLock { writer in
             guard let connection = writer.lane?.connection else { return }
@@ -216,16 +220,21 @@ extension LaneStore {
 
     // MARK: Stopping
 
-    /// Writes that the lane is in use, before the first change is acknowledged: a stop without
-    /// `closeCleanly` is then known for what it was.
+    /// Marks the lane as running in its file, so that the next start detects a crash.
+    ///
+    /// Called before the first change is acknowledged. Does nothing if the lane has no file.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written, or the lane is closed.
     package func markRunning() throws(StorageError) {
         guard exists else { return }
         try setClean(false)
     }
 
-    /// Writes that nothing was lost, empties the WAL and closes the file.
+    /// Marks the lane as cleanly stopped, truncates the WAL and closes the file.
     ///
-    /// Everything the engine acknowledged must have been committed before.
+    /// Every acknowledged change must have been committed before.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written, or the lane is closed.
     package func closeCleanly() throws(StorageError) {
         readers.closeAll()
         guard exists else { return }
@@ -246,9 +255,10 @@ extension LaneStore {
         }
     }
 
-    /// Closes what was not used since the last call; a writer's last act is to empty the WAL.
+    /// Closes the connections that were not used since the last call; an idle write connection
+    /// truncates the WAL first.
     ///
-    /// Waits for whoever writes, and for the disk: to be called where commits are.
+    /// Waits for the writer and the disk, so it must be called where commits run.
     package func closeIdle() {
         readers.closeIdle()
         writer.withLock { writer in
@@ -263,7 +273,7 @@ extension LaneStore {
 }
 
 extension LaneStore {
-    /// Closes every connection at once, without a last word to the file.
+    /// Closes all connections without writing to the file.
     func abandon() {
         readers.closeAll()
         writer.withLock { $0.lane = nil }

@@ -1,37 +1,38 @@
 package import Bytes
 package import Vocabulary
 
-/// What a step of compaction came to.
+/// The result of a compaction step.
 package struct CompactionSummary: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// Nothing was worth doing.
+        /// There was nothing to do.
         case nothing
         /// Blocks with dead documents were rewritten without them.
         case compacted
         /// Mixed blocks were rewritten as pure ones.
         case merged
-        /// Free pages were given back to the file system.
+        /// Free pages were returned to the file system.
         case vacuumed
     }
 
     package var kind = Kind.nothing
-    /// Documents that were written again.
+    /// Documents that were rewritten.
     package var rewritten = 0
-    /// Documents that are gone.
+    /// Dead documents that were removed.
     package var dropped = 0
-    /// Bytes of values that were written again, before compression.
+    /// Bytes of values that were rewritten, before compression.
     package var rawBytes = 0
 }
 
-/// Where compaction of a lane stands.
+/// The progress of a lane's compaction.
 struct CompactionProgress {
-    /// A step looks at one eighth of the vBuckets, so that its output is pure again.
+    /// A step compacts blocks of one eighth of the vBuckets, so that its output is pure.
     static let groups = 8
-    /// Which eighth comes next.
+    /// The group of the next step.
     var group = 0
 }
 
 extension LaneStore {
+    /// How urgently the lane needs compaction now.
     package func compactionNeeded() -> CompactionNeed {
         directory.withLock { directory in
             CompactionNeed(
@@ -43,21 +44,22 @@ extension LaneStore {
         }
     }
 
-    /// Does one bounded piece of work in one transaction: compaction, else merging, else vacuum.
+    /// Runs one bounded step in one transaction: compaction, else merging, else vacuum.
     ///
-    /// A version s is dropped where the directory was told of its successor, or where
-    /// `currentSeqno` says that its key is now at c, s < c, and c is committed. A successor that is
-    /// not on disk kills nothing. Not to be called before warmup is through; vBuckets that it could not
-    /// read lose nothing.
+    /// A version at seqno s is dropped if the directory has it marked dead, or if `currentSeqno`
+    /// returns c > s for its key and c is committed. A successor that is not on disk does not make a
+    /// version dead. Must not be called before warmup has ended; a vBucket that warmup could not
+    /// read loses nothing.
     ///
     /// - Parameters:
-    ///   - bytesMax: Bytes of values to write again at most, about.
-    ///   - isUnhurried: Nobody waits: spend time to make the blocks smaller than commits can.
-    ///   - currentSeqno: The seqno the table has for a key, asked under the vBucket's lock; nil
-    ///     where it has none. With the seqno at hand, for tables that kept only that of a key, and to
-    ///     be returned where the table was not read back.
-    /// - Throws: What could not be read or written; nothing has changed then.
-    /// - Returns: What was done.
+    ///   - bytesMax: Approximate maximum bytes of values to rewrite.
+    ///   - isUnhurried: Whether no caller waits: compress for size instead of speed.
+    ///   - currentSeqno: Returns the seqno that the hash table has for a key, read under the
+    ///     vBucket's lock; nil if it has none. It receives the version's seqno too: a table that
+    ///     keeps only seqnos needs it, and a vBucket that was not read back must return it.
+    /// - Throws: `StorageError` if a block cannot be read or the file cannot be written. Nothing has
+    ///   changed then.
+    /// - Returns: The kind of step and its size.
     package func compactStep(
         bytesMax: Int,
         isUnhurried: Bool = false,
@@ -101,12 +103,12 @@ extension LaneStore {
     ) -> Bool {
         guard !isHeld(cursor.seqno, in: vBucket) else { return false }
         guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno) else { return isNoted }
-        // What the table serves is never thrown away, whatever was noted.
+        // The version that the hash table serves is never dropped, even if it is marked dead.
         guard current > cursor.seqno else { return false }
         return isNoted || current.value <= directory.withLock { $0[vBucket.number].high }
     }
 
-    /// Replaces blocks by what lives of them, in one transaction, `alongside` included.
+    /// Replaces blocks by their live documents, in one transaction that also runs `alongside`.
     func rewrite(
         _ victims: [VictimCandidate],
         _ writer: inout Writer,
@@ -121,7 +123,7 @@ extension LaneStore {
         try lane.connection.transaction { () throws(StorageError) in
             for victim in victims {
                 do throws(StorageError) {
-                    try rewrite.take(victim, isDead: isDead)
+                    try rewrite.addVictim(victim, isDead: isDead)
                 } catch {
                     if let damage = error.damage {
                         unreadable.withLock { _ = $0.insert(damage.block) }
@@ -154,7 +156,8 @@ extension LaneStore {
 
     // MARK: Victims
 
-    /// The blocks of the next group with the largest dead share, as many as the budget allows.
+    /// The blocks of the next group with the largest dead shares, within the budget; nil if no group
+    /// has any.
     private func deadVictims(
         _ progress: inout CompactionProgress,
         _ bytesMax: Int
@@ -163,29 +166,30 @@ extension LaneStore {
         for _ in 0..<CompactionProgress.groups {
             let group = progress.group
             progress.group = (group + 1) % CompactionProgress.groups
-            // Chosen outside the lock: only the writer, which is us, changes blocks.
+            // Sorted outside the lock: only the writer changes blocks, and this is the writer.
             let victims = directory.withLock { directory in
                 let held = directory.heldOrdinals
                 return directory.deadCandidates(group: group, of: CompactionProgress.groups)
                     .filter { !held.contains($0.ordinal) }
-            }.sortedByDeadShare().taken(bytesMax: bytesMax, except: unreadable)
+            }.sortedByDeadShare().limited(bytesMax: bytesMax, except: unreadable)
             if !victims.isEmpty { return victims }
         }
         return nil
     }
 
-    /// The oldest mixed blocks, as many as the budget allows.
+    /// The oldest mixed blocks, within the budget; nil if merging is not needed.
     private func mixedVictims(_ bytesMax: Int) -> [VictimCandidate]? {
         guard compactionNeeded().wantsMerging else { return nil }
         let victims = directory.withLock { directory in
             let held = directory.heldOrdinals
             return directory.mixedCandidates.filter { !held.contains($0.ordinal) }
         }.sortedByAge()
-            .taken(bytesMax: bytesMax, except: unreadable.withLock { $0 })
+            .limited(bytesMax: bytesMax, except: unreadable.withLock { $0 })
         return victims.isEmpty ? nil : victims
     }
 
-    /// Gives some free pages back where a twentieth of the file is free; false where it is not.
+    /// Returns some free pages to the file system if more than a twentieth of the file is free;
+    /// false if there was nothing to return.
     private func vacuum(_ connection: Connection) throws(StorageError) -> Bool {
         let free = try connection.integer("PRAGMA freelist_count") ?? 0
         let pages = try connection.integer("PRAGMA page_count") ?? 0

@@ -1,15 +1,19 @@
 package import Bytes
 package import Vocabulary
 
-/// What a fetch came to.
+/// The result of reading one version.
 package enum FetchOutcome: Hashable, Sendable {
     case found
-    /// The store has no such version: it was never committed, or is gone since.
+    /// The store has no such version: it was never committed, or was removed since.
     case missing
 }
 
 extension LaneStore {
     /// Appends the value of one version to `writer`.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if its block is unreadable, any code if the lane is
+    ///   closed or its file fails.
+    /// - Returns: `.missing` if the lane has no such version.
     package func fetchValue(
         _ vBucket: VBucketID,
         _ seqno: Seqno,
@@ -20,7 +24,10 @@ extension LaneStore {
         }
     }
 
-    /// Visits metadata, key and value of one version, for documents that left memory whole.
+    /// Visits metadata, key and value of one version, for documents whose key was ejected too.
+    ///
+    /// - Throws: `StorageError`, as `fetchValue`.
+    /// - Returns: `.missing` if the lane has no such version; `visit` was not called then.
     package func fetchDocument(
         _ vBucket: VBucketID,
         _ seqno: Seqno,
@@ -38,7 +45,10 @@ extension LaneStore {
         }
     }
 
-    /// Visits metadata and key of one version, without its value.
+    /// Visits metadata, key and value length of one version.
+    ///
+    /// - Throws: `StorageError`, as `fetchValue`.
+    /// - Returns: `.missing` if the lane has no such version; `visit` was not called then.
     package func fetchMetadata(
         _ vBucket: VBucketID,
         _ seqno: Seqno,
@@ -52,8 +62,8 @@ extension LaneStore {
         }
     }
 
-    /// Looks a version up and reads it; where compaction took the block away between the two,
-    /// looks again.
+    /// Finds a version's block in the directory and reads it; retries if compaction removed the
+    /// block between the two steps.
     private func fetch(
         _ vBucket: VBucketID,
         _ seqno: Seqno,
@@ -65,13 +75,13 @@ extension LaneStore {
         for attempt in 0..<4 {
             let found = directory.withLock { $0.block(of: seqno.value, in: vBucket.number) }
             guard let block = found else { return .missing }
-            // The block is there, but the version is not in it.
+            // The directory still names the block, but the version was not found in it.
             if block == before, attempt == 3 { return .missing }
             let isRead = try readers.fetch { (reader) throws(StorageError) in
                 try body(reader, block)
             }
             if isRead { return .found }
-            // Committed, but not yet in the directory: wait until whoever does this is through.
+            // The rewrite is committed, but the directory is not updated yet: wait for the writer.
             if block == before { writer.withLock { _ in } }
             before = block
         }

@@ -1,41 +1,43 @@
 package import Bytes
 package import Vocabulary
 
-/// What a purge came to, and what the engine's record of the vBucket must not fall behind.
+/// The result of a purge, and the lower bounds for the engine's record of the vBucket.
 package struct PurgeSummary: Hashable, Sendable {
-    /// Keys whose tombstones are gone.
+    /// Keys whose tombstones were purged.
     package var purged = 0
-    /// Tombstones up to here may be gone.
+    /// Tombstones up to this seqno may be purged; zero if none was.
     package var purgeSeqno = Seqno.zero
-    /// The highest revision of a tombstone that is gone: a new document starts above it.
+    /// The highest revision of a purged tombstone: a new document starts above it.
     package var maxRevision: UInt64 = 0
-    /// More is to be purged than one call takes.
+    /// Whether more tombstones are due than one call purges.
     package var isPartial = false
 
     package init(isPartial: Bool = false) { self.isPartial = isPartial }
 }
 
 extension LaneStore {
-    /// Forgets the tombstones of a vBucket that are old enough, and every older version of their
-    /// keys, in one transaction.
+    /// Purges the due tombstones of a vBucket and every older version of their keys, in one
+    /// transaction.
     ///
-    /// An older version left behind would raise the dead at the next warmup, so this reads all
-    /// metadata of the vBucket. Not to be called before warmup is through, nor of one that it could
-    /// not read.
+    /// If an older version stayed, the next warmup would restore the deleted document, so the purge
+    /// reads all metadata of the vBucket. Must not be called before warmup has ended, nor for a
+    /// vBucket that warmup could not read. Purges nothing while a scan of the vBucket is open.
     ///
     /// - Parameters:
-    ///   - vBucket: Which one.
-    ///   - deletedBefore: Seconds since 1970: tombstones younger than this stay.
-    ///   - seqno: Tombstones beyond it stay: an open backfill or a cursor needs them.
-    ///   - keysMax: How many keys to forget at most.
-    ///   - bytesMax: Bytes of values in the blocks to be rewritten, unless one key needs more.
-    ///   - currentSeqno: As for `compactStep`: a tombstone with a successor is not purged but left
-    ///     to compaction.
-    ///   - willPurge: Told what this comes to before anything is gone; called under the writer's lock.
-    ///   - didPurge: Told each forgotten key after the commit, so that the table forgets it as
-    ///     well where its seqno still is this one.
-    /// - Throws: What could not be read or written; nothing has changed then.
-    /// - Returns: What was done.
+    ///   - vBucket: The vBucket to purge.
+    ///   - deletedBefore: Seconds since 1970: tombstones not older than this stay.
+    ///   - seqno: Tombstones above it stay: an open backfill or a cursor needs them.
+    ///   - keysMax: The maximum number of keys to purge.
+    ///   - bytesMax: Maximum bytes of values in the blocks to rewrite, unless one key needs more.
+    ///   - currentSeqno: As for `compactStep`. A tombstone with a successor is not purged;
+    ///     compaction removes it.
+    ///   - willPurge: Receives the result before the transaction; called under the writer's lock,
+    ///     and not if nothing is due.
+    ///   - didPurge: Receives each purged key and its tombstone's seqno after the commit, so that
+    ///     the hash table removes the key if it still has that seqno.
+    /// - Throws: `StorageError` if a block cannot be read or the file cannot be written. Nothing has
+    ///   changed then.
+    /// - Returns: The number of purged keys and the new lower bounds.
     package func purge(
         _ vBucket: VBucketID,
         deletedBefore: UInt32,
@@ -51,8 +53,8 @@ extension LaneStore {
         var summary = PurgeSummary()
         var doomed: Doomed = [:]
         try write { (writer, lane) throws(StorageError) in
-            // A scan may have to read a version that is older than its end and the tombstone: one
-            // that stayed without the other would rise from the dead.
+            // An open scan may still need an older version of the key. If that version stayed
+            // without its tombstone, the deleted document would come back.
             let isScanned = directory.withLock { directory in
                 directory.holds.values.contains { $0.vBucket == vBucket.number }
             }
@@ -101,7 +103,7 @@ extension LaneStore {
         return summary
     }
 
-    /// Finds the keys whose newest version on disk is a tombstone that may go.
+    /// Finds the keys whose newest version on disk is a tombstone that may be purged.
     private func collect(
         _ vBucket: VBucketID,
         _ reader: LaneReader,
@@ -121,7 +123,7 @@ extension LaneStore {
                     }
                     doomed[key] = Tombstone(seqno: meta.seqno, revision: meta.revision)
                 } else if !doomed.isEmpty {
-                    // A later version: the tombstone is dead, not due.
+                    // A later version of the key: compaction removes the tombstone.
                     doomed[cursor.key.bytes] = nil
                 }
             }
@@ -170,7 +172,7 @@ extension MetadataCursor {
     }
 }
 
-/// Tombstones that are to go, by key.
+/// The tombstones to purge, by key.
 private typealias Doomed = [[UInt8]: Tombstone]
 
 private struct Tombstone {
@@ -179,7 +181,9 @@ private struct Tombstone {
 }
 
 extension Doomed {
-    /// Leaves the younger ones to another time: each key goes for itself, with all its versions.
+    /// Leaves the younger half to a later purge.
+    ///
+    /// Keys are independent: each is purged with all its versions.
     fileprivate mutating func keepOldestHalf() {
         let seqnos = values.map(\.seqno).sorted()
         let last = seqnos[(seqnos.count - 1) / 2]

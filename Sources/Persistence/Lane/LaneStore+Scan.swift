@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// Where a scan stopped, to go on from there.
+/// The position where a scan in file order stopped.
 package struct ScanPosition: Hashable, Sendable {
     let block: UInt64
 
@@ -12,14 +12,17 @@ package struct ScanPosition: Hashable, Sendable {
         self.block = block
     }
 
-    /// Behind a block that cannot be read, once that was reported.
+    /// The position after an unreadable block.
     package init(behind damage: BlockDamage) {
         block = damage.block
     }
 }
 
 extension LaneStore {
-    /// The vBuckets of the lane as last committed, by number.
+    /// The records of the lane's vBuckets as last committed, by number; empty if the lane has no
+    /// file.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if a record is invalid, or a disk error.
     package func records() throws(StorageError) -> [VBucketRecord] {
         guard exists else { return [] }
         return try readers.scan { (reader) throws(StorageError) in
@@ -31,15 +34,15 @@ extension LaneStore {
 
     /// Visits keys and metadata of the whole lane in file order, for warmup.
     ///
-    /// Old versions are met too; the higher seqno of a key wins. A run that compaction moves while
-    /// the scan goes on may be met twice, never missed.
+    /// Superseded versions are visited too; the highest seqno of a key is its newest version. A run
+    /// that compaction moves during the scan may be visited twice but is never missed.
     ///
     /// - Parameters:
-    ///   - position: Where to begin: `.start`, or what the last call returned.
-    ///   - blocksMax: How many blocks to read at most (some 30 documents of 1 KiB each).
+    ///   - position: The start: `.start`, or the result of the previous call.
+    ///   - blocksMax: Maximum blocks to read (about 30 documents of 1 KiB each).
     ///   - visit: Called per run; loops over the cursor. Returning false ends the scan.
-    /// - Throws: What could not be read; a damaged block is named.
-    /// - Returns: Where to go on; nil when all was visited, or the visitor had enough.
+    /// - Throws: `StorageError`; its `damage` names an unreadable block.
+    /// - Returns: The position for the next call; nil at the end, or if `visit` returned false.
     package func scanMetadata(
         from position: ScanPosition,
         blocksMax: Int,
@@ -63,11 +66,11 @@ extension LaneStore {
     /// Visits values of the whole lane in file order, for warmup.
     ///
     /// - Parameters:
-    ///   - position: Where to begin: `.start`, or what the last call returned.
-    ///   - blocksMax: How many blocks to read at most.
-    ///   - visit: Called per document, old versions too. Returning false ends the scan.
-    /// - Throws: What could not be read; a damaged block is named.
-    /// - Returns: Where to go on; nil when all was visited, or the visitor had enough.
+    ///   - position: The start: `.start`, or the result of the previous call.
+    ///   - blocksMax: Maximum blocks to read.
+    ///   - visit: Called per document, superseded versions included. Returning false ends the scan.
+    /// - Throws: `StorageError`; its `damage` names an unreadable block.
+    /// - Returns: The position for the next call; nil at the end, or if `visit` returned false.
     package func scanValues(
         from position: ScanPosition,
         blocksMax: Int,
@@ -94,23 +97,23 @@ extension LaneStore {
         }
     }
 
-    /// Whether the directory knows this run as this block's: not so where its vBucket was dropped,
-    /// or the run was moved meanwhile.
+    /// Whether the directory has this run in this block; false if the vBucket was dropped or the run
+    /// was moved meanwhile.
     private func isCurrent(_ run: BlockRun, _ block: UInt64) -> Bool {
         directory.withLock { $0.block(of: run.first, in: run.vBucket) } == block
     }
 
     // MARK: One vBucket, by seqno
 
-    /// Visits keys and metadata of one vBucket in ascending seqno, old versions too.
+    /// Visits keys and metadata of one vBucket in ascending seqno, superseded versions included.
     ///
     /// - Parameters:
-    ///   - vBucket: Which one.
-    ///   - seqno: Begins behind it: `.zero`, or what the last call returned.
-    ///   - blocksMax: How many blocks to read at most.
-    ///   - visit: Called per run; the cursor starts behind `seqno`. Returning false ends the scan.
-    /// - Throws: What could not be read; a damaged block is named.
-    /// - Returns: The seqno to go on behind; nil when all was visited, or the visitor had enough.
+    ///   - vBucket: The vBucket to scan.
+    ///   - seqno: The scan starts after it: `.zero`, or the result of the previous call.
+    ///   - blocksMax: Maximum blocks to read.
+    ///   - visit: Called per run; the cursor starts after `seqno`. Returning false ends the scan.
+    /// - Throws: `StorageError`; its `damage` names an unreadable block.
+    /// - Returns: The seqno for the next call; nil at the end, or if `visit` returned false.
     package func scanMetadata(
         _ vBucket: VBucketID,
         after seqno: Seqno,
@@ -127,13 +130,14 @@ extension LaneStore {
     /// Visits values of one vBucket in ascending seqno.
     ///
     /// - Parameters:
-    ///   - vBucket: Which one.
-    ///   - seqno: Begins behind it.
-    ///   - blocksMax: How many blocks to read at most.
-    ///   - wants: Asked first; a block of which nothing is wanted is not decompressed.
+    ///   - vBucket: The vBucket to scan.
+    ///   - seqno: The scan starts after it.
+    ///   - blocksMax: Maximum blocks to read.
+    ///   - wants: Whether to visit the value at a seqno; a block without a wanted value is not
+    ///     decompressed.
     ///   - visit: Called per wanted document. Returning false ends the scan.
-    /// - Throws: What could not be read; a damaged block is named.
-    /// - Returns: The seqno to go on behind; nil when all was visited, or the visitor had enough.
+    /// - Throws: `StorageError`; its `damage` names an unreadable block.
+    /// - Returns: The seqno for the next call; nil at the end, or if `visit` returned false.
     package func scanValues(
         _ vBucket: VBucketID,
         after seqno: Seqno,
@@ -157,17 +161,18 @@ extension LaneStore {
         }
     }
 
-    /// Visits whole documents of one vBucket in ascending seqno, for backfill: old versions too,
-    /// the caller's table says which live.
+    /// Visits whole documents of one vBucket in ascending seqno, for backfill.
+    ///
+    /// Superseded versions are visited too; the caller's hash table knows which are current.
     ///
     /// - Parameters:
-    ///   - vBucket: Which one.
-    ///   - seqno: Begins behind it.
-    ///   - last: Ends with it.
-    ///   - bytesMax: How many bytes of values to visit, about.
+    ///   - vBucket: The vBucket to scan.
+    ///   - seqno: The scan starts after it.
+    ///   - last: The scan ends with it.
+    ///   - bytesMax: Approximate maximum bytes of values to visit.
     ///   - visit: Called per document. Returning false ends the scan.
-    /// - Throws: What could not be read; a damaged block is named.
-    /// - Returns: The seqno to go on behind; nil when all was visited, or the visitor had enough.
+    /// - Throws: `StorageError`; its `damage` names an unreadable block.
+    /// - Returns: The seqno for the next call; nil at the end, or if `visit` returned false.
     package func scanDocuments(
         _ vBucket: VBucketID,
         after seqno: Seqno,
@@ -206,15 +211,16 @@ extension LaneStore {
 
     enum WalkOutcome {
         case visited
-        /// The block or run is not there any more: the directory is asked again.
+        /// The block or run no longer exists: look it up in the directory again.
         case moved
         case ended
         /// Stop before this block.
         case sliceDone
     }
 
-    /// Walks the runs of a vBucket in ascending seqno, asking the directory afresh for each, so
-    /// that compaction may move them meanwhile.
+    /// Iterates over the runs of a vBucket in ascending seqno.
+    ///
+    /// Looks up each run in the directory, so that compaction may move runs meanwhile.
     func walk(
         _ vBucket: VBucketID,
         after seqno: Seqno,
@@ -239,7 +245,7 @@ extension LaneStore {
                 case .moved:
                     misses += 1
                     guard misses < 4 else { throw reader.damaged(block, .runs) }
-                    // Committed, but perhaps not yet in the directory: wait for the writer.
+                    // The directory may not contain the last commit yet: wait for the writer.
                     writer.withLock { _ in }
                 case .ended:
                     return nil
@@ -253,7 +259,11 @@ extension LaneStore {
 
     // MARK: Heat
 
-    /// Keeps what the engine knows of the use of a vBucket's documents, for the next warmup.
+    /// Stores the heat of vBuckets (which documents were in use) for the next warmup.
+    ///
+    /// Does nothing if the lane has no file.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written.
     package func saveHeat(_ heat: [(vBucket: VBucketID, bytes: [UInt8])]) throws(StorageError) {
         guard exists else { return }
         try write { (_, lane) throws(StorageError) in
@@ -268,7 +278,9 @@ extension LaneStore {
         }
     }
 
-    /// What was last saved of a vBucket's heat; nil where nothing was.
+    /// The last saved heat of a vBucket; nil if there is none.
+    ///
+    /// - Throws: `StorageError` if the file cannot be read.
     package func loadHeat(_ vBucket: VBucketID) throws(StorageError) -> [UInt8]? {
         guard exists else { return nil }
         return try readers.scan { (reader) throws(StorageError) in

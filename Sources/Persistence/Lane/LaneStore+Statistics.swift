@@ -1,30 +1,34 @@
 internal import Bytes
 internal import Seams
 
-/// Numbers about a lane's file.
+/// Counts and sizes of a lane's file.
 package struct LaneStatistics: Hashable, Sendable {
+    /// Stored documents, dead ones included.
     package var documents = 0
     package var liveDocuments = 0
     package var mixedDocuments = 0
     package var blocks = 0
-    /// Bytes of values in all blocks, before compression.
+    /// Bytes of values in all blocks before compression.
     package var rawBytes: UInt64 = 0
-    /// Bytes of the file, its WAL not counted.
+    /// Bytes of the file, without its WAL.
     package var fileBytes: UInt64 = 0
     package var walBytes: UInt64 = 0
-    /// Bytes of memory that the directory takes.
+    /// Approximate bytes of memory of the directory.
     package var directoryBytes = 0
     package var unreadableBlocks = 0
-    /// Attempts in a row to copy the WAL into the file that failed.
+    /// Consecutive failed attempts to copy the WAL into the file.
     package var checkpointFailures = 0
 
-    /// The share of stored documents that have a persisted successor.
+    /// The share of stored documents that are dead, 0 to 1.
     package var fragmentation: Double {
         documents == 0 ? 0 : Double(documents - liveDocuments) / Double(documents)
     }
 }
 
 extension LaneStore {
+    /// The lane's current statistics.
+    ///
+    /// - Throws: `StorageError` if the size of a file cannot be read.
     package func statistics() throws(StorageError) -> LaneStatistics {
         var statistics = directory.withLock { directory in
             LaneStatistics(
@@ -45,9 +49,10 @@ extension LaneStore {
         return statistics
     }
 
-    /// Asks SQLite whether the file's trees are whole, and reads every block; slow.
+    /// Runs SQLite's integrity check and decodes every block; slow.
     ///
-    /// Returns a sentence per finding.
+    /// - Throws: `StorageError` if the file cannot be read at all.
+    /// - Returns: One sentence per problem; empty if the file is intact.
     package func verify() throws(StorageError) -> [String] {
         guard exists else { return [] }
         var findings = try readers.scan { (reader) throws(StorageError) in

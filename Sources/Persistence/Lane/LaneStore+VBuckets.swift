@@ -2,13 +2,18 @@ internal import Bytes
 package import Vocabulary
 
 extension LaneStore {
+    /// Removes this node's copy of one vBucket.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written.
     package func drop(_ vBucket: VBucketID) throws(StorageError) { try drop([vBucket]) }
 
-    /// Forgets this node's copies of vBuckets: records, logs, documents, prepares.
+    /// Removes this node's copies of vBuckets: records, failover logs, documents and prepares.
     ///
-    /// One small transaction, whatever the size: blocks older than this moment no longer count for
-    /// the vBuckets, and compaction clears them away. New copies may be committed at once, from
-    /// seqno 1 if need be.
+    /// This is one small transaction, whatever the size: the vBuckets' documents in existing blocks
+    /// become dead, and compaction removes them. New copies may be committed at once, from seqno 1
+    /// on.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written.
     package func drop(_ vBuckets: [VBucketID]) throws(StorageError) {
         for vBucket in vBuckets {
             precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
@@ -22,15 +27,15 @@ extension LaneStore {
                 snapshot_end = 0, purge_seqno = 0, max_revision = 0, born_block = ? WHERE vb = ?
                 """
             )
-            let forget = try lane.connection.prepare("DELETE FROM failover WHERE vb = ?")
-            let withdraw = try lane.connection.prepare("DELETE FROM prepares WHERE vb = ?")
-            let cool = try lane.connection.prepare("DELETE FROM heat WHERE vb = ?")
+            let deleteLog = try lane.connection.prepare("DELETE FROM failover WHERE vb = ?")
+            let deletePrepares = try lane.connection.prepare("DELETE FROM prepares WHERE vb = ?")
+            let deleteHeat = try lane.connection.prepare("DELETE FROM heat WHERE vb = ?")
             try lane.connection.transaction { () throws(StorageError) in
                 for vBucket in vBuckets {
                     update.bind(1, bornBlock)
                     update.bind(2, vBucket.number)
                     try update.run()
-                    for statement in [forget, cool, withdraw] {
+                    for statement in [deleteLog, deleteHeat, deletePrepares] {
                         statement.bind(1, vBucket.number)
                         try statement.run()
                     }
@@ -42,8 +47,11 @@ extension LaneStore {
         }
     }
 
-    /// Gives up a block that nobody can read, after its damage was reported: what it held is
-    /// missing from now on, and may be committed again under new seqnos.
+    /// Deletes an unreadable block after its damage was reported.
+    ///
+    /// Its documents are missing from now on; the caller may commit them again under new seqnos.
+    ///
+    /// - Throws: `StorageError` if the file cannot be written.
     package func discard(block: UInt64) throws(StorageError) {
         try write { (_, lane) throws(StorageError) in
             try lane.connection.transaction { () throws(StorageError) in
@@ -58,16 +66,19 @@ extension LaneStore {
         }
     }
 
-    /// Throws where a block of the file may have held something of the vBucket and nobody knows what:
-    /// whatever else is read of it may be older than that.
+    /// Checks that no unidentifiable block may hold documents of the vBucket.
+    ///
+    /// Such a block may hold newer versions than those that can be read.
+    ///
+    /// - Throws: `StorageError` with `.damaged` if there is such a block.
     package func checkWhole(_ vBucket: VBucketID) throws(StorageError) {
         let born = directory.withLock { $0[vBucket.number].bornBlock }
         let first = lost.withLock { lost in lost.filter { $0 >= born }.min() }
         guard let block = first else { return }
         throw StorageError(
             .damaged,
-            "\(path) has block \(block), of which neither outline nor metadata can be read; it may "
-                + "hold documents of \(vBucket)"
+            "block \(block) of \(path) is damaged: neither its outline nor its metadata is readable. "
+                + "It may hold documents of \(vBucket)."
         )
     }
 }

@@ -4,21 +4,20 @@ package import Vocabulary
 
 /// One lane of a bucket on disk: one SQLite file with the blocks of every `lanes`-th vBucket.
 ///
-/// Lanes commit independently: a vBucket lives in one of them, and nothing is atomic across them.
+/// Lanes commit independently: each vBucket is in one lane, and no transaction spans lanes.
 ///
-/// - One writer at a time (`commit`, compaction, purge and state changes take the same lock);
-///   readers work beside it on connections of their own.
-/// - The directory is changed only after the COMMIT that it speaks of returned.
-/// - A file is made by the first commit: an empty lane costs nothing.
-/// - Visitors are called while a reading connection is held; they must not call back into the
-///   store.
+/// - One writer at a time: `commit`, compaction, purge and state changes share one lock. Readers run
+///   concurrently on their own connections.
+/// - The directory changes only after the COMMIT that it describes.
+/// - The first commit creates the file, so an empty lane costs nothing.
+/// - Visitors are called while a read connection is locked; they must not call back into the store.
 package final class LaneStore: Sendable {
-    /// What is known of the file.
+    /// The state of the file.
     struct State {
         var exists: Bool
-        /// Set while the file is closed for good: every call throws it.
+        /// Set once the lane is closed for good; every call throws it.
         var closed: StorageError?
-        /// Errors in a row after which the file had to be opened afresh.
+        /// Consecutive errors that required the file to be reopened.
         var failures = 0
         var wasClean = true
         var checkpointFailures = 0
@@ -27,16 +26,17 @@ package final class LaneStore: Sendable {
     struct Writer {
         var lane: LaneWriter?
         var nextBlock: UInt64 = 1
-        /// What the file says, so that it is written only when it changes.
+        /// The file's clean-stop mark, so that it is written only when it changes.
         var isMarkedClean = false
-        /// The directory is in memory and agrees with the file.
+        /// Whether the directory is in memory and agrees with the file.
         var isLoaded = false
-        /// An error once left open whether a transaction was committed, so batches may come again
-        /// that the file already has.
+        /// Whether an earlier error left it unknown if a transaction was committed; batches that the
+        /// file already has may then be repeated.
         var mayRepeat = false
-        /// vBuckets of batches of which it is unknown whether the file has them.
+        /// vBuckets of batches of which it is unknown whether they were committed.
         ///
-        /// What these say is dead may be gone from the file already when they come again.
+        /// When such a batch is repeated, versions that it declares dead may already be removed from
+        /// the file.
         var doubtful: Set<UInt16> = []
         var wasUsed = false
         var packer: BlockPacker
@@ -52,11 +52,11 @@ package final class LaneStore: Sendable {
     let writer: Guarded<Writer>
     let directory: Guarded<LaneDirectory>
     let readers: LaneReaders
-    /// Blocks that were found damaged; compaction leaves them alone.
+    /// Blocks that were found damaged; compaction does not rewrite them.
     let unreadable = Guarded<Set<UInt64>>([])
-    /// Of those, the ones of which nobody knows what they held: the directory has nothing of them.
+    /// The unreadable blocks whose documents are unknown; they have no runs in the directory.
     let lost = Guarded<Set<UInt64>>([])
-    /// Told when the file is made, before anything in it is acknowledged.
+    /// Called when the file was created, before any change in it is acknowledged.
     let onCreate: @Sendable () throws(StorageError) -> Void
 
     init(
@@ -87,10 +87,10 @@ package final class LaneStore: Sendable {
     /// Whether the lane has a file; without one it is empty.
     package var exists: Bool { state.withLock { $0.exists } }
 
-    /// Whether the last stop before this start was clean; an empty lane's was.
+    /// Whether the last stop before this start was clean; true for a lane without a file.
     package var wasClean: Bool { state.withLock { $0.wasClean } }
 
-    /// Why the lane is closed to everybody, if it is.
+    /// The error that every call throws because the lane is closed; nil if it is open.
     package var closedBy: StorageError? { state.withLock { $0.closed } }
 
     func checkOpen() throws(StorageError) {
@@ -101,7 +101,7 @@ package final class LaneStore: Sendable {
         state.withLock { $0.closed = error }
     }
 
-    /// Whether the lane's vBuckets include `vBucket`.
+    /// Whether this lane stores `vBucket`.
     package func owns(_ vBucket: VBucketID) -> Bool { identity.owns(vBucket.number) }
 
     // MARK: Opening
@@ -113,7 +113,7 @@ package final class LaneStore: Sendable {
         }
     }
 
-    /// The writing connection, opened (and read) where it was not.
+    /// The write connection; opened if necessary, together with the directory.
     func open(_ writer: inout Writer) throws(StorageError) -> LaneWriter {
         try checkOpen()
         writer.wasUsed = true
@@ -146,15 +146,15 @@ package final class LaneStore: Sendable {
         return lane
     }
 
-    /// Copies into the file what is in the WAL after an error or a crash, and cuts the WAL.
+    /// Copies the WAL into the file after an error or a crash, and truncates it.
     ///
-    /// What is read there need not be on disk: the kernel forgets what an fsync failed to write, and
-    /// the next fsync says that all is well. SQLite takes such frames for committed when it opens the
-    /// WAL afresh, and appends to them; a power cut would then take what comes behind them as well.
+    /// Frames that are readable in the WAL may not be on disk: after a failed fsync the kernel
+    /// discards the dirty pages, and the next fsync succeeds. When SQLite reopens the WAL, it takes
+    /// such frames for committed and appends to them; a power cut would then lose the appended frames
+    /// too.
     ///
-    /// The WAL is written again first: where the kernel forgot its beginning, what a power cut leaves of
-    /// it is the WAL of before, and that one, replayed over the file into which these frames were copied,
-    /// takes back what was stored since.
+    /// The WAL is rewritten first. If its beginning never reached the disk, a power cut would leave
+    /// the previous WAL there; replaying that over the file would undo the frames copied into it.
     private func secureLog(_ connection: Connection) throws(StorageError) {
         try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
         try connection.checkpoint(.truncate)
@@ -177,7 +177,7 @@ package final class LaneStore: Sendable {
         lost.withLock { $0 = Set(contents.lost) }
     }
 
-    /// Runs work on the writing connection; what it throws decides about the connection's fate.
+    /// Runs `body` on the write connection; an error decides whether the connection is closed.
     func write<Result>(
         _ body: (inout Writer, LaneWriter) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
@@ -188,23 +188,25 @@ package final class LaneStore: Sendable {
                 state.withLock { $0.failures = 0 }
                 return result
             } catch {
-                settle(error, &writer)
-                // A flush or a deletion takes the file away under a commit: that is its error then.
+                handleFailure(error, &writer)
+                // A flush or deletion may remove the file during a commit; report that instead.
                 throw closedBy ?? error
             }
         }
     }
 
-    /// After an error of the file the handle is not trusted again (its page cache may lie): it is
-    /// closed, and the next call opens the file and reads back what was really committed.
-    private func settle(_ error: StorageError, _ writer: inout Writer) {
+    /// Closes the connection after an error of the file: its page cache may be wrong.
+    ///
+    /// The next call reopens the file and reads back what was committed. After `failuresMax`
+    /// consecutive failures the lane is closed for good.
+    private func handleFailure(_ error: StorageError, _ writer: inout Writer) {
         switch error.code {
         case .busy, .gone, .quarantined, .foreign, .newer:
             return
         case .full where writer.lane?.connection.isInTransaction != true:
             return  // Rolled back; nothing changed.
         case .damaged where error.damage != nil:
-            return  // One block, not the file.
+            return  // Only one block is damaged.
         case .full, .failed, .damaged, .denied, .missing:
             writer.lane = nil
             writer.isLoaded = false
@@ -217,7 +219,7 @@ package final class LaneStore: Sendable {
             close(
                 StorageError(
                     .quarantined,
-                    "lane \(number) is closed after \(failures) failures in a row, the last: "
+                    "lane \(number) is closed after \(failures) consecutive failures, the last: "
                         + error.description
                 )
             )

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// The writing connection of a lane, with its statements and its encoder.
+/// The write connection of a lane, with its statements and its encoder.
 ///
 /// - Used only under the lane's writer lock.
 final class LaneWriter {
@@ -18,7 +18,7 @@ final class LaneWriter {
     private let deleteLog: Statement
     private let insertLog: Statement
 
-    /// Reads on the writing connection, for those who replace what they read.
+    /// Reads on the write connection, for transactions that replace the blocks they read.
     private var ownReader: LaneReader?
 
     func reader(_ identity: LaneIdentity) throws(StorageError) -> LaneReader {
@@ -38,8 +38,8 @@ final class LaneWriter {
         deleteBlock = try connection.prepare("DELETE FROM block WHERE id = ?")
         deleteMeta = try connection.prepare("DELETE FROM meta WHERE id = ?")
         deleteBody = try connection.prepare("DELETE FROM body WHERE id = ?")
-        // Purging raises purge_seqno and max_revision behind the engine's back: a record taken
-        // before must not lower them again. No CAS is ever taken back.
+        // A purge raises purge_seqno and max_revision concurrently with the engine: an older record
+        // must not lower them again. max_cas never decreases.
         upsertVBucket = try connection.prepare(
             """
             INSERT INTO vbucket(vb, state, high_seqno, snapshot_start, snapshot_end, purge_seqno,
@@ -119,7 +119,7 @@ final class LaneWriter {
 }
 
 extension FailoverLog {
-    /// Tells logs apart well enough to know that one needs no writing; never 0.
+    /// A hash of the log, to detect that the stored one is current; never 0.
     var mark: UInt64 {
         var mark: UInt64 = 0xcbf2_9ce4_8422_2325
         for entry in entries {

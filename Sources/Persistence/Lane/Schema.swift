@@ -1,26 +1,27 @@
-/// The tables of a lane file, and what makes a file one of ours.
+/// The tables of a lane file, and its identification as a file of Divan.
 ///
-/// docs/storage-format.md explains every column for people with the `sqlite3` shell.
+/// docs/storage-format.md explains every column for users of the `sqlite3` shell.
 enum Schema {
-    /// Goes up with every change of tables; blocks carry no number of their own while there is
-    /// one format.
+    /// The schema version; incremented with every change of tables.
     ///
-    /// 2: fences, of copies and of histories. 3: prepares.
+    /// Blocks have no version of their own while there is one block format.
+    ///
+    /// 2: fences of copies and histories. 3: prepares.
     static let number: Int64 = 3
     /// "DIVN".
     static let applicationID: Int64 = 0x4449_564e
 
-    /// What must be set before the first table exists.
+    /// Settings that must be made before the first table exists.
     static let creationPragmas = """
         PRAGMA page_size = 4096;
         PRAGMA auto_vacuum = INCREMENTAL;
         PRAGMA journal_mode = WAL;
         """
 
-    /// What every connection sets.
+    /// Settings of every connection.
     ///
-    /// Memory-mapping is off: an I/O error must be a return code. Secure deletion, which Debian's SQLite has
-    /// on by default, would write zeros over every block that compaction removes.
+    /// Memory-mapping is off so that an I/O error is a return code instead of a signal. Secure
+    /// deletion, which Debian's SQLite has on by default, would overwrite every removed block.
     static let pragmas = """
         PRAGMA synchronous = FULL;
         PRAGMA secure_delete = OFF;
@@ -30,7 +31,7 @@ enum Schema {
         PRAGMA foreign_keys = OFF;
         """
 
-    /// The larger of two unsigned 64-bit numbers, which SQLite has as signed ones.
+    /// An SQL expression for the larger of two unsigned 64-bit numbers, which SQLite stores signed.
     static func unsignedMax(_ one: String, _ other: String) -> String {
         "iif((\(one) < 0) = (\(other) < 0), max(\(one), \(other)), min(\(one), \(other)))"
     }
@@ -61,7 +62,7 @@ enum Schema {
         CREATE TABLE heat(vb INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         """ + prepares
 
-    /// What makes a file of schema 2 one of schema 3: writes that are neither committed nor aborted.
+    /// Migrates a file from schema 2 to schema 3: adds the table of outstanding prepares.
     static let prepares = """
 
         CREATE TABLE prepares(
@@ -72,7 +73,7 @@ enum Schema {
           PRIMARY KEY(vb, seqno));
         """
 
-    /// What makes a file of schema 1 one of schema 2: what was there had no fence.
+    /// Migrates a file from schema 1 to schema 2: existing copies and histories have fence 0.
     static let fences = """
         ALTER TABLE vbucket ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE vbucket ADD COLUMN intact INTEGER NOT NULL DEFAULT 0;
@@ -80,7 +81,7 @@ enum Schema {
         """
 }
 
-/// Which file this is: what must agree between a lane file and the place it lies in.
+/// The identity of a lane file, which must match the directory that it is in.
 struct LaneIdentity: Hashable {
     let bucket: String
     let bucketUUID: String
@@ -89,7 +90,7 @@ struct LaneIdentity: Hashable {
     let lanes: Int
     let vBuckets: Int
 
-    /// Goes into every checksum.
+    /// The seed of every checksum in the file.
     var seal: BlockSeal { BlockSeal(identity: "\(bucketUUID) \(generation) \(lane)") }
 
     func owns(_ vBucket: UInt16) -> Bool {
@@ -98,7 +99,7 @@ struct LaneIdentity: Hashable {
 }
 
 extension Connection {
-    /// Makes the tables of a new lane file; a file that has them already stays as it is.
+    /// Creates the tables of a new lane file; a file that has tables is not changed.
     func createTables(_ identity: LaneIdentity) throws(StorageError) {
         try execute(Schema.creationPragmas)
         try execute(Schema.pragmas)
@@ -118,7 +119,7 @@ extension Connection {
         }
     }
 
-    /// Brings a file of an earlier version up to date, in one transaction.
+    /// Migrates a file of an earlier schema to the current one, in one transaction.
     func migrate() throws(StorageError) {
         let version = try integer("PRAGMA user_version") ?? 0
         guard version < Schema.number else { return }
@@ -129,7 +130,7 @@ extension Connection {
         }
     }
 
-    /// Refuses files of other programs, of later versions, and of other places than theirs.
+    /// Refuses files of other programs, of later schemas, and of other lanes or buckets.
     ///
     /// - Returns: Whether the lane was stopped cleanly.
     func checkIdentity(_ identity: LaneIdentity) throws(StorageError) -> Bool {
@@ -140,15 +141,15 @@ extension Connection {
         guard version <= Schema.number else {
             throw StorageError(
                 .newer,
-                "\(path) has schema \(version), written by a later Divan; "
-                    + "this one knows schemas up to \(Schema.number)"
+                "\(path) has schema \(version), written by a later release of Divan; "
+                    + "this release reads schemas up to \(Schema.number)"
             )
         }
         let lane = try prepare(
             "SELECT bucket_uuid, generation, lane, lanes, vbuckets, clean_stop FROM lane"
         )
         guard try lane.step() else {
-            throw StorageError(.damaged, "\(path) does not say which lane it is")
+            throw StorageError(.damaged, "\(path) is damaged: its lane row is missing")
         }
         defer { lane.reset() }
         guard lane.text(0) == identity.bucketUUID, lane.unsigned(1) == identity.generation,

@@ -1,9 +1,9 @@
 internal import Bytes
 package import Vocabulary
 
-/// A write on disk that was neither committed nor aborted when its lane was last committed.
+/// A prepare on disk that was outstanding when its lane was last committed.
 package struct StoredPrepare: Hashable, Sendable {
-    /// Everything but the revision's successor: seqno and CAS are the prepare's.
+    /// The metadata of the prepared document; seqno and CAS are those of the prepare.
     package var meta: DocumentMeta
     package var level: DurabilityLevel
     package var key: [UInt8]
@@ -19,8 +19,8 @@ package struct StoredPrepare: Hashable, Sendable {
 
 /// The rows of the `prepares` table.
 ///
-/// - A row is there from the commit that covers the prepare's seqno to the one that covers what
-///   completed it; who reads all of a vBucket's in one transaction knows what was outstanding.
+/// - A row exists from the commit that covers the prepare's seqno to the commit that covers its
+///   completion. All rows of a vBucket read in one transaction are its outstanding prepares.
 struct PrepareRows {
     private let insertion: Statement
     private let deletion: Statement
@@ -29,7 +29,7 @@ struct PrepareRows {
 
     init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
         self.seal = seal
-        // A batch that failed may be in the file for all that, and comes again.
+        // A batch whose commit failed may be in the file anyway, and is repeated.
         insertion = try connection.prepare(
             "INSERT OR REPLACE INTO prepares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
@@ -62,7 +62,7 @@ struct PrepareRows {
         try deletion.run()
     }
 
-    /// All of a vBucket's, by seqno.
+    /// All prepares of a vBucket, by seqno.
     func read(_ vBucket: UInt16) throws(StorageError) -> [StoredPrepare] {
         try selection.read(vBucket)
     }
@@ -85,7 +85,7 @@ struct PrepareSelection {
         )
     }
 
-    /// All of a vBucket's, by seqno.
+    /// All prepares of a vBucket, by seqno.
     func read(_ vBucket: UInt16) throws(StorageError) -> [StoredPrepare] {
         selection.bind(1, vBucket)
         defer { selection.reset() }
@@ -94,8 +94,8 @@ struct PrepareSelection {
             guard let prepare = prepare(vBucket) else {
                 throw StorageError(
                     .damaged,
-                    "the prepare at \(selection.unsigned(0)) of \(VBucketID(vBucket)) in \(path) "
-                        + "is not what was written"
+                    "\(path) is damaged: the prepare at seqno \(selection.unsigned(0)) of "
+                        + "\(VBucketID(vBucket)) is invalid"
                 )
             }
             found.append(prepare)
@@ -127,8 +127,11 @@ struct PrepareSelection {
 extension LaneStore {
     /// The prepares of a vBucket that were outstanding when it was last committed, by seqno.
     ///
-    /// Read beside the writer, as documents are: what cannot be read says nothing about commits, and
-    /// does not count towards closing the lane.
+    /// They are read on a read connection: a read error says nothing about commits and does not
+    /// count towards closing the lane.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if a prepare is invalid, any code if the lane is closed
+    ///   or its file fails.
     package func prepares(of vBucket: VBucketID) throws(StorageError) -> [StoredPrepare] {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         try checkOpen()

@@ -1,32 +1,32 @@
 package import Bytes
 package import Vocabulary
 
-/// Reads one vBucket from disk in seqno order, a slice at a time, for a stream that memory no
-/// longer has the changes of.
+/// Reads one vBucket from disk in seqno order, in slices, for a stream whose changes are no longer
+/// in memory.
 ///
-/// What comes of it is the vBucket as it was at `end`, the boundary that was committed when the scan
-/// began (storage.md, "Backfill liveness").
+/// The result is the vBucket as it was at `end`, the committed seqno when the scan began
+/// (storage.md, "Backfill liveness").
 ///
-/// - While it lives, compaction and purge keep what it has yet to read; dropping it lets go.
+/// - During the scan's lifetime, compaction and purge keep the versions that it has not read yet.
 /// - No connection and no transaction is held between slices.
-/// - Prepares that were outstanding at `end` are among what it reads; `outstanding` names them all,
-///   as aborts leave nothing to be read.
-/// - A copy that is dropped, or a bucket that is flushed, ends it with an error: what was read is
-///   a part of nothing.
+/// - Prepares outstanding at `end` are visited among the documents. `outstanding` lists all of them,
+///   because aborts leave no record on disk.
+/// - If the copy is dropped or the bucket flushed, the scan fails: the part read so far is not a
+///   snapshot.
 package final class VBucketScan: Sendable {
-    /// Where a slice ended.
+    /// Whether the scan continues after a slice.
     package enum Progress: Hashable, Sendable {
         case more
         case ended
     }
 
     package let vBucket: VBucketID
-    /// The end of the snapshot.
+    /// The last seqno of the snapshot.
     package let end: Seqno
-    /// False where tombstones behind the scan's beginning were purged: its reader must begin anew.
+    /// False if tombstones after the scan's start were purged: the reader must restart from zero.
     package let isComplete: Bool
-    /// The prepares that were neither committed nor aborted at `end`, by seqno, those before the
-    /// scan's beginning too.
+    /// The seqnos of the prepares outstanding at `end`, ascending, including those before the scan's
+    /// start.
     package let outstanding: [Seqno]
     private let prepares: [StoredPrepare]
     private let lane: LaneStore
@@ -34,7 +34,7 @@ package final class VBucketScan: Sendable {
     private let hold: ScanHold
     private struct State {
         var position: Seqno
-        /// Of the prepares.
+        /// The index of the next prepare to visit.
         var next: Int
     }
 
@@ -62,23 +62,24 @@ package final class VBucketScan: Sendable {
         lane.directory.withLock { _ = $0.holds.removeValue(forKey: number) }
     }
 
-    /// Everything up to here was read.
+    /// The scan has read all seqnos up to this one.
     package var position: Seqno { state.withLock { $0.position } }
 
-    /// Reads on.
+    /// Reads the next slice.
     ///
     /// - Parameters:
-    ///   - bytesMax: Ends the slice behind the block that reaches so many bytes of values.
-    ///   - isTired: Asked between blocks; true ends the slice, when it took long enough.
-    ///   - isNeeded: Whether the version is the newest, or what replaced it lies behind `end`: the
-    ///     table knows. Must not call back into the store.
-    ///   - prepare: Called per prepare, in its place among the documents.
-    ///   - visit: Called per document in ascending seqno, with the same restriction.
-    /// - Throws: What could not be read, or `gone` where the copy is not there any more.
-    /// - Returns: Whether there is more.
+    ///   - bytesMax: The slice ends after the block that reaches this many bytes of values.
+    ///   - isOverTime: Called between blocks; true ends the slice.
+    ///   - isNeeded: Whether the version is the key's newest, or its successor is after `end`; the
+    ///     hash table knows. Must not call back into the store.
+    ///   - prepare: Called per prepare, in seqno order with the documents.
+    ///   - visit: Called per document in ascending seqno. Must not call back into the store.
+    /// - Throws: `StorageError`: `.gone` if the copy was dropped; with `damage` if a block is
+    ///   unreadable.
+    /// - Returns: `.ended` if everything up to `end` was read.
     package func slice(
         bytesMax: Int = 4 << 20,
-        isTired: () -> Bool = { false },
+        isOverTime: () -> Bool = { false },
         isNeeded: (_ key: ByteView, Seqno) -> Bool,
         prepare: (StoredPrepare) -> Void,
         visit: (DocumentMeta, _ key: ByteView, _ value: ByteView) -> Void
@@ -96,7 +97,7 @@ package final class VBucketScan: Sendable {
         let place = try lane.walk(vBucket, after: last, .max) {
             (reader, block, after) throws(StorageError) in
             last = Seqno(after)
-            guard bytes < bytesMax, blocks == 0 || !isTired() else { return .sliceDone }
+            guard bytes < bytesMax, blocks == 0 || !isOverTime() else { return .sliceDone }
             guard lane.directory.withLock({ $0.isCurrent(self.hold) }) else { throw self.gone }
             guard after < self.end.value else { return .ended }
             guard try reader.openMeta(block), reader.cursor.select(vBucket.number, after: after)
@@ -107,7 +108,7 @@ package final class VBucketScan: Sendable {
                 visit(meta, key, value)
             }
         }
-        // A drop in the midst of a slice looks like the end of the vBucket.
+        // A drop during a slice looks like the end of the vBucket.
         guard lane.directory.withLock({ $0.isCurrent(hold) }) else { throw gone }
         let reached = min(place ?? end, end)
         visitPrepares(through: reached)
@@ -131,14 +132,14 @@ package final class VBucketScan: Sendable {
                 needed.append((reader.cursor.place, seqno))
             }
         }
-        // Blocks of which nothing is needed are not decompressed.
+        // A block without a needed document is not decompressed.
         guard !needed.isEmpty else { return .visited }
         guard try reader.openBody(block) else { return .moved }
         guard reader.body.runs == reader.cursor.runs else { throw reader.damaged(block, .body) }
         reader.cursor.position = start
         for (place, seqno) in needed {
             while reader.cursor.next(), reader.cursor.place < place {}
-            precondition(reader.cursor.seqno == seqno, "a block stays as it was opened")
+            precondition(reader.cursor.seqno == seqno, "the opened block is unchanged")
             let value = reader.body.value(place)
             bytes += value.count
             visit(reader.cursor.meta, reader.cursor.key, value)
@@ -152,9 +153,14 @@ package final class VBucketScan: Sendable {
 }
 
 extension LaneStore {
-    /// Begins to read a vBucket's documents behind `seqno` in order.
+    /// Starts a scan of a vBucket's documents after `seqno`, in seqno order.
     ///
-    /// Waits for a commit or a step of compaction under way: not to be called under a vBucket's lock.
+    /// Waits for a commit or compaction step in progress, so it must not be called under a vBucket's
+    /// lock.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if a prepare is invalid, any code if the lane is closed
+    ///   or its file fails.
+    /// - Returns: The scan; of a lane without a file, one that ends at once.
     package func scan(
         _ vBucket: VBucketID,
         after seqno: Seqno
@@ -164,8 +170,8 @@ extension LaneStore {
             exists ? nil : VBucketScan(self, vBucket, after: seqno, [])
         }
         if let empty { return empty }
-        // Under the writer's lock, and with a directory that was read after the last failure: the
-        // prepares are those of the commit that the scan ends at.
+        // Under the writer's lock, with a directory read after the last failure, the prepares are
+        // those of the commit at the scan's end.
         return try write { (_, lane) throws(StorageError) in
             VBucketScan(self, vBucket, after: seqno, try lane.prepares.read(vBucket.number))
         }

@@ -3,13 +3,14 @@ internal import CSQLite
 
 /// One connection to one SQLite file: a thin layer over the C API.
 ///
-/// No wrapper library: it costs twice the CPU on insert and more on scan (house.md, Decision 5),
-/// and the twenty calls we need fit on a page.
+/// A wrapper library costs twice the CPU on insert and more on scan (house.md, Decision 5), and the
+/// twenty calls needed here fit on a page.
 ///
 /// - Used by one thread at a time (opened without SQLite's own mutex): the owner has a lock.
-/// - Nothing is checkpointed by itself; `walPages` says how far the WAL has grown. Never set the
-///   pragma `wal_autocheckpoint`: it would take the place of our hook, even at 0.
+/// - SQLite never checkpoints by itself; `walPages` is the size of the WAL. Never set the pragma
+///   `wal_autocheckpoint`: even at 0 it replaces the WAL hook.
 package final class Connection {
+    /// How the file is opened.
     package enum Mode {
         case create
         case write
@@ -17,9 +18,9 @@ package final class Connection {
     }
 
     enum Checkpoint {
-        /// What can be done without waiting for readers.
+        /// Copies what is possible without waiting for readers.
         case passive
-        /// Everything, and the WAL file cut to nothing.
+        /// Copies everything and truncates the WAL to zero bytes.
         case truncate
     }
 
@@ -28,6 +29,9 @@ package final class Connection {
     /// Frames in the WAL, written by SQLite's hook after every commit.
     private let walFrames: UnsafeMutablePointer<Int>
 
+    /// Opens the file with SQLite's VFS named `vfs`; nil for the default one.
+    ///
+    /// - Throws: `StorageError` if the file cannot be opened.
     package init(path: String, mode: Mode, vfs: String?) throws(StorageError) {
         var handle: OpaquePointer?
         let access =
@@ -59,7 +63,7 @@ package final class Connection {
     }
 
     deinit {
-        // Statements may be finalized after this: the C library closes when the last one is.
+        // Statements may outlive this: SQLite closes the file when the last one is finalized.
         sqlite3_wal_hook(handle, nil, nil)
         sqlite3_close_v2(handle)
         walFrames.deallocate()
@@ -70,6 +74,9 @@ package final class Connection {
     /// Rows changed by the last statement.
     var changes: Int { Int(sqlite3_changes64(handle)) }
 
+    /// Compiles one SQL statement.
+    ///
+    /// - Throws: `StorageError` if SQLite rejects the statement or cannot read the schema.
     package func prepare(_ sql: String) throws(StorageError) -> Statement {
         var statement: OpaquePointer?
         let persistent = UInt32(SQLITE_PREPARE_PERSISTENT)
@@ -78,19 +85,26 @@ package final class Connection {
         return Statement(statement, of: self)
     }
 
-    /// Runs SQL without results: pragmas, schema, transaction borders.
+    /// Runs SQL without results: pragmas, schema changes, BEGIN and COMMIT.
+    ///
+    /// - Throws: `StorageError` if SQLite reports an error.
     package func execute(_ sql: String) throws(StorageError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, "execute `\(sql)` on") }
     }
 
-    /// The first column of the first row, or nil where there is no row.
+    /// The first column of the first row; nil if there is no row.
+    ///
+    /// - Throws: `StorageError` if SQLite reports an error.
     package func integer(_ sql: String) throws(StorageError) -> Int64? {
         let statement = try prepare(sql)
         guard try statement.step() else { return nil }
         return statement.integer(0)
     }
 
+    /// The first column of every row as text.
+    ///
+    /// - Throws: `StorageError` if SQLite reports an error.
     package func texts(_ sql: String) throws(StorageError) -> [String] {
         let statement = try prepare(sql)
         var texts: [String] = []
@@ -98,15 +112,16 @@ package final class Connection {
         return texts
     }
 
-    /// Runs `body` in a transaction: all of it is on disk afterwards, or none.
+    /// Runs `body` in a transaction, which is committed if `body` returns and rolled back if it
+    /// throws.
     func transaction(_ body: () throws(StorageError) -> Void) throws(StorageError) {
         try execute("BEGIN IMMEDIATE")
         do {
             try body()
             try execute("COMMIT")
         } catch {
-            // Some errors end the transaction by themselves; a rollback that fails as well leaves
-            // a connection that must not be used again, and the next BEGIN says so.
+            // Some errors end the transaction by themselves. If the rollback fails too, the
+            // connection must not be used again, and the next BEGIN fails.
             if sqlite3_get_autocommit(handle) == 0 {
                 sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
             }
@@ -116,7 +131,7 @@ package final class Connection {
 
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// Copies pages from the WAL to the file; true where all of them went.
+    /// Copies pages from the WAL to the file; true if all of them were copied.
     @discardableResult
     func checkpoint(_ kind: Checkpoint) throws(StorageError) -> Bool {
         var frames: Int32 = 0
@@ -143,7 +158,7 @@ package final class Connection {
         let reason = handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)
         var text = reason.map { String(cString: $0) } ?? "unknown error"
         if isLackOfDescriptors(result, cause: cause) {
-            text += "; there are too few file descriptors: raise `ulimit -n`"
+            text += "; no file descriptor is free: raise `ulimit -n`"
         }
         return StorageError(
             code(result, cause: cause),
@@ -151,7 +166,7 @@ package final class Connection {
         )
     }
 
-    /// What a caller can do about SQLite's extended code, and the system's behind it (0 for none).
+    /// The error code for SQLite's extended result code and the system's errno (0 for none).
     package static func code(_ result: Int32, cause: Int32) -> StorageError.Code {
         switch result & 0xff {
         case SQLITE_FULL: .full
@@ -165,15 +180,17 @@ package final class Connection {
         }
     }
 
-    /// SQLite says SQLITE_FULL of ENOSPC in a write only: the index of a WAL that cannot be made, a
-    /// quota and a sync that finds no room are errors of input and output to it.
+    /// Whether an I/O error means that the disk is full.
+    ///
+    /// SQLite reports SQLITE_FULL only for ENOSPC in a write. It reports SQLITE_IOERR for a WAL index
+    /// that does not fit, an exceeded quota, and a sync that finds no space.
     private static func isLackOfRoom(_ result: Int32, cause: Int32) -> Bool {
         let indexDoesNotFit: Int32 = SQLITE_IOERR | (19 << 8)
         let (noRoom, overQuota): (Int32, Int32) = (28, 122)  // ENOSPC, EDQUOT
         return result == indexDoesNotFit || cause == noRoom || cause == overQuota
     }
 
-    /// A file that is there cannot be opened, because too many are.
+    /// Whether a file cannot be opened because too many files are open.
     private static func isLackOfDescriptors(_ result: Int32, cause: Int32) -> Bool {
         let (ofSystem, ofProcess): (Int32, Int32) = (23, 24)  // ENFILE, EMFILE
         return result & 0xff == SQLITE_CANTOPEN && (cause == ofSystem || cause == ofProcess)

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import CSQLite
 
-/// A prepared statement, made once and run many times.
+/// A prepared statement, compiled once and run many times.
 ///
-/// - Columns of a row are borrowed from SQLite: good until the next `step` or `reset`.
-/// - Bound bytes are borrowed from the caller: they stay put until `run` or `reset` returns.
+/// - Columns of a row are borrowed from SQLite: valid until the next `step` or `reset`.
+/// - Bytes bound with `borrowing` must stay valid until `run` or `reset` returns.
 package final class Statement {
-    /// Tells SQLite to copy what is bound: C's SQLITE_TRANSIENT, a macro Swift cannot see.
+    /// Makes SQLite copy bound bytes: C's SQLITE_TRANSIENT, a macro that Swift does not import.
     private static var copies: sqlite3_destructor_type? {
         unsafeBitCast(-1, to: sqlite3_destructor_type?.self)
     }
@@ -21,7 +21,7 @@ package final class Statement {
 
     deinit { sqlite3_finalize(handle) }
 
-    /// Parameters count from 1, as SQLite has it.
+    /// Binds a parameter; as in SQLite, parameters are numbered from 1.
     func bind(_ index: Int32, _ value: some BinaryInteger) {
         sqlite3_bind_int64(handle, index, Int64(truncatingIfNeeded: value))
     }
@@ -58,7 +58,9 @@ package final class Statement {
         }
     }
 
-    /// Goes to the next row; false when there is none, and then the statement is reset.
+    /// Advances to the next row; false at the end, which resets the statement.
+    ///
+    /// - Throws: `StorageError` if SQLite reports an error; the statement is reset.
     package func step() throws(StorageError) -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -74,10 +76,10 @@ package final class Statement {
     /// Runs a statement that has no rows.
     func run() throws(StorageError) {
         let hasRow = try step()
-        precondition(!hasRow, "a statement that is run has no rows")
+        precondition(!hasRow, "`run` is for statements without rows")
     }
 
-    /// Ends the reading of rows, and with it the read transaction.
+    /// Ends reading, and with it an implicit read transaction.
     func reset() { sqlite3_reset(handle) }
 
     package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
