@@ -1,10 +1,10 @@
 internal import Bytes
 internal import Seams
 
-/// A host's disk as one process has it: the small-file doors of `Disk`, as `LinuxDisk` opens them.
+/// A host's disk as mounted by one process: the `Disk` seam, with the semantics of `LinuxDisk`.
 ///
-/// - `replace` and `rename` are durable when they return; a crash in the middle leaves the old state
-///   or the new one, and perhaps a `NAME.tmp`.
+/// - `replace` and `rename` are durable when they return. A crash in between leaves the old state or
+///   the new one, and possibly a `NAME.tmp`.
 struct MountedDisk: Disk {
     let disk: SimulatedDisk
     let epoch: Int
@@ -64,7 +64,7 @@ struct MountedDisk: Disk {
                 .notADirectory,
                 "create the directory",
                 path,
-                "something that is not a directory stands in the way"
+                "a file with this name exists"
             )
         }
         try createDirectory(SimulatedDisk.parent(of: path))
@@ -157,7 +157,7 @@ struct MountedDisk: Disk {
         try syncParent(of: path)
     }
 
-    /// One process at a time runs on a host, so the lock is free.
+    /// Only one process runs on a host, so the lock is always free.
     func claim(_ path: String) throws(DiskError) -> Bool {
         let file = path + "/lock"
         try operate("lock", file, isChange: true)

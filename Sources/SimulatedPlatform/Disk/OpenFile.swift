@@ -1,10 +1,10 @@
 internal import Bytes
 internal import CSQLite
 
-/// One of SQLite's handles of a simulated file, with the locks it holds.
+/// One SQLite handle of a simulated file, with the locks that it holds.
 ///
-/// Locks have the meaning that SQLite's `unix` file system gives them: any number of readers
-/// (`SHARED`), one that is going to write (`RESERVED`), one that writes (`EXCLUSIVE`).
+/// Locks work as in SQLite's `unix` VFS: any number of readers (`SHARED`), one connection that
+/// intends to write (`RESERVED`), one that writes (`EXCLUSIVE`).
 final class OpenFile {
     static let costOfRead: UInt64 = 4_000
     static let costOfWrite: UInt64 = 6_000
@@ -15,7 +15,7 @@ final class OpenFile {
     let path: String
     private(set) var file: SimulatedFile
     let isDeletedOnClose: Bool
-    /// A journal's first sync makes its name durable as well, as SQLite asks of its file systems.
+    /// The first sync of a new journal makes its name durable too, as SQLite requires of a VFS.
     private var syncsDirectory: Bool
     private(set) var lock = SQLITE_LOCK_NONE
     private var memory: SharedMemory?
@@ -37,7 +37,7 @@ final class OpenFile {
         self.isDeletedOnClose = isDeletedOnClose
         syncsDirectory = isNewJournal
         file.openFiles.append(self)
-        disk.note(self)
+        disk.track(self)
     }
 
     var isAlive: Bool { disk.isAlive(epoch) }
@@ -75,7 +75,7 @@ final class OpenFile {
 
     func sync() -> Int32 {
         if isRefused(OpenFile.costOfSync, isChange: true) {
-            // What the kernel could not write it forgets: the next sync says that all is well.
+            // As on Linux: the unwritten pages are discarded, and the next sync succeeds.
             if isAlive { disk.failSync(file) }
             return VFSCode.syncFailed
         }
@@ -96,12 +96,12 @@ final class OpenFile {
         if isDeletedOnClose, isAlive { disk.unlink(path) }
     }
 
-    /// The process died: a handle that nobody will close keeps no content alive.
+    /// Releases the content after the process died: the handle is never closed.
     func abandon() { file = SimulatedFile() }
 
     // MARK: Locks
 
-    private func others(hold level: Int32) -> Bool {
+    private func otherHandles(hold level: Int32) -> Bool {
         file.openFiles.contains { $0 !== self && $0.lock >= level }
     }
 
@@ -110,13 +110,13 @@ final class OpenFile {
         guard level > lock else { return SQLITE_OK }
         switch level {
         case SQLITE_LOCK_SHARED:
-            guard !others(hold: SQLITE_LOCK_PENDING) else { return SQLITE_BUSY }
+            guard !otherHandles(hold: SQLITE_LOCK_PENDING) else { return SQLITE_BUSY }
         case SQLITE_LOCK_RESERVED:
-            guard !others(hold: SQLITE_LOCK_RESERVED) else { return SQLITE_BUSY }
+            guard !otherHandles(hold: SQLITE_LOCK_RESERVED) else { return SQLITE_BUSY }
         default:
-            guard !others(hold: SQLITE_LOCK_RESERVED) else { return SQLITE_BUSY }
-            guard !others(hold: SQLITE_LOCK_SHARED) else {
-                // Nobody new may begin to read, so that the readers come to an end.
+            guard !otherHandles(hold: SQLITE_LOCK_RESERVED) else { return SQLITE_BUSY }
+            guard !otherHandles(hold: SQLITE_LOCK_SHARED) else {
+                // PENDING blocks new readers, so that the current readers finish.
                 if lock < SQLITE_LOCK_PENDING { lock = SQLITE_LOCK_PENDING }
                 return SQLITE_BUSY
             }
@@ -128,7 +128,7 @@ final class OpenFile {
     func lower(to level: Int32) { lock = min(lock, level) }
 
     var isReserved: Bool {
-        lock >= SQLITE_LOCK_RESERVED || others(hold: SQLITE_LOCK_RESERVED)
+        lock >= SQLITE_LOCK_RESERVED || otherHandles(hold: SQLITE_LOCK_RESERVED)
     }
 
     // MARK: Shared memory
@@ -157,11 +157,13 @@ final class OpenFile {
             guard locks.allSatisfy({ shared.contains($0) || memory.mayShare($0) }) else {
                 return SQLITE_BUSY
             }
-            for lock in locks where shared.insert(lock).inserted { memory.share(lock) }
+            for lock in locks where shared.insert(lock).inserted { memory.acquireShared(lock) }
         } else {
             let isFree = locks.allSatisfy { exclusive.contains($0) || memory.isFree($0) }
             guard isFree else { return SQLITE_BUSY }
-            for lock in locks where exclusive.insert(lock).inserted { memory.take(lock) }
+            for lock in locks where exclusive.insert(lock).inserted {
+                memory.acquireExclusive(lock)
+            }
         }
         return SQLITE_OK
     }

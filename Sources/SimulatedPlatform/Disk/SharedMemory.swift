@@ -1,12 +1,12 @@
 internal import Bytes
 
-/// What SQLite shares between the connections to one database in WAL mode: memory, and eight locks.
+/// The memory and the eight locks that the connections to one database share in WAL mode.
 ///
-/// The connections live in one process, so plain memory does; it stays where it is as long as one
-/// of them may look at it, a dead process's too.
+/// All connections are in one real process, so ordinary memory suffices. Its address is stable while
+/// any connection may access it, including those of a dead simulated process.
 final class SharedMemory {
     private var regions: [UnsafeMutableRawPointer] = []
-    /// By lock: how many hold it together, or -1 where one holds it alone.
+    /// Per lock: the number of shared holders, or -1 if it is held exclusively.
     private var holders = [Int](repeating: 0, count: 8)
     var users = 0
 
@@ -28,9 +28,9 @@ final class SharedMemory {
 
     func isFree(_ lock: Int) -> Bool { holders[lock] == 0 }
 
-    func share(_ lock: Int) { holders[lock] += 1 }
+    func acquireShared(_ lock: Int) { holders[lock] += 1 }
 
-    func take(_ lock: Int) { holders[lock] = -1 }
+    func acquireExclusive(_ lock: Int) { holders[lock] = -1 }
 
     func release(_ lock: Int) {
         if holders[lock] > 0 { holders[lock] -= 1 } else { holders[lock] = 0 }

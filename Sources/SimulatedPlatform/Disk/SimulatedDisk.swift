@@ -1,11 +1,11 @@
 internal import Bytes
 
-/// The disk of one host: names, files, and what of both would survive the next power cut.
+/// The disk of one host: names, files, and which of both survive the next power cut.
 ///
-/// - A name is durable once its directory is synced, a content once its file is.
-/// - A process that died cannot touch it any more: each start mounts it anew (`epoch`), and what was
-///   opened before fails.
-/// - Operations are counted, so that a crash can be had in the middle of a commit.
+/// - A name is durable after its directory was synced, content after its file was synced.
+/// - Each start mounts the disk again (`epoch`); operations of an earlier mount fail, so a dead
+///   process cannot change the disk.
+/// - Operations are counted, so that a crash can be scheduled in the middle of a commit.
 package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thread
     private enum NameChange {
         case link(String, SimulatedFile)
@@ -18,23 +18,26 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         }
     }
 
-    /// Every growth is refused.
+    /// Whether every growth of a file is refused.
     package var isFull = false
-    /// Nanoseconds that each operation takes beyond its usual time.
+    /// Extra nanoseconds that each operation takes.
     package internal(set) var slowness: UInt64 = 0
+    /// How many of a thousand operations fail.
     package var errorsPerMille = 0
+    /// Bytes.
     package let capacity: UInt64 = 64 << 30
-    /// Operations that changed something, since the beginning.
+    /// Changing operations since the world began.
     package private(set) var operations = 0
+    /// Syncs of files since the world began.
     package private(set) var syncs = 0
-    /// Called when the operation comes at which a crash was ordered.
+    /// Called at the operation for which a crash was scheduled.
     var cut: (_ isPower: Bool) -> Void = { _ in }
 
     let queue: RunQueue
     let clock: SimulatedClock
-    /// SQLite's name for this disk.
+    /// The SQLite VFS of this disk.
     private(set) var vfs: SimulatedVFS?
-    /// Counts mounts; nil-like 0 while no process has it.
+    /// The number of mounts so far; 0 before the first.
     private(set) var epoch = 0
     private var isMounted = false
     private var random: SeededRandom
@@ -64,7 +67,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
 
     func isAlive(_ epoch: Int) -> Bool { isMounted && epoch == self.epoch }
 
-    /// The process is gone, and perhaps what was not synced.
+    /// Ends the mount of a dead process; a power cut also drops unsynced changes at random.
     func unmount(isPower: Bool) {
         isMounted = false
         cutAt = nil
@@ -93,8 +96,10 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         }
     }
 
-    /// Handles are remembered by disk, as a file that was deleted or replaced may be open too.
-    func note(_ open: OpenFile) {
+    /// Registers an open handle.
+    ///
+    /// The disk tracks handles itself because a deleted or replaced file may still be open.
+    func track(_ open: OpenFile) {
         if opened.count >= 64 { opened.removeAll { $0.value == nil } }
         opened.append(WeakOpenFile(value: open))
     }
@@ -113,7 +118,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
 
     // MARK: Operations
 
-    /// A crash at the so-manieth operation from now.
+    /// Schedules a crash or power cut at the `count`-th changing operation from now.
     package func cutAfter(operations count: Int, isPower: Bool) {
         guard isMounted else { return }
         cutAt = (operations + count, isPower)
@@ -124,7 +129,8 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         case failed
     }
 
-    /// Something is about to be asked of the disk: what it costs, and whether it works.
+    /// Accounts for one operation: stalls the current work item by its cost and decides whether it
+    /// fails.
     func operate(_ epoch: Int, nanoseconds: UInt64, isChange: Bool) -> Verdict {
         queue.checkThread()
         guard isAlive(epoch) else { return .failed }
@@ -141,7 +147,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         return .done
     }
 
-    /// Whether the disk has room for a file to grow so much.
+    /// Whether the disk has space for this many more bytes.
     func hasRoom(_ bytes: Int) -> Bool {
         bytes <= 0 || !isFull && usedBytes + bytes <= Int(capacity)
     }
@@ -157,7 +163,8 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
 
     func draw() -> UInt64 { random.next() }
 
-    /// Whether there was such a file.
+    /// Flips one bit of one byte in a random file whose name ends with `suffix`; false if there is no
+    /// such file or it is empty.
     package func flipByte(suffix: String) -> Bool {
         let names = files.keys.filter { $0.hasSuffix(suffix) }.sorted()
         guard !names.isEmpty else { return false }
@@ -191,7 +198,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         pendingNames.append(.unlink(path))
     }
 
-    /// The names in a directory survive the next power cut as they are now.
+    /// Makes the current names in a directory durable.
     func syncDirectory(_ directory: String) {
         guard !pendingNames.isEmpty else { return }
         var left: [NameChange] = []
@@ -205,7 +212,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         pendingNames = left
     }
 
-    /// Renames what lies in a directory, durably, as the one operation that it is.
+    /// Renames a directory and everything in it, durably and atomically.
     func moveDirectory(_ path: String, to newPath: String) {
         func moved(_ name: String) -> String {
             name == path || name.hasPrefix(path + "/")

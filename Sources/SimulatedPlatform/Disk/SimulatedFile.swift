@@ -1,13 +1,14 @@
 internal import Bytes
 
-/// One file: what programs read in it, what a power cut leaves of it, and what is between the two.
+/// One file: the content that processes read, the content that survives a power cut, and the pending
+/// changes between them.
 ///
-/// - `live` has every write. `durable` has those that were synced; `pending` leads from the one to
-///   the other, in order.
-/// - Locks and shared memory belong to the process that holds them; they go with it.
+/// - `live` has every write. `durable` has the synced writes. `pending` lists the unsynced changes in
+///   order: applied to `durable`, they yield `live`.
+/// - Locks and shared memory end with the process that holds them.
 final class SimulatedFile {
     private enum Change {
-        /// Bytes `start ..< start + count` of the log, to be at `offset`.
+        /// Bytes `start ..< start + count` of `log`, written at `offset`.
         case write(offset: Int, start: Int, count: Int)
         case resize(Int)
     }
@@ -16,7 +17,7 @@ final class SimulatedFile {
     private let durable = ByteWriter(capacity: 16)
     private var pending: [Change] = []
     private let log = ByteWriter(capacity: 16)
-    /// Who has the file open as a database, in order of opening.
+    /// The SQLite handles of the file, in order of opening.
     var openFiles: [OpenFile] = []
     var sharedMemory: SharedMemory?
 
@@ -33,14 +34,14 @@ final class SimulatedFile {
         SimulatedFile.resize(live, to: size)
     }
 
-    /// Everything written so far survives a power cut.
+    /// Makes every write so far durable.
     func sync() {
         for change in pending { apply(change) }
         forgetPending()
     }
 
-    /// What a power cut leaves: of the pending changes each is there or not, and of the last write
-    /// that is there perhaps only the beginning.
+    /// Applies a power cut: each pending change is kept or dropped at random, and the last kept write
+    /// may be truncated.
     func losePower(_ random: inout SeededRandom) {
         let kept = pending.filter { _ in random.next() & 1 == 0 }
         for (index, change) in kept.enumerated() {
@@ -57,7 +58,8 @@ final class SimulatedFile {
         live.append(durable.view)
     }
 
-    /// A failed sync may have written some of it, and nobody will try the rest again.
+    /// Applies a failed sync: each pending change is written or dropped at random, and the dropped
+    /// ones are never retried.
     func loseSync(_ random: inout SeededRandom) {
         for change in pending where random.next() & 1 == 0 { apply(change) }
         forgetPending()

@@ -2,7 +2,7 @@ internal import Bytes
 internal import CSQLite
 internal import Glibc
 
-/// The C side of a simulated disk: names.
+/// The C callbacks of a simulated disk.
 extension SimulatedVFS {
     static func setCalls(of vfs: inout sqlite3_vfs) {
         vfs.xOpen = { vfs, name, handle, flags, flagsOut in
@@ -16,7 +16,7 @@ extension SimulatedVFS {
         }
         vfs.xAccess = { vfs, name, _, result in
             guard let name, let disk = SimulatedVFS.context(vfs)?.disk else { return SQLITE_MISUSE }
-            // As with `unix`, an empty file counts as none.
+            // As in the `unix` VFS, an empty file counts as missing.
             let size = disk.files[String(cString: name)]?.size ?? 0
             result?.pointee = size == 0 ? 0 : 1
             return SQLITE_OK
@@ -32,14 +32,15 @@ extension SimulatedVFS {
             for index in 0..<Int(count) { target[index] = CChar(truncatingIfNeeded: disk.draw()) }
             return count
         }
-        // Somebody holds a lock and cannot let go while we run: waiting only takes time.
+        // Another connection holds a lock and cannot release it while this code runs, so waiting
+        // only takes time.
         vfs.xSleep = { vfs, microseconds in
             SimulatedVFS.context(vfs)?.disk?.queue.stall(UInt64(max(0, microseconds)) * 1_000)
             return microseconds
         }
         vfs.xCurrentTimeInt64 = { vfs, result in
             guard let disk = SimulatedVFS.context(vfs)?.disk else { return SQLITE_MISUSE }
-            // Milliseconds since noon in Greenwich on November 24, 4714 B.C.
+            // Julian day in milliseconds.
             let milliseconds = Int64(disk.clock.wallNanoseconds() / 1_000_000)
             result?.pointee = milliseconds + 210_866_760_000_000
             return SQLITE_OK
@@ -104,7 +105,7 @@ extension SimulatedVFS {
         return SQLITE_OK
     }
 
-    /// The C side of an open file.
+    /// The C callbacks of an open file.
     static var fileMethods: sqlite3_io_methods {
         var calls = sqlite3_io_methods()
         calls.iVersion = 2
@@ -141,7 +142,7 @@ extension SimulatedVFS {
         }
         calls.xFileControl = { _, _, _ in SQLITE_NOTFOUND }
         calls.xSectorSize = { _ in 4_096 }
-        // A torn write harms no bytes outside of it: what `unix` promises by default.
+        // A torn write changes no bytes outside its range, as the `unix` VFS assumes by default.
         calls.xDeviceCharacteristics = { _ in SQLITE_IOCAP_POWERSAFE_OVERWRITE }
     }
 

@@ -3,18 +3,18 @@ internal import CSQLite
 internal import Glibc
 internal import Synchronization
 
-/// SQLite's door to one simulated disk: the SQLite that we ship, on files that forget.
+/// The SQLite VFS of one simulated disk: runs the product's SQLite on simulated files.
 ///
-/// - Registered under a name of its own, never as the default: whoever asks for the default file
-///   system in this process gets the real one.
-/// - The callbacks are plain C functions; which disk they mean is in the structure that they get.
+/// - Registered under its own name, never as the default, so the default VFS of the process remains
+///   the real one.
+/// - The callbacks are plain C functions; the structure passed to them identifies the disk.
 final class SimulatedVFS {
     let name: String
     private let context: Context
     private let vfs: UnsafeMutablePointer<sqlite3_vfs>
     private let methods: UnsafeMutablePointer<sqlite3_io_methods>
     private let cName: UnsafeMutablePointer<CChar>?
-    /// Names are the process's, and worlds may live side by side.
+    /// Numbers the VFS names, which are global to the process; several worlds may exist at a time.
     private static let count = Atomic<Int>(0)
 
     init(disk: SimulatedDisk) {
@@ -35,19 +35,19 @@ final class SimulatedVFS {
         sqlite3_vfs_register(vfs, 0)
     }
 
-    /// Takes the name away.
+    /// Unregisters the name and releases the disk.
     ///
-    /// The structures stay: handles that were never closed point to them. The disk goes.
+    /// The C structures stay allocated, because handles that were never closed point to them.
     func unregister() {
         sqlite3_vfs_unregister(vfs)
         context.disk = nil
     }
 
-    /// Has SQLite's own dice fall by the seed.
+    /// Seeds SQLite's random generator.
     ///
-    /// They are the process's, not a connection's, and are loaded from the default file system, so
-    /// ours is the default for the length of one throw.
-    static func loadDice(seed: UInt64) {
+    /// The generator is global to the process and seeds itself from the default VFS, so a VFS with
+    /// the seed is the default for the duration of one draw.
+    static func seedRandomness(seed: UInt64) {
         let before = sqlite3_vfs_find(nil)
         var dice = sqlite3_vfs()
         dice.iVersion = 1
@@ -78,7 +78,7 @@ final class SimulatedVFS {
         if let before { sqlite3_vfs_register(before, 1) }
     }
 
-    /// What the callbacks find the disk by.
+    /// The context from which the callbacks find the disk.
     final class Context {
         var disk: SimulatedDisk?
         let methods: UnsafePointer<sqlite3_io_methods>
@@ -89,7 +89,7 @@ final class SimulatedVFS {
         }
     }
 
-    /// What SQLite keeps of an open file.
+    /// SQLite's structure of an open file.
     struct FileHandle {
         var base: sqlite3_file
         var file: UnsafeMutableRawPointer?
@@ -109,7 +109,7 @@ final class SimulatedVFS {
     }
 }
 
-/// SQLite's result codes that are made of two: C macros that Swift cannot see.
+/// SQLite's extended result codes: C macros that Swift does not import.
 enum VFSCode {
     static let readFailed = SQLITE_IOERR | 1 << 8
     static let shortRead = SQLITE_IOERR | 2 << 8

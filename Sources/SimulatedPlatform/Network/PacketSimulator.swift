@@ -1,28 +1,29 @@
 internal import Bytes
 internal import Seams
 
-/// The network of a world: ordered byte streams between hosts that take time and go wrong.
+/// The network of a world: ordered byte streams between hosts, with delays and faults.
 ///
-/// There are no packets above this file: a stream is TCP, so bytes arrive in order or the connection
-/// ends. What varies is when, in which pieces, and whether.
+/// Above this file there are no packets: as in TCP, bytes arrive in order or the connection ends.
+/// The seed decides when they arrive, in which pieces, and whether.
 ///
-/// - A blocked link loses nothing: it delays, as TCP does, until somebody gives up.
-/// - A connection to a host without power hangs; without a listener it is refused.
+/// - A blocked link loses nothing: it delays data until one end closes the connection.
+/// - A connection attempt to a host without power hangs; without a listener it is refused.
 package final class PacketSimulator {
-    /// How long a connection may take to open, as on Linux.
+    /// Timeout of a connection attempt, as in LinuxPlatform.
     static let connectNanoseconds: UInt64 = 10_000_000_000
-    /// A peer that takes nothing for so long is dropped, as on Linux.
+    /// A peer that reads nothing for this long is disconnected, as in LinuxPlatform.
     static let slowReaderNanoseconds: UInt64 = 30_000_000_000
 
     let queue: RunQueue
     private(set) var random: SeededRandom
-    /// Bytes under way or unread that a stream takes: a sender's and a receiver's buffers together.
+    /// Maximum bytes of a stream in flight or unread: the sender's and the receiver's buffers
+    /// together.
     package var windowBytes = 256 << 10
-    /// What names are resolved to.
+    /// The addresses that each host name resolves to.
     package var names = ["localhost": ["127.0.0.1"]]
     private var hosts: [SimulatedHost] = []
     private var byAddress: [String: SimulatedHost] = [:]
-    /// From host `i` to host `j`: by `i` and `j`.
+    /// `links[i][j]` leads from host `i` to host `j`.
     private var links: [[NetworkLink]] = []
     private var ports: UInt16 = 32_768
 
@@ -41,13 +42,13 @@ package final class PacketSimulator {
 
     func dismantle() {
         for row in links {
-            for link in row { _ = link.takeHeld() }
+            for link in row { _ = link.removeHeld() }
         }
         hosts = []
         byAddress = [:]
     }
 
-    /// A port for somebody who asked for any.
+    /// Allocates an ephemeral port.
     func freePort() -> UInt16 {
         ports = ports == 65_535 ? 32_768 : ports + 1
         return ports
@@ -63,9 +64,10 @@ package final class PacketSimulator {
 
     func draw() -> UInt64 { random.next() }
 
-    // MARK: Carrying
+    // MARK: Transport
 
-    /// Has something arrive at the other end of a link, not before `earliest`; when.
+    /// Runs `arrive` when `bytes` sent now reach the other end of a link, but not before `earliest`;
+    /// returns that time.
     @discardableResult
     func carry(
         _ bytes: Int,
@@ -89,23 +91,25 @@ package final class PacketSimulator {
         )
     }
 
-    /// What was held comes late, by what a sender takes to try again, and in order.
+    /// Unblocks a link.
+    ///
+    /// Held data arrives in order, after a delay as of a TCP retransmission.
     private func unblock(_ link: NetworkLink) {
         link.isBlocked = false
-        let held = link.takeHeld()
+        let held = link.removeHeld()
         guard !held.isEmpty else { return }
         let again = queue.time.now + 1_000_000 + random.next() % 400_000_000
         for arrive in held { link.hold(arrive) }
         queue.time.add(at: again, .happen { [self] in release(link) })
     }
 
-    /// Everything that waits arrives, unless the link is blocked once more.
+    /// Delivers all held data, unless the link is blocked again.
     private func release(_ link: NetworkLink) {
         guard !link.isBlocked else { return }
-        for arrive in link.takeHeld() { arrive() }
+        for arrive in link.removeHeld() { arrive() }
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     func apply(_ fault: Fault) {
         switch fault {
@@ -120,7 +124,7 @@ package final class PacketSimulator {
         case .refuseConnects(let name): byAddress[name]?.refusesConnects = true
         case .hangConnects(let name): byAddress[name]?.hangsConnects = true
         case .healNetwork: heal()
-        default: break  // Not the network's.
+        default: break  // Not a network fault.
         }
     }
 

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Seams
 
-/// One end of a connection: does to its handler what a reactor's socket does.
+/// One end of a connection: calls its handler as a socket of LinuxPlatform does.
 ///
-/// - While output waits nothing is read and the handler is not called.
-/// - What it may hold of received bytes is decided by the same `ReceiveAllowance` as on Linux.
-/// - The handler is called on its reactor only, and never after `closed`.
-/// - What the handler said last arrives, unless the other side is reset meanwhile.
+/// - While output is pending, nothing is read and the handler is not called.
+/// - The same `ReceiveAllowance` as on Linux decides how many received bytes it may hold.
+/// - The handler is called only on its reactor, and never after `closed`.
+/// - The handler's last output arrives, unless the connection is reset before.
 final class SimulatedConnection: ConnectionPort,
     @unchecked Sendable  // tidy:allow one thread, and a check for it
 {
@@ -15,9 +15,9 @@ final class SimulatedConnection: ConnectionPort,
         case opening
         /// Can become: finishing, lingering, gone.
         case open
-        /// The handler said `close`; output is still waiting. Can become: lingering, gone.
+        /// The handler returned `close`; output is pending. Can become: lingering, gone.
         case finishing
-        /// We have said all; what comes is thrown away. Can become: gone.
+        /// All output was sent; input is discarded. Can become: gone.
         case lingering
         case gone
     }
@@ -30,9 +30,9 @@ final class SimulatedConnection: ConnectionPort,
         stalledNanoseconds: 30_000_000_000
     )
     static let clientBytesMax = 64 << 20
-    /// How far apart the looks at a sender's progress are, as on Linux.
+    /// Interval between two checks of a sender's progress, as on Linux.
     private static let paceNanoseconds: UInt64 = 1_000_000_000
-    /// How long we read on after our last word, as on Linux.
+    /// How long input is read and discarded after the last output, as in LinuxPlatform.
     static let lingerNanoseconds: UInt64 = 2_000_000_000
 
     let peer: SocketAddress
@@ -44,9 +44,9 @@ final class SimulatedConnection: ConnectionPort,
     let lane: SimulatedLane
     var phase = Phase.opening
     private var handler: (any ConnectionHandler)?
-    /// Bytes that arrived and the reactor has not taken yet: the kernel's buffer.
+    /// Bytes that arrived and that the reactor has not read yet: the kernel's buffer.
     let arrived = ByteWriter(capacity: 16)
-    /// Taken, and not consumed by the handler.
+    /// Bytes that were read and that the handler has not consumed yet.
     private let input = ByteWriter(capacity: 16)
     private var allowance: ReceiveAllowance
     /// The stream to the other end.
@@ -81,7 +81,7 @@ final class SimulatedConnection: ConnectionPort,
 
     var otherHost: SimulatedHost? { outgoing.target?.process.host }
 
-    /// Before it nothing of ours arrives at the other end.
+    /// The earliest time at which data of this end may arrive at the other end.
     var firstArrival: UInt64 {
         get { outgoing.lastArrival }
         set { outgoing.lastArrival = newValue }
@@ -103,7 +103,7 @@ final class SimulatedConnection: ConnectionPort,
 
     // MARK: Opening
 
-    /// Joins the two ends; the handler is made on the reactor.
+    /// Joins the two ends; the handler is created on the reactor.
     func accept(
         from other: SimulatedConnection,
         _ makeHandler: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
@@ -132,7 +132,7 @@ final class SimulatedConnection: ConnectionPort,
         }
     }
 
-    /// Nobody wants it any more on this side.
+    /// Resets the connection: the connecting process gave up or died.
     func refuse() {
         phase = .gone
         outgoing.reset()
@@ -140,10 +140,10 @@ final class SimulatedConnection: ConnectionPort,
 
     // MARK: Called by the stream that leads here
 
-    func bytesCame(_ bytes: [UInt8]) {
+    func bytesArrived(_ bytes: [UInt8]) {
         switch phase {
         case .gone:
-            // The kernel of a machine that is up says that there is no such connection.
+            // The kernel of a running machine answers with a reset.
             if process.host.hasPower { outgoing.reset() }
         default:
             arrived.append(bytes)
@@ -151,18 +151,18 @@ final class SimulatedConnection: ConnectionPort,
         }
     }
 
-    func endCame() {
+    func endArrived() {
         hasPeerEnded = true
         serveSoon()
     }
 
-    func resetCame() {
+    func resetArrived() {
         guard phase != .gone else { return }
         isReset = true
         serveSoon()
     }
 
-    func roomCame() { serveSoon() }
+    func roomAvailable() { serveSoon() }
 
     private func serveSoon() {
         guard !isServed, phase != .gone, phase != .opening else { return }
@@ -173,7 +173,7 @@ final class SimulatedConnection: ConnectionPort,
         }
     }
 
-    // MARK: One step at a time
+    // MARK: Serving
 
     private func advance() {
         guard phase != .gone else { return }
@@ -185,11 +185,11 @@ final class SimulatedConnection: ConnectionPort,
         case .open:
             if isDraining {
                 isDraining = false
-                handOver(isWake: false)
+                callHandler(isWake: false)
             } else if isWoken {
                 isWoken = false
                 isPaused = false
-                handOver(isWake: true)
+                callHandler(isWake: true)
             } else if mayReceive {
                 receive()
             }
@@ -228,10 +228,10 @@ final class SimulatedConnection: ConnectionPort,
         arrived.removeFirst(count)
         allowance.received(count)
         outgoing.target?.outgoing.roomOpened()
-        // Until a large frame whose length is known is whole there is nothing to say about it.
+        // The handler is not called before a large frame of known length is complete.
         let isLarge = allowance.needed > SimulatedConnection.receiveSizes.readBytes
         if isLarge, input.count < allowance.needed { return }
-        handOver(isWake: false)
+        callHandler(isWake: false)
     }
 
     /// Another connection returned memory that this one waits for.
@@ -265,8 +265,9 @@ final class SimulatedConnection: ConnectionPort,
         watchPace()
     }
 
-    /// Calls the handler until it has had enough, sends what it said, and keeps what is left.
-    private func handOver(isWake: Bool) {
+    /// Calls the handler, up to eight times while it asks to drain its output; sends the output and
+    /// keeps the unconsumed input.
+    private func callHandler(isWake: Bool) {
         guard let handler else { return }
         let output = process.outputs[reactor]
         var isWake = isWake
@@ -280,38 +281,39 @@ final class SimulatedConnection: ConnectionPort,
                 : handler.receive(input.view, output: output)
             require(
                 progress.consumed >= 0 && progress.consumed <= input.count,
-                "a handler can only consume what it was given"
+                "a handler consumes at most its input"
             )
             require(
                 progress.next != .drain || output.count > 0,
-                "a handler that waits for its replies to go out must have made some"
+                "a handler returns drain only with output"
             )
             input.removeFirst(progress.consumed)
             consumed += progress.consumed
-            // The process may have died in the handler: then nobody hears it.
+            // If the process died in the handler, its output is not sent.
             guard !process.isDead, phase == .open else { return }
-            if process.isFrozen { return finishLate(output.bytes, progress, consumed) }
+            if process.isFrozen { return deferUntilThaw(output.bytes, progress, consumed) }
             outgoing.send(output.view)
             isWake = false
             rounds += 1
         } while progress.next == .drain && !outgoing.hasBacklog && rounds < 8
-        finish(progress, consumed)
+        apply(progress, consumed)
     }
 
-    /// The process was stopped while the handler ran.
-    private func finishLate(_ said: [UInt8], _ progress: ReceiveProgress, _ consumed: Int) {
-        process.sayLate { [self] in
+    /// Sends the output and applies the progress after the process continues: it was stopped while
+    /// the handler ran.
+    private func deferUntilThaw(_ said: [UInt8], _ progress: ReceiveProgress, _ consumed: Int) {
+        process.deferUntilThaw { [self] in
             guard phase == .open else { return }
             said.withUnsafeBytes { bytes in
                 process.host.saidLate?(ByteView(bytes))
                 outgoing.send(ByteView(bytes))
             }
-            finish(progress, consumed)
+            apply(progress, consumed)
             serveSoon()
         }
     }
 
-    private func finish(_ progress: ReceiveProgress, _ consumed: Int) {
+    private func apply(_ progress: ReceiveProgress, _ consumed: Int) {
         allowance.settle(count: input.count, consumed: consumed, needed: progress.needed)
         if allowance.isTimed { watchPace() }
         switch progress.next {
@@ -331,7 +333,7 @@ final class SimulatedConnection: ConnectionPort,
         allowance.end()
         input.removeAll(keepingAtMost: 16)
         outgoing.end()
-        tellHandler()
+        notifyHandlerClosed()
         serveSoon()
         let time = simulator.queue.time
         time.add(
@@ -340,7 +342,7 @@ final class SimulatedConnection: ConnectionPort,
         )
     }
 
-    /// The listener closes.
+    /// Closes the connection at once, outside its reactor.
     func abandon() {
         let quiescence = process.quiescence
         quiescence.begin(reactor)
@@ -348,26 +350,27 @@ final class SimulatedConnection: ConnectionPort,
         quiescence.end(reactor)
     }
 
-    /// Something between the two ends resets both.
+    /// Resets both ends, as a device between them would.
     func cut() {
         let other = outgoing.target
-        resetCame()
-        other?.resetCame()
+        resetArrived()
+        other?.resetArrived()
     }
 
     private func end() {
         guard phase != .gone else { return }
         let isUnread = arrived.count > 0 && phase != .lingering
         leave(isSilent: isReset, isUnread: isUnread)
-        tellHandler()
+        notifyHandlerClosed()
     }
 
-    /// The process died: its kernel ends the connection, or nobody does.
+    /// Ends the connection of a dead process: the kernel closes it, unless the power failed
+    /// (`isSilent`).
     func processDied(isSilent: Bool) {
-        let told = handler
+        let released = handler
         handler = nil
         if phase != .gone { leave(isSilent: isSilent, isUnread: arrived.count > 0) }
-        _ = told
+        _ = released
     }
 
     private func leave(isSilent: Bool, isUnread: Bool) {
@@ -382,9 +385,9 @@ final class SimulatedConnection: ConnectionPort,
         outgoing.leave(isSilent: isSilent, isReset: isUnread)
     }
 
-    private func tellHandler() {
-        let told = handler
+    private func notifyHandlerClosed() {
+        let closing = handler
         handler = nil
-        told?.closed()
+        closing?.closed()
     }
 }

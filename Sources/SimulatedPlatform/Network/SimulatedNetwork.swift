@@ -23,7 +23,9 @@ struct SimulatedNetwork: Network {
 
     var quiescence: Quiescence { process.quiescence }
 
-    /// Code of a process that died in the middle of a turn gets a lane that drops everything.
+    /// The reactor's lane.
+    ///
+    /// Code of a process that died during a turn gets a lane that drops all work.
     func lane(ofReactor index: Int) -> any Lane {
         if process.isDead { return SimulatedLane("gone", process: process, reactor: index) }
         return process.reactors[index]
@@ -87,7 +89,7 @@ struct SimulatedNetwork: Network {
         let isDigits = host.allSatisfy { $0.isNumber || $0 == "." } || host.contains(":")
         let found = isDigits ? [host] : simulator.names[host]
         let lane = process.reactors[0]
-        // A name server is a millisecond away.
+        // A name server answers within 0.5 to 1.5 ms.
         lane.post(after: 500_000 + simulator.draw() % 1_000_000) {
             guard let found else {
                 return done(
@@ -104,7 +106,7 @@ struct SimulatedNetwork: Network {
     }
 }
 
-/// A claimed port of a process.
+/// A port that a process listens on.
 final class SimulatedListener: Listener, @unchecked Sendable {  // tidy:allow one thread
     let address: SocketAddress
     /// What its connections share; nil where they are exempt.
@@ -125,15 +127,16 @@ final class SimulatedListener: Listener, @unchecked Sendable {  // tidy:allow on
         self.accept = accept
     }
 
-    /// Whether somebody who asked for `host` means this listener.
+    /// Whether a connection attempt to `host` and `port` reaches this listener.
     func answers(to host: String, port: UInt16) -> Bool {
         guard !isClosed, port == address.port else { return false }
         let isLocal = SocketAddress(host: host, port: port).isLoopback
         return address.host == "0.0.0.0" || address.isLoopback == isLocal
     }
 
-    /// Accepts no more and closes the open connections: at once, as nobody has to be waited for,
-    /// unless a reactor asks, which may be in the middle of one of them.
+    /// Stops accepting and closes the open connections.
+    ///
+    /// Closes them at once, unless it is called on a reactor, which may be running one of them.
     func close() {
         process.queue.checkThread()
         guard !isClosed, !process.isDead else { return }
@@ -146,7 +149,7 @@ final class SimulatedListener: Listener, @unchecked Sendable {  // tidy:allow on
     }
 }
 
-/// A connection that is being opened.
+/// A connection attempt.
 final class ConnectionAttempt {
     private let address: SocketAddress
     private let process: SimulatedProcess
@@ -177,10 +180,10 @@ final class ConnectionAttempt {
         let time = simulator.queue.time
         time.add(
             at: time.now + PacketSimulator.connectNanoseconds,
-            .happen { [self] in fail(.other, "no answer came in time") }
+            .happen { [self] in fail(.other, "timed out") }
         )
         let here = process.host
-        // An address that no machine has does not answer.
+        // If no machine has the address, the attempt times out.
         guard let there = simulator.host(named: address.host, seenFrom: here) else { return }
         let link = simulator.link(from: here, to: there)
         simulator.carry(60, on: link) { [self] in arrive(at: there) }
@@ -194,7 +197,7 @@ final class ConnectionAttempt {
             $0.answers(to: address.host, port: address.port)
         }
         guard let listener, !there.refusesConnects else {
-            simulator.carry(60, on: back) { [self] in fail(.refused, "nobody listens there") }
+            simulator.carry(60, on: back) { [self] in fail(.refused, "connection refused") }
             return
         }
         let local = SocketAddress(host: process.host.address, port: simulator.freePort())
@@ -216,7 +219,7 @@ final class ConnectionAttempt {
         theirs.firstArrival = simulator.carry(60, on: back) { [self] in open(ours) }
     }
 
-    /// The answer reached us.
+    /// The answer arrived: opens the connection, or resets it if the attempt has timed out.
     private func open(_ connection: SimulatedConnection) {
         guard !isOver, !process.isDead else { return connection.refuse() }
         isOver = true

@@ -1,8 +1,9 @@
 internal import Bytes
 
-/// One direction of a connection: bytes on their way, in order, and those that wait for room.
+/// One direction of a connection: bytes in flight, in order, and the backlog that waits for window
+/// space.
 final class SimulatedStream {
-    /// The end that the bytes go to; both ends hold each other until both are gone.
+    /// The receiving end; both ends retain each other until both are gone.
     private(set) var target: SimulatedConnection?
     var lastArrival: UInt64 = 0
     private let simulator: PacketSimulator
@@ -11,7 +12,7 @@ final class SimulatedStream {
     private var inFlight = 0
     private let backlog = ByteWriter(capacity: 16)
     private var hasEnded = false
-    /// Tells a backlog that moved from one that stood still.
+    /// Incremented whenever backlog is sent, to detect a reader that makes no progress.
     private var progress: UInt64 = 0
     private var watched: UInt64?
 
@@ -51,7 +52,7 @@ final class SimulatedStream {
         max(0, simulator.windowBytes - inFlight - (target?.arrived.count ?? 0))
     }
 
-    /// Cuts what is sent into pieces that arrive one by one: seldom more than one.
+    /// Sends bytes in pieces that arrive separately; mostly in one piece.
     private func transmit(_ view: ByteView) {
         guard let link, let target else { return }
         var rest = view
@@ -65,18 +66,18 @@ final class SimulatedStream {
             lastArrival = simulator.carry(count, on: link, after: lastArrival) { [self] in
                 inFlight -= count
                 simulator.queue.fold(UInt64(count))
-                target.bytesCame(bytes)
+                target.bytesArrived(bytes)
             }
         }
     }
 
-    /// The other end took bytes out of its buffer: whoever waits for room learns of it.
+    /// The receiving end read bytes from its buffer: notifies a sender that waits for window space.
     func roomOpened() {
         guard hasBacklog, let back, let sender = target?.outgoing.target else { return }
-        simulator.carry(60, on: back) { sender.roomCame() }
+        simulator.carry(60, on: back) { sender.roomAvailable() }
     }
 
-    /// Who takes nothing for too long is dropped.
+    /// Closes the connection if the backlog makes no progress for `slowReaderNanoseconds`.
     private func watchBacklog() {
         guard watched != progress || watched == nil else { return }
         watched = progress
@@ -92,20 +93,20 @@ final class SimulatedStream {
 
     // MARK: The end
 
-    /// Says, behind all bytes, that there will be no more.
+    /// Sends the end of the stream after all bytes.
     func end() {
         guard !hasEnded, let link, let target else { return }
         hasEnded = true
-        lastArrival = simulator.carry(60, on: link, after: lastArrival) { target.endCame() }
+        lastArrival = simulator.carry(60, on: link, after: lastArrival) { target.endArrived() }
     }
 
-    /// Destroys the other end, and what it has not read.
+    /// Resets the other end, which loses its unread bytes.
     func reset() {
         guard let link, let target else { return }
-        simulator.carry(60, on: link) { target.resetCame() }
+        simulator.carry(60, on: link) { target.resetArrived() }
     }
 
-    /// Our end is gone.
+    /// Ends the stream because the sending end is gone; sends nothing if `isSilent`.
     func leave(isSilent: Bool, isReset: Bool) {
         let isCut = isReset || hasBacklog
         backlog.removeAll(keepingAtMost: 16)

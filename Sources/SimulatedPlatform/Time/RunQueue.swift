@@ -2,19 +2,19 @@ internal import Bytes
 internal import Glibc
 internal import Seams
 
-/// What is ready to run in all of a world, one piece at a time, in an order that the seed chooses.
+/// Runs the work items of all lanes of a world, one at a time, in an order chosen by the seed.
 ///
-/// A lane is ready when it has work and is through with its last. Which of the ready lanes goes next
-/// is drawn, so every interleaving that threads could have is some seed's.
+/// A lane is ready if it has work and its last work item is finished. The next lane is drawn from the
+/// ready ones, so every interleaving that threads could have occurs under some seed.
 ///
-/// - One thread: whoever comes from another is a bug that would make runs differ, and is stopped.
-/// - A piece of work takes time of its lane: a little, what the disk made it wait, and what a fault
-///   adds. Within the piece time stands still; what it posted is there for others at once.
+/// - Single-threaded: a call from another thread would make runs differ, so it ends the process.
+/// - A work item occupies its lane for a short time, plus its disk time, plus the delay of a fault.
+///   Within the item time does not advance; work that it posts is visible to other lanes at once.
 final class RunQueue {
     let time = VirtualTime()
-    /// Everything that happened, folded into one number: two runs are equal if these are.
+    /// A hash of all events: two runs are equal if their digests are.
     private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
-    /// The lane whose work runs now.
+    /// The lane whose work item is running; nil between work items.
     private(set) var current: SimulatedLane?
     private(set) var steps: UInt64 = 0
     private var random: SeededRandom
@@ -28,7 +28,7 @@ final class RunQueue {
         random = SeededRandom(seed: seed)
     }
 
-    /// A piece of work runs, on such a lane.
+    /// Whether a work item of one of the process's reactors is running.
     func isRunning(reactorOf process: SimulatedProcess) -> Bool {
         current.map { $0.process === process && $0.reactor != nil } ?? false
     }
@@ -36,7 +36,7 @@ final class RunQueue {
     func checkThread() {
         require(
             pthread_equal(pthread_self(), thread) != 0,
-            "a simulated world runs on one thread; something in it started another"
+            "a simulated world was called from another thread"
         )
     }
 
@@ -45,16 +45,16 @@ final class RunQueue {
         digest ^= digest >> 29
     }
 
-    /// What a piece of work waited.
+    /// The time that a work item takes, in nanoseconds.
     struct Stall {
         var usual: UInt64 = 0
-        /// Because its disk was slow, which may end before the piece does.
+        /// The part caused by a slow disk; the fault may end before the work item does.
         var slow: UInt64 = 0
 
         var all: UInt64 { usual + slow }
     }
 
-    /// The work under way waits: for a disk, say; and longer, for one that is slow.
+    /// Adds waiting time to the running work item.
     func stall(_ nanoseconds: UInt64, slow: UInt64 = 0) {
         stalled.usual += nanoseconds
         stalled.slow += slow
@@ -67,7 +67,7 @@ final class RunQueue {
         return lanesMade
     }
 
-    /// The world ends: nothing that was to run does, and nothing is kept alive by it.
+    /// Drops all pending work and events at the world's end.
     func clear() {
         let dropped = ready
         ready = []
@@ -75,9 +75,9 @@ final class RunQueue {
         _ = dropped
     }
 
-    /// A lane has work and is through with what it did before, or will be at `busyUntil`.
+    /// Schedules a lane that has work: now, or at its `busyUntil`.
     ///
-    /// - Returns: The event that it waits for, if it does.
+    /// - Returns: The event at `busyUntil`; nil if the lane is ready now.
     func schedule(_ lane: SimulatedLane) -> VirtualTime.Ticket? {
         if lane.busyUntil <= time.now {
             ready.append(lane)
@@ -86,16 +86,16 @@ final class RunQueue {
         return time.add(at: lane.busyUntil, .serve(lane))
     }
 
-    /// Runs one piece of work or lets one thing happen; false where nothing is due by `limit`.
+    /// Runs one work item or one event; false if nothing is due by `limit`.
     func step(by limit: UInt64) -> Bool {
         if !ready.isEmpty {
-            // What happens at this very instant is part of the choice.
+            // Events at this instant may make more lanes ready, which take part in the draw.
             while let event = time.next(by: time.now) { handle(event) }
             let index = ready.count == 1 ? 0 : Int(random.next() % UInt64(ready.count))
             ready.swapAt(index, ready.count - 1)
             let lane = ready.removeLast()
             stepsOfInstant += 1
-            require(stepsOfInstant < 1_000_000, "work makes more work for ever")
+            require(stepsOfInstant < 1_000_000, "endless work at one instant")
             run(lane)
             return true
         }
@@ -109,22 +109,22 @@ final class RunQueue {
     private func handle(_ event: VirtualTime.Event) {
         switch event {
         case .serve(let lane):
-            lane.waitIsOver()
+            lane.clearWait()
             ready.append(lane)
-        case .timer(let lane, let due, let work): lane.timerCame(due: due, work)
+        case .timer(let lane, let due, let work): lane.timerFired(due: due, work)
         case .happen(let body): body()
         }
     }
 
     private func run(_ lane: SimulatedLane) {
-        guard let work = lane.takeWork() else { return }
+        guard let work = lane.nextWork() else { return }
         steps += 1
         fold(time.now)
         fold(lane.number)
         lane.finish(after: perform(lane, work))
     }
 
-    /// Runs work as the lane's; what it took.
+    /// Runs a work item on the lane; returns the time it takes.
     func perform(_ lane: SimulatedLane, _ work: () -> Void) -> Stall {
         let (before, stalledBefore) = (current, stalled)
         current = lane

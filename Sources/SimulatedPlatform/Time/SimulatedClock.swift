@@ -1,18 +1,18 @@
 internal import Seams
 
-/// The clocks of one host: they differ from the world's time as the faults have it.
+/// The clocks of one host, which faults make differ from the world's time.
 ///
-/// - The monotonic clock never goes back: it runs at a rate, stands still, or jumps ahead (a
-///   suspended machine). The wall clock may jump either way.
-/// - Timers are measured by the monotonic clock. While it stands still they go by the world's time:
-///   a machine whose clock stands still has not stopped working.
+/// - The monotonic clock never goes back: it runs at a rate or stands still. The wall clock may jump
+///   either way.
+/// - Timers use the monotonic clock. While it stands still, timers use the world's time: the machine
+///   itself still runs.
 package final class SimulatedClock: TimeSource, @unchecked Sendable {  // tidy:allow one thread
     private let time: VirtualTime
-    /// The monotonic clock showed `base` when the world's time was `start`.
+    /// The monotonic clock showed `base` at the world's time `start`.
     private var start: UInt64 = 0
     private var base: UInt64
     private var wallOffset: UInt64
-    /// Millionths by which the clock is too fast; nil while it stands still.
+    /// How much too fast the clock is, in parts per million; nil while it stands still.
     package private(set) var drift: Int64? = 0
 
     /// A Tuesday in November 2023.
@@ -29,7 +29,7 @@ package final class SimulatedClock: TimeSource, @unchecked Sendable {  // tidy:a
         return base + SimulatedClock.scale(time.now - start, by: 1_000_000 + drift, of: 1_000_000)
     }
 
-    /// Rounded once, at the end: else a slow clock would go back a little with every millisecond.
+    /// Scales a span, rounded only once: otherwise a slow clock could step back a little.
     private static func scale(_ span: UInt64, by one: Int64, of other: Int64) -> UInt64 {
         let product = span.multipliedFullWidth(by: UInt64(one))
         return UInt64(other).dividingFullWidth(product).quotient
@@ -37,26 +37,26 @@ package final class SimulatedClock: TimeSource, @unchecked Sendable {  // tidy:a
 
     package func wallNanoseconds() -> UInt64 { wallOffset &+ monotonicNanoseconds() }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
-    /// The wall clock is set forth or back.
+    /// Sets the wall clock forward or back.
     package func jump(by nanoseconds: Int64) {
         wallOffset = wallOffset &+ UInt64(bitPattern: nanoseconds)
     }
 
-    /// From now on the clock is too fast by so many millionths.
+    /// Runs the clock too fast by this many parts per million from now on.
     package func run(drift millionths: Int64) {
         rebase()
         drift = millionths
     }
 
-    /// The monotonic clock stands still until `run(drift:)`.
+    /// Stops the monotonic clock until `run(drift:)`.
     package func freeze() {
         rebase()
         drift = nil
     }
 
-    /// The machine starts anew: its monotonic clock begins where it always begins.
+    /// Restarts the monotonic clock, as a boot of the machine does.
     func reboot() {
         let wall = wallNanoseconds()
         base = 10_000_000_000
@@ -71,7 +71,7 @@ package final class SimulatedClock: TimeSource, @unchecked Sendable {  // tidy:a
 
     // MARK: Timers
 
-    /// When, in the world's time, this clock will show `due`.
+    /// The world's time at which this clock will show `due`.
     func worldTime(of due: UInt64) -> UInt64 {
         let shown = monotonicNanoseconds()
         guard due > shown else { return time.now }
@@ -80,9 +80,9 @@ package final class SimulatedClock: TimeSource, @unchecked Sendable {  // tidy:a
         return time.now + SimulatedClock.scale(left, by: 1_000_000, of: 1_000_000 + drift)
     }
 
-    /// Whether a timer for `due` has come; a stopped clock believes the world.
+    /// Whether a timer for `due` is due; always true while the clock stands still.
     func hasReached(_ due: UInt64) -> Bool {
-        // A rounding of a millionth of what was left is no reason to wait again.
+        // Tolerates the rounding of `worldTime(of:)`.
         drift == nil || monotonicNanoseconds() + 1_000 >= due
     }
 }

@@ -1,25 +1,26 @@
 internal import Bytes
 internal import Seams
 
-/// A lane of a simulated process: work in line, served by the world's run queue.
+/// A lane of a simulated process: a queue of work items that the world's run queue serves.
 ///
-/// - Work of a process that died is dropped, and so is what is posted to it.
-/// - Of a process that was stopped (SIGSTOP) nothing runs; it goes on where it was.
+/// - Pending and newly posted work of a dead process is dropped.
+/// - No work of a stopped process (SIGSTOP) runs until the process continues.
 final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread, and a check for it
     let name: String
-    /// Told apart in the digest: by the order in which lanes were made.
+    /// Identifies the lane in the digest; counts lanes in order of creation.
     let number: UInt64
     let process: SimulatedProcess
-    /// The reactor that this lane is, if it is one: its turns are what readers without locks need.
+    /// The reactor's index if this lane is a reactor: its turns delimit lock-free reads
+    /// (`Quiescence`).
     let reactor: Int?
     private let queue: RunQueue
     private(set) var busyUntil: UInt64 = 0
     private var busySince: UInt64 = 0
-    /// How much of the time between both is only a slow disk's.
+    /// The part of the time between both that a slow disk causes.
     private var slow: UInt64 = 0
-    /// What it waits for, while it is busy and has more to do.
+    /// The event at `busyUntil`, while the lane is busy and has more work.
     private var wait: VirtualTime.Ticket?
-    /// Nanoseconds that a fault adds to each piece of work.
+    /// Nanoseconds that a fault adds to each work item.
     var drag: UInt64 = 0
     @exclusivity(unchecked) private var work: [(@Sendable () -> Void)?] = []
     @exclusivity(unchecked) private var head = 0
@@ -58,20 +59,20 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
         return LaneTimer { cancelling.cancel() }
     }
 
-    /// Runs what is in line and drops the timers, at once, since there is no thread to wait for.
+    /// Runs the pending work at once and drops the timers.
     func stop() {
         queue.checkThread()
-        require(!isRunning, "lane \(name) cannot wait for its own end")
+        require(!isRunning, "lane \(name) is not stopped by its own work")
         guard !isStopped else { return }
         isStopped = true
         while !process.isDead, let next = popWork() { _ = queue.perform(self, next) }
         drop()
-        process.forget(self)
+        process.remove(self)
     }
 
     // MARK: Called by the run queue
 
-    func timerCame(due: UInt64, _ work: @escaping @Sendable () -> Void) {
+    func timerFired(due: UInt64, _ work: @escaping @Sendable () -> Void) {
         guard !isStopped, !process.isDead else { return }
         let clock = process.host.clock
         guard clock.hasReached(due) else {
@@ -82,8 +83,8 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
         schedule()
     }
 
-    /// The next piece, if the process may run.
-    func takeWork() -> (() -> Void)? {
+    /// Removes and returns the next work item; nil if there is none or the process may not run.
+    func nextWork() -> (() -> Void)? {
         guard !process.isDead else {
             drop()
             return nil
@@ -121,13 +122,13 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
         if head < work.count { schedule() }
     }
 
-    func waitIsOver() { wait = nil }
+    func clearWait() { wait = nil }
 
-    /// The disk is faster from now on: so is what is left of the work under way.
+    /// Shortens the rest of the running work item after the disk became faster.
     ///
-    /// All time of a piece of work is reckoned when it begins; a disk that is well again would
-    /// otherwise be slow for it still, for a minute where a whole start is one piece.
-    func diskBecame(_ now: UInt64, insteadOf before: UInt64) {
+    /// The whole time of a work item is computed at its start. Without this correction, the disk
+    /// would stay slow for it after the fault ended: for a minute if a whole start is one item.
+    func changeDiskSlowness(to now: UInt64, from before: UInt64) {
         let time = queue.time.now
         guard now < before, slow > 0, busyUntil > time else { return }
         let left = Double(busyUntil - time) / Double(busyUntil - busySince)
@@ -140,13 +141,13 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
         self.wait = queue.schedule(self)
     }
 
-    /// The process goes on after it was stopped.
+    /// Reschedules the lane after its process continues.
     func resume() {
         isScheduled = false
         if head < work.count { schedule() }
     }
 
-    /// Lets go of everything, as the end of a process does.
+    /// Drops all pending work, as the end of a process does.
     func drop() {
         let dropped = work
         work = []
@@ -176,7 +177,7 @@ final class SimulatedLane: Lane, @unchecked Sendable {  // tidy:allow one thread
     }
 }
 
-/// What a timer's handle needs to take the timer back.
+/// Cancels a timer's event for its `LaneTimer`.
 private final class Cancelling: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     private weak var queue: RunQueue?
     private let ticket: VirtualTime.Ticket
@@ -193,7 +194,7 @@ private final class Cancelling: @unchecked Sendable {  // tidy:allow one thread,
     }
 }
 
-/// Makes the lanes of one process.
+/// Creates the lanes of one process.
 struct SimulatedLanes: LaneFactory {
     let process: SimulatedProcess
     var reactorCount: Int { process.host.reactorCount }

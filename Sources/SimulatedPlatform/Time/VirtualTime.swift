@@ -1,21 +1,21 @@
-/// The time of a simulated world: a heap of what is to happen, and the instant of the last of it.
+/// The time of a simulated world: a heap of events, and the time of the last one that occurred.
 ///
-/// Nobody waits here: when nothing is left to do at an instant, time jumps to the next deadline. The
-/// real clock is never read, so a run depends on its seed and on nothing else.
+/// No real time passes: when nothing is left to do at an instant, time jumps to the next deadline.
+/// The real clock is never read, so a run depends only on its seed.
 ///
-/// - Equal deadlines come in the order in which they were set.
-/// - Cancelling gives the event back at once; its place in the heap goes when it is due.
+/// - Events with equal deadlines occur in the order in which they were added.
+/// - Cancelling releases the event at once; its heap entry is removed later.
 final class VirtualTime {
     enum Event {
-        /// The lane is through with what it did before.
+        /// The lane has finished its previous work item.
         case serve(SimulatedLane)
-        /// Work that a lane was asked to do later.
+        /// Delayed work of a lane.
         case timer(SimulatedLane, due: UInt64, work: @Sendable () -> Void)
-        /// Something of the world itself: a packet arrives, a fault begins.
+        /// An event of the world: a packet arrives, a fault begins.
         case happen(() -> Void)
     }
 
-    /// What cancels an event.
+    /// Identifies an event, to cancel it.
     struct Ticket: Sendable {
         fileprivate let place: Int
         fileprivate let number: UInt64
@@ -36,16 +36,16 @@ final class VirtualTime {
         var event: Event?
     }
 
-    /// Nanoseconds since the world began; clocks of hosts differ from it.
+    /// Nanoseconds since the world began; the clocks of hosts differ from it.
     private(set) var now: UInt64 = 0
-    // To look for overlapping accesses took a tenth of what a step of the world takes.
+    // Exclusivity checks took a tenth of the time of a step.
     @exclusivity(unchecked) private var heap = Heap()
     @exclusivity(unchecked) private var places: [Place] = []
     @exclusivity(unchecked) private var free: [Int] = []
     @exclusivity(unchecked) private var cancelled = 0
     @exclusivity(unchecked) private var numbers: UInt64 = 0
 
-    /// When the next event is due.
+    /// The time of the next event; nil if there is none.
     var nextDeadline: UInt64? {
         dropCancelled()
         return heap.first?.time
@@ -69,7 +69,8 @@ final class VirtualTime {
         cancelled += 1
     }
 
-    /// The next event that is due by `limit`; time moves to it.
+    /// Removes and returns the next event due by `limit`, and advances time to it; nil if there is
+    /// none.
     func next(by limit: UInt64) -> Event? {
         dropCancelled()
         guard let first = heap.first, first.time <= limit else { return nil }
@@ -81,9 +82,9 @@ final class VirtualTime {
         return event
     }
 
-    /// Time passes though nothing happens.
+    /// Advances time without an event.
     func advance(to time: UInt64) {
-        require(nextDeadline.map { $0 >= time } ?? true, "time cannot pass over what is due")
+        require(nextDeadline.map { $0 >= time } ?? true, "time does not skip an event")
         now = max(now, time)
     }
 
@@ -109,9 +110,9 @@ final class VirtualTime {
         }
     }
 
-    /// The soonest first.
+    /// A min-heap of deadlines.
     ///
-    /// A value, so that finding a place in it is one access of its owner's.
+    /// A value type, so that each operation is one access to its owner's property.
     private struct Heap {
         private var deadlines: [Deadline] = []
 
@@ -148,8 +149,9 @@ final class VirtualTime {
     }
 }
 
-/// Ends the process with a sentence where something does not hold, in release builds too, where
-/// `precondition` keeps its sentence to itself.
+/// Ends the process with `sentence` unless `holds`.
+///
+/// In release builds `precondition` prints no sentence.
 @inline(__always)
 func require(_ holds: Bool, _ sentence: @autoclosure () -> String) {
     if !holds { fatalError(sentence()) }

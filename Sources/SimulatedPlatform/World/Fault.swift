@@ -1,56 +1,63 @@
-/// What can go wrong in a simulated world, as a value: whoever drives the world draws and applies it.
+/// A fault of a simulated world, as a value; the driver of the world draws and applies it.
 ///
-/// Times are in nanoseconds. A fault of a host without a process that needs one does nothing.
+/// A fault that needs a running process does nothing on a host without one.
 package enum Fault: Hashable, Sendable {
     // The network. Hosts are named by their addresses.
 
-    /// Hosts of different groups do not hear each other; those in no group hear everybody.
+    /// Blocks the links between hosts of different groups; hosts in no group reach all hosts.
     case split([[String]])
-    /// What `from` sends does not reach `to`.
+    /// Blocks the link in one direction.
     case oneWay(from: String, to: String)
-    /// What `from` sends to `to` waits so long, then all goes at once.
+    /// Delays data from `from` to `to` for this long, then delivers all of it at once.
     case clog(from: String, to: String, nanoseconds: UInt64)
-    /// What `from` sends to `to` takes so much longer.
+    /// Adds this delay to data from `from` to `to`.
     case slow(from: String, to: String, nanoseconds: UInt64)
-    /// Connections between two hosts are reset.
+    /// Resets the connections between two hosts.
     case cutConnections(String, String)
-    /// New connections to the host are refused, or hang.
+    /// Refuses new connections to the host.
     case refuseConnects(String)
+    /// Lets connection attempts to the host time out.
     case hangConnects(String)
-    /// Every link is as at the beginning.
+    /// Removes all network faults.
     case healNetwork
 
     // Machines and processes.
 
+    /// Kills the process (SIGKILL).
     case crash(String)
+    /// Kills the process and drops unsynced writes at random.
     case powerCut(String)
-    /// The same in the middle of what the disk will be doing: at the so-manieth operation from now.
+    /// `crash` at the given changing disk operation from now, so in the middle of a commit.
     case crashAtDisk(String, operations: Int)
+    /// `powerCut` at the given changing disk operation from now.
     case powerCutAtDisk(String, operations: Int)
-    /// SIGSTOP and SIGCONT.
+    /// SIGSTOP.
     case freeze(String)
+    /// SIGCONT.
     case thaw(String)
-    /// SIGSTOP in the middle of a reactor's work: right after it has looked at the clock, the
-    /// so-manieth that does; and SIGCONT.
+    /// SIGSTOP in the middle of a reactor's turn, right after it read the clock, and SIGCONT after
+    /// this time. Counts the turns that read the clock.
     case stopInTurn(String, turns: Int, nanoseconds: UInt64)
-    /// Work on lanes whose names begin so takes longer; 0 ends it.
+    /// Adds this time to each work item of the lanes whose names have the prefix `lanes`; 0 ends it.
     case slowLane(String, lanes: String, nanoseconds: UInt64)
 
     // Disks.
 
+    /// Refuses every growth of a file; false ends it.
     case diskFull(String, Bool)
-    /// Every operation takes so much longer; 0 ends it.
+    /// Adds this time to every operation; 0 ends it.
     case diskSlow(String, nanoseconds: UInt64)
-    /// So many of a thousand operations fail.
+    /// Lets this many of a thousand operations fail; 0 ends it.
     case diskError(String, perMille: Int)
-    /// One byte of a file whose name ends so is not what was written.
+    /// Flips one bit in a file whose name has this suffix.
     case flippedByte(String, suffix: String)
 
     // Clocks.
 
-    /// The wall clock is set forth or back.
+    /// Sets the wall clock forward or back.
     case clockJump(String, nanoseconds: Int64)
-    /// The clocks run too fast by so many millionths.
+    /// Runs the clocks too fast by this many parts per million; 0 ends it.
     case clockRate(String, millionths: Int64)
+    /// Stops the monotonic clock until `clockRate`.
     case clockFreeze(String)
 }

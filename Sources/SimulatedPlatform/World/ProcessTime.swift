@@ -1,21 +1,22 @@
 internal import Seams
 
-/// A stop that is to come in the middle of a piece of work.
+/// A scheduled stop in the middle of a work item.
 struct PendingStop {
     var turns: Int
     let nanoseconds: UInt64
 }
 
-/// The clock as one process sees it.
+/// The clock as one process reads it.
 ///
-/// A process may be stopped in the middle of a turn, right after it first looked at the clock: what
-/// is left of the turn runs at once here, but by a clock that shows when the process goes on, and
-/// what it says is heard then. Nothing else of the process runs meanwhile, so nobody can tell.
+/// A process may be stopped in the middle of a turn, right after its first read of the clock. The
+/// rest of the turn then runs at once, with a clock that shows the time of the continuation, and its
+/// output is sent at that time. No other work of the process runs in between, so the difference
+/// cannot be observed.
 final class ProcessTime: TimeSource, @unchecked Sendable {  // tidy:allow one thread
     private let process: SimulatedProcess
     private let clock: SimulatedClock
-    /// The last piece of work in which a reactor looked at it.
-    private var looked: UInt64 = 0
+    /// The step of the last reactor turn that read the clock.
+    private var lastReadStep: UInt64 = 0
 
     init(process: SimulatedProcess, clock: SimulatedClock) {
         self.process = process
@@ -24,24 +25,26 @@ final class ProcessTime: TimeSource, @unchecked Sendable {  // tidy:allow one th
 
     func monotonicNanoseconds() -> UInt64 {
         let shown = clock.monotonicNanoseconds() + lost
-        if process.pendingStop != nil { noticeLook() }
+        if process.pendingStop != nil { countTurnAndStop() }
         return shown
     }
 
     func wallNanoseconds() -> UInt64 { clock.wallNanoseconds() &+ lost }
 
-    /// Of this piece of work.
+    /// Nanoseconds for which the process was stopped in this work item.
     private var lost: UInt64 {
         guard let stop = process.stop, stop.step == process.queue.steps else { return 0 }
         return stop.nanoseconds
     }
 
-    private func noticeLook() {
+    /// Counts a reactor's turn at its first read of the clock, and stops the process when the
+    /// scheduled turn is reached.
+    private func countTurnAndStop() {
         let queue = process.queue
-        guard queue.steps != looked, queue.isRunning(reactorOf: process), !process.isFrozen,
+        guard queue.steps != lastReadStep, queue.isRunning(reactorOf: process), !process.isFrozen,
             var pending = process.pendingStop
         else { return }
-        looked = queue.steps
+        lastReadStep = queue.steps
         pending.turns -= 1
         process.pendingStop = pending.turns > 0 ? pending : nil
         guard pending.turns <= 0 else { return }

@@ -1,26 +1,27 @@
 package import Bytes
 package import Seams
 
-/// A machine: an address, a disk, clocks and dice; programs are started and die on it.
+/// A machine: an address, a disk, clocks and a random source; runs at most one process at a time.
 ///
-/// What is on the disk survives them, as far as a real disk's content would.
+/// The disk's content survives the process, as far as a real disk's content would.
 package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thread
     package let address: String
-    /// Counts hosts from 0, in the order they were added.
+    /// Counts hosts from 0, in the order in which they were added.
     package let number: Int
     package let clock: SimulatedClock
     package let disk: SimulatedDisk
     package let reactorCount: Int
-    /// Told when the process died by itself, at the disk operation that was named before.
+    /// Called when the process died at the disk operation scheduled by a fault.
     package var died: (() -> Void)?
-    /// Told when a turn begins to stand still in which the process was stopped.
+    /// Called when the process is stopped in the middle of a turn.
     package var stoppedInTurn: (() -> Void)?
-    /// Told what such a turn says once it goes on, of each connection.
+    /// Called after the process continues, with the output of the interrupted turn per connection.
     package var saidLate: ((ByteView) -> Void)?
-    /// Cables pulled: neither refused nor answered.
+    /// Whether connection attempts time out.
     package internal(set) var hangsConnects = false
+    /// Whether connection attempts are refused.
     package internal(set) var refusesConnects = false
-    /// Without power nobody answers; without a process the kernel does.
+    /// Without power the host does not answer; without a process its kernel refuses connections.
     package private(set) var hasPower = true
     private(set) var process: SimulatedProcess?
     private let entropy: SimulatedEntropy
@@ -44,17 +45,19 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         disk.cut = { [weak self] isPower in self?.cutAtDisk(isPower: isPower) }
     }
 
+    /// Whether a process runs on the host; true also while it is stopped.
     package var isRunning: Bool { process != nil }
 
+    /// Whether the process is stopped by `freeze` or `stopInTurn`.
     package var isFrozen: Bool { process?.isFrozen ?? false }
 
-    /// Starts a program; the host must have none.
+    /// Starts a process; no other may run on the host.
     ///
-    /// - Parameter threshold: Events below this do not go into the transcript.
-    /// - Returns: The world as the program sees it.
+    /// - Parameter threshold: Trace events below this severity are not logged in the transcript.
+    /// - Returns: The process's environment.
     package func start(tracing threshold: Severity = .info) -> Environment {
         queue.checkThread()
-        require(process == nil, "\(address) runs a program already")
+        require(process == nil, "\(address) already runs a process")
         if !hasPower { clock.reboot() }
         hasPower = true
         starts += 1
@@ -71,16 +74,18 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         )
     }
 
-    /// `kill -9`, and also what is left of a program that ended by itself.
+    /// Kills the process (SIGKILL).
     package func crash() { end(.crashed) }
 
-    /// Power goes: of what was not synced, each write is there or not.
+    /// Cuts the power: each unsynced write is kept or dropped at random.
     package func cutPower() { end(.lostPower) }
 
-    /// The program ended in good order: it closed its files and ports, or that is done for it.
+    /// Ends the process normally; open files, ports and connections are closed.
     package func exit() { end(.exited) }
 
-    /// The program closes its ports and connections, and has work to do yet; not from a reactor.
+    /// Closes the process's ports and connections while its lanes go on.
+    ///
+    /// Must not be called on a reactor.
     package func leaveNetwork() {
         queue.checkThread()
         process?.leaveNetwork()
@@ -92,21 +97,24 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     /// SIGCONT.
     package func thaw() { process?.thaw() }
 
-    /// SIGSTOP in the middle of the so-manieth turn of a reactor from now that looks at the clock.
+    /// Stops the process (SIGSTOP) in the middle of the `turns`-th reactor turn from now that reads
+    /// the clock, and continues it after `nanoseconds`.
     package func stopInTurn(after turns: Int, for nanoseconds: UInt64) {
         process?.pendingStop = PendingStop(turns: turns, nanoseconds: nanoseconds)
     }
 
-    /// Every piece of work on lanes with such a name takes longer.
+    /// Adds this time to each work item of the lanes whose names have the prefix; 0 ends it.
     package func drag(lanes prefix: String, by nanoseconds: UInt64) {
         process?.drag(prefix, by: nanoseconds)
     }
 
-    /// Every operation of the disk takes longer by so much, those under way too if it was more.
+    /// Adds this time to every disk operation.
+    ///
+    /// If it is less than before, running work items get shorter too.
     func slowDisk(by nanoseconds: UInt64) {
         let before = disk.slowness
         disk.slowness = nanoseconds
-        process?.diskBecame(nanoseconds, insteadOf: before)
+        process?.changeDiskSlowness(to: nanoseconds, from: before)
     }
 
     private func cutAtDisk(isPower: Bool) {
@@ -128,7 +136,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         disk.unmount(isPower: isPower)
     }
 
-    /// Breaks the circles of the world's end.
+    /// Breaks the reference cycles at the world's end.
     func dismantle() {
         died = nil
         stoppedInTurn = nil
@@ -139,7 +147,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     }
 }
 
-/// The dice of one host: a generator from the seed.
+/// The random source of one host: a generator from the seed.
 final class SimulatedEntropy: Entropy, @unchecked Sendable {  // tidy:allow one thread
     private var random: SeededRandom
 

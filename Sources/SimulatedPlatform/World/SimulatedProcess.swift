@@ -1,10 +1,10 @@
 internal import Bytes
 internal import Seams
 
-/// One run of a program on a host: its lanes, connections, ports and open files, gone together.
+/// One process on a host: its lanes, connections, ports and open files, which end together.
 ///
-/// - Once dead it does nothing that anybody could notice. What of its code is still on the stack (a
-///   crash in the middle of a commit) meets a disk that fails and a network that says nothing.
+/// - A dead process has no observable effect. If its code is still on the stack (a crash in the
+///   middle of a commit), its disk operations fail and its output is not sent.
 final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     let host: SimulatedHost
     let queue: RunQueue
@@ -13,21 +13,21 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
     let quiescence: Quiescence
     private(set) var isDead = false
     private(set) var isFrozen = false
-    /// It is stopping: it connects to nobody any more.
+    /// Whether the process is stopping and opens no more connections.
     private(set) var hasLeftNetwork = false
     private(set) var reactors: [SimulatedLane] = []
     let outputs: [ByteWriter]
-    /// How many connections each reactor has.
+    /// The number of connections of each reactor.
     var loads: [Int]
     var listeners: [SimulatedListener] = []
     private var lanes: [SimulatedLane] = []
     private var connections: [SimulatedConnection] = []
     private var parked: [SimulatedLane] = []
     var pendingStop: PendingStop?
-    /// The piece of work in which it was stopped, and for how long.
+    /// The work item in which the process was stopped, and for how long.
     var stop: (step: UInt64, nanoseconds: UInt64)?
-    /// What is left of that piece, in the eyes of others.
-    private var late: [() -> Void] = []
+    /// The observable effects of that work item, which occur when the process continues.
+    private var deferred: [() -> Void] = []
 
     init(host: SimulatedHost, queue: RunQueue, number: Int) {
         self.host = host
@@ -50,17 +50,18 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
         return lane
     }
 
-    func forget(_ lane: SimulatedLane) { lanes.removeAll { $0 === lane } }
+    func remove(_ lane: SimulatedLane) { lanes.removeAll { $0 === lane } }
 
+    /// Keeps a lane with work until the process continues.
     func park(_ lane: SimulatedLane) { parked.append(lane) }
 
-    /// Every piece of work on lanes with such a name takes so much longer.
+    /// Adds this time to each work item of the lanes whose names have the prefix.
     func drag(_ prefix: String, by nanoseconds: UInt64) {
         for lane in lanes + reactors where lane.name.hasPrefix(prefix) { lane.drag = nanoseconds }
     }
 
-    func diskBecame(_ slowness: UInt64, insteadOf before: UInt64) {
-        for lane in lanes + reactors { lane.diskBecame(slowness, insteadOf: before) }
+    func changeDiskSlowness(to slowness: UInt64, from before: UInt64) {
+        for lane in lanes + reactors { lane.changeDiskSlowness(to: slowness, from: before) }
     }
 
     func freeze() { isFrozen = true }
@@ -68,20 +69,20 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
     func thaw() {
         guard isFrozen else { return }
         isFrozen = false
-        let said = late
-        late = []
-        for rest in said { rest() }
+        let effects = deferred
+        deferred = []
+        for effect in effects { effect() }
         let lanes = parked
         parked = []
         for lane in lanes { lane.resume() }
     }
 
-    /// Something is seen by others as soon as the process goes on.
-    func sayLate(_ rest: @escaping () -> Void) { late.append(rest) }
+    /// Runs `effect` when the process continues.
+    func deferUntilThaw(_ effect: @escaping () -> Void) { deferred.append(effect) }
 
     // MARK: Connections
 
-    /// The reactor with the fewest connections; its load counts the coming one.
+    /// Chooses the reactor with the fewest connections and counts the new connection.
     func placeConnection() -> Int {
         var best = 0
         for (index, load) in loads.enumerated() where load < loads[best] { best = index }
@@ -101,7 +102,7 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
 
     // MARK: The end
 
-    /// Closes every port and connection while the lanes work on, as a program does that stops.
+    /// Closes all ports and connections while the lanes go on, as a stopping process does.
     func leaveNetwork() {
         let ended = connections
         hasLeftNetwork = true
@@ -109,10 +110,10 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
         for connection in ended { connection.abandon() }
     }
 
-    /// Nothing of this process happens any more.
+    /// Ends the process: drops its work and closes its connections.
     ///
-    /// - Parameter isSilent: The machine lost its power, so that nobody is told of the end of
-    ///   connections; else its kernel closes them.
+    /// - Parameter isSilent: Whether the machine lost its power, so that peers are not notified;
+    ///   otherwise its kernel closes the connections.
     func die(isSilent: Bool) {
         guard !isDead else { return }
         isDead = true
@@ -120,11 +121,11 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
         connections = []
         lanes = []
         parked = []
-        late = []
+        deferred = []
         listeners = []
         for connection in ended { connection.processDied(isSilent: isSilent) }
         for lane in dropped { lane.drop() }
-        // The reactors name their process: kept, they would keep it for ever.
+        // Breaks the reference cycle between process and reactors.
         reactors = []
     }
 }

@@ -1,7 +1,7 @@
 package import Bytes
 internal import CSQLite
 
-/// A world from a seed: hosts, the network between them, and time, all on the caller's thread.
+/// A simulated world: hosts, the network between them, and time, all on the caller's thread.
 ///
 ///     let world = SimulatedWorld(seed: 4711)
 ///     let host = world.addHost("10.0.0.1")
@@ -9,23 +9,26 @@ internal import CSQLite
 ///     world.run(for: 60_000_000_000)
 ///     host.cutPower()
 ///
-/// - The seed decides everything: two worlds driven alike have equal transcripts.
-/// - SQLite has dice of its own, one set for the whole process. A new world loads them, so worlds
-///   that use databases are to be run one after the other.
+/// - The seed decides everything: two worlds with the same seed and the same calls have equal
+///   transcripts.
+/// - SQLite has one random generator per process. A new world seeds it, so worlds that use databases
+///   must run one after the other.
 package final class SimulatedWorld {
     package let seed: UInt64
     package let network: PacketSimulator
     package let transcript: Transcript
+    /// In the order in which they were added.
     package private(set) var hosts: [SimulatedHost] = []
     let queue: RunQueue
 
+    /// Creates an empty world; seeds SQLite's random generator.
     package init(seed: UInt64) {
         self.seed = seed
         queue = RunQueue(seed: seed)
         transcript = Transcript(queue: queue)
         var dice = SimulatedWorld.dice(seed, "world")
         network = PacketSimulator(seed: dice.next(), queue: queue)
-        SimulatedVFS.loadDice(seed: dice.next())
+        SimulatedVFS.seedRandomness(seed: dice.next())
     }
 
     deinit {
@@ -34,7 +37,7 @@ package final class SimulatedWorld {
         queue.clear()
     }
 
-    /// Dice for a purpose: drawing from them changes nothing for the others.
+    /// A random generator for one purpose; drawing from it does not affect other purposes.
     package func dice(_ purpose: String) -> SeededRandom { SimulatedWorld.dice(seed, purpose) }
 
     private static func dice(_ seed: UInt64, _ purpose: String) -> SeededRandom {
@@ -46,17 +49,18 @@ package final class SimulatedWorld {
     /// Adds a machine.
     ///
     /// - Parameters:
-    ///   - address: Its IP address in digits, by which others connect to it.
-    ///   - reactors: How many reactors serve the connections of its programs.
-    /// - Returns: The machine, with nothing running on it.
+    ///   - address: Its numeric IP address.
+    ///   - reactors: The number of reactors that serve the connections of its processes.
+    /// - Returns: The machine, without a process.
     package func addHost(_ address: String, reactors: Int = 1) -> SimulatedHost {
-        require(host(address) == nil, "\(address) is another machine's address")
+        require(host(address) == nil, "the address \(address) is in use by another machine")
         let host = SimulatedHost(address, number: hosts.count, reactors: reactors, world: self)
         hosts.append(host)
         network.add(host)
         return host
     }
 
+    /// The machine with this address; nil if there is none.
     package func host(_ address: String) -> SimulatedHost? {
         hosts.first { $0.address == address }
     }
@@ -66,18 +70,18 @@ package final class SimulatedWorld {
     /// Nanoseconds since the world began.
     package var now: UInt64 { queue.time.now }
 
-    /// Pieces of work that ran.
+    /// Work items that have run.
     package var steps: UInt64 { queue.steps }
 
-    /// Has something happen to the world, later.
+    /// Runs `body` after this many nanoseconds of the world's time.
     package func after(_ nanoseconds: UInt64, _ body: @escaping () -> Void) {
         queue.time.add(at: now + nanoseconds, .happen(body))
     }
 
-    /// Lets time pass.
+    /// Runs the world for this many nanoseconds of its time.
     package func run(for nanoseconds: UInt64) { _ = run(for: nanoseconds) { false } }
 
-    /// Lets time pass until something is so; whether it was within the time.
+    /// Runs the world until `isSo` returns true; false if it did not within this many nanoseconds.
     package func run(for nanoseconds: UInt64, until isSo: () -> Bool) -> Bool {
         let end = now + nanoseconds
         while !isSo() {
@@ -89,8 +93,11 @@ package final class SimulatedWorld {
         return true
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
+    /// Applies a fault and logs it in the transcript.
+    ///
+    /// A fault of an unknown host does nothing.
     package func apply(_ fault: Fault) {
         transcript.append(host: "-", .broke(fault))
         switch fault {

@@ -1,9 +1,9 @@
 package import Seams
 
-/// What happened in a world, line by line, and the number it comes to.
+/// The log of a world's events, and their hash.
 ///
-/// - Only what depends on the seed is in here: no real time, no addresses in memory.
-/// - A fault that a program reports fails the run: `fault` has the first.
+/// - Contains only data that depends on the seed: no real time, no memory addresses.
+/// - A trace event of severity `fault` fails the run: `fault` has the first.
 package final class Transcript: @unchecked Sendable {  // tidy:allow one thread
     package enum Event: Hashable, Sendable {
         case started(Int)
@@ -11,11 +11,13 @@ package final class Transcript: @unchecked Sendable {  // tidy:allow one thread
         case crashed
         case lostPower
         case broke(Fault)
+        /// A trace event of a process.
         case told(Severity, module: String, String)
-        /// Of whoever drives the world.
+        /// A line of the world's driver.
         case noted(String)
     }
 
+    /// One event, its time and its host (`-` for the world's driver).
     package struct Line: Hashable, Sendable, CustomStringConvertible {
         package let nanoseconds: UInt64
         package let host: String
@@ -28,10 +30,11 @@ package final class Transcript: @unchecked Sendable {  // tidy:allow one thread
         }
     }
 
+    /// The newest lines, at least `linesMax` if there were as many.
     package private(set) var lines: [Line] = []
-    /// The first line that a program told as our own bug.
+    /// The first trace event of severity `fault`; nil if there was none.
     package private(set) var fault: Line?
-    /// How many lines are kept: the newest.
+    /// The number of newest lines that are kept.
     package var linesMax = 10_000
     private let queue: RunQueue
 
@@ -39,10 +42,10 @@ package final class Transcript: @unchecked Sendable {  // tidy:allow one thread
         self.queue = queue
     }
 
-    /// Everything that happened, as one number.
+    /// A hash of all events: two runs are equal if their digests are.
     package var digest: UInt64 { queue.digest }
 
-    /// A line of whoever drives the world.
+    /// Logs a line of the world's driver.
     package func note(_ text: String) { append(host: "-", .noted(text)) }
 
     func append(host: String, _ event: Event) {
@@ -61,7 +64,7 @@ package final class Transcript: @unchecked Sendable {  // tidy:allow one thread
     }
 }
 
-/// Where one process tells its events.
+/// The `Trace` of one process: logs its events in the transcript.
 struct TranscriptTrace: Trace {
     let process: SimulatedProcess
     let transcript: Transcript
