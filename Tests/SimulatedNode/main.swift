@@ -1,7 +1,8 @@
 import Foundation
 import SimulationStage
 
-// divan-simulated-node FIRST [COUNT]: the lives of one node by their seeds, a line each.
+// divan-simulated-node FIRST [COUNT]: runs seeds of the one-node simulation, one output line each.
 let arguments = CommandLine.arguments.dropFirst().compactMap { UInt64($0) }
 let isVerbose = CommandLine.arguments.contains("--transcript")
-exit(Lives.run(first: arguments.first ?? 1, count: arguments.dropFirst().first ?? 1, isVerbose))
+let count = arguments.dropFirst().first ?? 1
+exit(SeedRuns.run(first: arguments.first ?? 1, count: count, isVerbose))

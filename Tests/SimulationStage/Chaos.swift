@@ -1,7 +1,7 @@
 import Bytes
 import SimulatedPlatform
 
-/// Draws faults and applies them, one every second or so, and takes back those that last.
+/// Draws and applies a fault about every second, and ends lasting faults after a while.
 final class Chaos: @unchecked Sendable {
     enum Kind: String, CaseIterable {
         case crash, powerCut, crashAtDisk, powerCutAtDisk, cleanStop
@@ -30,7 +30,8 @@ final class Chaos: @unchecked Sendable {
         client = clientAddress
         random = world.dice("chaos")
         for kind in Kind.allCases {
-            // Each is on in one seed of three; what a restart loses is what this is about.
+            // Each kind is on in one seed of three. Power cuts in a commit are on in two of three:
+            // lost writes are the main subject.
             let isOn = random.next() % 3 == 0 || kind == .powerCutAtDisk && random.next() % 2 == 0
             if isOn, !excluded.contains(kind.rawValue) { kinds.append(kind) }
         }
@@ -38,21 +39,21 @@ final class Chaos: @unchecked Sendable {
 
     func start(for nanoseconds: UInt64) {
         ends = world.now + nanoseconds
-        next()
+        scheduleNext()
     }
 
-    private func next() {
+    private func scheduleNext() {
         guard !kinds.isEmpty else { return }
         world.after(200_000_000 + random.next() % 1_800_000_000) { [weak self] in
             guard let self, !isOver, world.now < ends else { return }
             let kind = kinds[Int(random.next() % UInt64(kinds.count))]
             counts[kind.rawValue, default: 0] += 1
-            begin(kind)
-            next()
+            apply(kind)
+            scheduleNext()
         }
     }
 
-    /// Everything is well from now on.
+    /// Ends all faults and restarts the node if it is down.
     func end() {
         isOver = true
         let address = NodeDriver.address
@@ -66,7 +67,7 @@ final class Chaos: @unchecked Sendable {
         if !node.host.isRunning { node.startLater() }
     }
 
-    private func begin(_ kind: Kind) {
+    private func apply(_ kind: Kind) {
         let address = NodeDriver.address
         let length = 100_000_000 + random.next() % 2_000_000_000
         switch kind {
@@ -77,34 +78,34 @@ final class Chaos: @unchecked Sendable {
         case .powerCutAtDisk:
             world.apply(.powerCutAtDisk(address, operations: 1 + Int(random.next() % 200)))
         case .cleanStop: node.stop { [weak self] in self?.node.startLater() }
-        case .diskFull: last(length, .diskFull(address, true), .diskFull(address, false))
+        case .diskFull: apply(for: length, .diskFull(address, true), .diskFull(address, false))
         case .diskSlow:
             let slowness = random.next() % 30_000_000
-            last(
-                length,
+            apply(
+                for: length,
                 .diskSlow(address, nanoseconds: slowness),
                 .diskSlow(address, nanoseconds: 0)
             )
         case .diskError:
             let rate = 1 + Int(random.next() % 100)
-            last(
-                length,
+            apply(
+                for: length,
                 .diskError(address, perMille: rate),
                 .diskError(address, perMille: 0)
             )
-        default: beginElsewhere(kind, length)
+        default: applyToProcessOrNetwork(kind, length)
         }
     }
 
-    private func beginElsewhere(_ kind: Kind, _ length: UInt64) {
+    private func applyToProcessOrNetwork(_ kind: Kind, _ length: UInt64) {
         let address = NodeDriver.address
         switch kind {
-        case .freeze: last(length, .freeze(address), .thaw(address))
+        case .freeze: apply(for: length, .freeze(address), .thaw(address))
         case .slowLane:
             let lane = ["writer", "reader", "reactor", "non-io"][Int(random.next() % 4)]
             let drag = random.next() % 20_000_000
-            last(
-                length,
+            apply(
+                for: length,
                 .slowLane(address, lanes: lane, nanoseconds: drag),
                 .slowLane(address, lanes: lane, nanoseconds: 0)
             )
@@ -117,20 +118,22 @@ final class Chaos: @unchecked Sendable {
         case .cutConnections: world.apply(.cutConnections(address, client))
         case .oneWay:
             let isOut = random.next() & 1 == 0
-            last(
-                length,
+            apply(
+                for: length,
                 .oneWay(from: isOut ? address : client, to: isOut ? client : address),
                 .healNetwork
             )
         case .clog:
             world.apply(.clog(from: client, to: address, nanoseconds: length))
         case .slow:
-            last(length, .slow(from: address, to: client, nanoseconds: length / 8), .healNetwork)
-        default: preconditionFailure("a fault of the disk or of the process")
+            let fault = Fault.slow(from: address, to: client, nanoseconds: length / 8)
+            apply(for: length, fault, .healNetwork)
+        default: preconditionFailure("`apply` handles this kind")
         }
     }
 
-    private func last(_ nanoseconds: UInt64, _ fault: Fault, _ cure: Fault) {
+    /// Applies a fault now, and after `nanoseconds` the fault that ends it.
+    private func apply(for nanoseconds: UInt64, _ fault: Fault, _ cure: Fault) {
         world.apply(fault)
         world.after(nanoseconds) { [weak self] in
             guard let self, !isOver else { return }

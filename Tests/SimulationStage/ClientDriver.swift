@@ -4,7 +4,7 @@ import SimulatedPlatform
 import TestWorld
 import Vocabulary
 
-/// A client of one bucket: asks one thing after the other, and tells the judge what it heard.
+/// A client of one bucket: sends one request at a time and reports each outcome to the judge.
 final class ClientDriver: @unchecked Sendable {
     enum Operation {
         case set(Judge.Document, [UInt8])
@@ -24,16 +24,17 @@ final class ClientDriver: @unchecked Sendable {
     private let thinkNanoseconds: UInt64
     private var connection: ClientConnection?
     private var pending: Operation?
-    private var asked: UInt64 = 0
+    /// Counts requests, so that a timeout detects that its request is still pending.
+    private var requests: UInt64 = 0
     private var values = 0
-    /// No new operations; reads of everything instead.
+    /// Whether the client only reads all documents once and sends no other requests.
     private var isReading = false
     private var toRead: [Judge.Document] = []
     private(set) var hasReadAll = false
     private(set) var refusals = 0
 
-    /// Longer than any stop of a healthy node; shorter than most faults.
-    private static let patienceNanoseconds: UInt64 = 2_500_000_000
+    /// Longer than any pause of a healthy node; shorter than most faults.
+    private static let answerTimeoutNanoseconds: UInt64 = 2_500_000_000
 
     init(
         _ number: Int,
@@ -71,7 +72,7 @@ final class ClientDriver: @unchecked Sendable {
                 let connection = ClientConnection(port: port, start: judge.start, owner: self)
                 self.connection = connection
                 connection.login(bucket)
-                watch(connection)
+                closeWithoutAnswer(connection)
                 return connection
             },
             failed: { [self] _ in startLater() }
@@ -82,19 +83,19 @@ final class ClientDriver: @unchecked Sendable {
         lane.post(after: 100_000_000 + random.next() % 200_000_000) { [self] in start() }
     }
 
-    /// Who gets no answer hangs up.
-    private func watch(_ connection: ClientConnection) {
-        asked += 1
-        let question = asked
-        lane.post(after: ClientDriver.patienceNanoseconds) { [self] in
-            if asked == question { connection.hangUp() }
+    /// Closes the connection if the current request has no answer in time.
+    private func closeWithoutAnswer(_ connection: ClientConnection) {
+        requests += 1
+        let request = requests
+        lane.post(after: ClientDriver.answerTimeoutNanoseconds) { [self] in
+            if requests == request { connection.close() }
         }
     }
 
-    func lost(_ connection: ClientConnection) {
+    func connectionClosed(_ connection: ClientConnection) {
         guard self.connection === connection else { return }
         self.connection = nil
-        asked += 1
+        requests += 1
         switch pending {
         case .set(let document, let value): judge.mayHaveWritten(document, value)
         case .delete(let document): judge.mayHaveWritten(document, nil)
@@ -105,34 +106,34 @@ final class ClientDriver: @unchecked Sendable {
         startLater()
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// From now on reads everything once and asks nothing else.
+    /// Reads every document once from now on and sends no other requests.
     func readAll() {
         isReading = true
         hasReadAll = false
         toRead = documents
         if connection == nil { return }
-        if pending == nil { next() }
+        if pending == nil { sendNext() }
     }
 
-    func loggedIn() { next() }
+    func loggedIn() { sendNext() }
 
-    private func next() {
-        asked += 1
+    private func sendNext() {
+        requests += 1
         guard let connection, pending == nil else { return }
         if isReading {
             guard let document = toRead.popLast() else {
                 hasReadAll = true
                 return
             }
-            return ask(.get(document), connection)
+            return send(.get(document), connection)
         }
         let think = random.next() % (2 * thinkNanoseconds)
         lane.post(after: think) { [self] in
             guard self.connection === connection, pending == nil else { return }
-            if isReading { return next() }
-            ask(draw(), connection)
+            if isReading { return sendNext() }
+            send(draw(), connection)
         }
     }
 
@@ -150,7 +151,7 @@ final class ClientDriver: @unchecked Sendable {
         }
     }
 
-    private func ask(_ operation: Operation, _ connection: ClientConnection) {
+    private func send(_ operation: Operation, _ connection: ClientConnection) {
         pending = operation
         let request =
             switch operation {
@@ -170,21 +171,21 @@ final class ClientDriver: @unchecked Sendable {
                 frame(0x91, value: big(UInt64(0)), vBucket: vBucket)
             }
         connection.send(request)
-        watch(connection)
+        closeWithoutAnswer(connection)
     }
 
-    // MARK: Hearing
+    // MARK: Replies
 
-    func answered(_ reply: Reply, _ start: Int) {
+    func handle(_ reply: Reply, _ start: Int) {
         guard let operation = pending else { return }
         pending = nil
         switch (operation, reply.status) {
         case (_, 0x86):
-            // For now it cannot; it did nothing.
+            // Temporary failure: the operation had no effect.
             refusals += 1
             if isReading, case .get(let document) = operation { toRead.append(document) }
-            asked += 1
-            lane.post(after: 50_000_000) { [self] in next() }
+            requests += 1
+            lane.post(after: 50_000_000) { [self] in sendNext() }
             return
         case (.set(let document, let value), 0):
             judge.wrote(document, value, seqno: seqno(reply), start: start)
@@ -196,14 +197,14 @@ final class ClientDriver: @unchecked Sendable {
         case (.observe(let vBucket), 0):
             let persisted = reply.value[11..<19].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             judge.persisted(bucket, vBucket, through: persisted, start: start)
-        default: judge.accuse("\(operation) was answered with status \(reply.status)")
+        default: judge.recordViolation("unexpected status \(reply.status) for \(operation)")
         }
-        next()
+        sendNext()
     }
 
     private func seqno(_ reply: Reply) -> UInt64 {
         guard reply.extras.count == 16 else {
-            judge.accuse("a write was acknowledged without a token")
+            judge.recordViolation("a write was acknowledged without a mutation token")
             return 0
         }
         return reply.extras[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
@@ -213,7 +214,7 @@ final class ClientDriver: @unchecked Sendable {
 /// The client's end of one connection.
 final class ClientConnection: ConnectionHandler, @unchecked Sendable {
     private let port: any ConnectionPort
-    /// The node's start that answers here.
+    /// The number of the node's start that serves this connection.
     private let start: Int
     private let owner: ClientDriver
     private var outbox: [UInt8] = []
@@ -237,13 +238,13 @@ final class ClientConnection: ConnectionHandler, @unchecked Sendable {
         port.wake()
     }
 
-    func hangUp() { port.close() }
+    func close() { port.close() }
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         let (replies, rest) = Reply.split(input.bytes)
         for reply in replies {
             if loginsLeft == 0 {
-                owner.answered(reply, start)
+                owner.handle(reply, start)
                 continue
             }
             loginsLeft -= 1
@@ -261,5 +262,5 @@ final class ClientConnection: ConnectionHandler, @unchecked Sendable {
         receive(input, output: output)
     }
 
-    func closed() { owner.lost(self) }
+    func closed() { owner.connectionClosed(self) }
 }

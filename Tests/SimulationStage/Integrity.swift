@@ -1,7 +1,8 @@
 import CSQLite
 
-/// SQLite's own judgement of a file.
+/// SQLite's integrity check of a file.
 enum Integrity {
+    /// "ok", or what is wrong.
     static func check(_ path: String, vfs: String?) -> String {
         var handle: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
@@ -12,10 +13,10 @@ enum Integrity {
         var statement: OpaquePointer?
         guard
             sqlite3_prepare_v2(handle, "PRAGMA integrity_check", -1, &statement, nil) == SQLITE_OK
-        else { return "cannot be asked" }
+        else { return "cannot be checked" }
         defer { sqlite3_finalize(statement) }
         guard sqlite3_step(statement) == SQLITE_ROW, let text = sqlite3_column_text(statement, 0)
-        else { return "does not answer" }
+        else { return "integrity_check returned no row" }
         return String(cString: text)
     }
 }

@@ -1,4 +1,4 @@
-/// Everything the clients of one run were told, and what is wrong with it.
+/// Checks the replies that the clients of one run received, and records violations.
 package final class Judge {
     struct Document: Hashable {
         let bucket: String
@@ -10,14 +10,14 @@ package final class Judge {
         let vBucket: UInt16
     }
 
-    /// The node's starts, counted; a start that ended takes its acknowledgements with it.
+    /// The number of the node's current start; acknowledgements of an ended start may be lost.
     var start = 0
     package private(set) var violations: [String] = []
     package private(set) var writes = 0
     package private(set) var reads = 0
     package private(set) var observations = 0
     private var models: [Document: DocumentModel] = [:]
-    /// In order of their first use, so that nothing depends on the order of a dictionary.
+    /// In order of their first use: dictionary order differs between processes.
     private(set) var documents: [Document] = []
     private var places: [Document: Place] = [:]
 
@@ -28,7 +28,8 @@ package final class Judge {
         places[document] = Place(bucket: document.bucket, vBucket: vBucket)
     }
 
-    func accuse(_ sentence: String) {
+    /// Records a violation; at most 20 per run.
+    func recordViolation(_ sentence: String) {
         if violations.count < 20 { violations.append(sentence) }
     }
 
@@ -49,7 +50,7 @@ package final class Judge {
         guard start == self.start else { return }
         reads += 1
         if let wrong = models[document]?.read(value, start: start) {
-            accuse("\(document.bucket)/\(document.key) in start \(start): \(wrong)")
+            recordViolation("\(document.bucket)/\(document.key) in start \(start): \(wrong)")
         }
     }
 

@@ -1,23 +1,25 @@
-/// What one document may be, by all that its client was told: the judge of every read.
+/// The possible values of one document according to the replies that its client received; checks
+/// every read.
 ///
-/// A document has one client, which asks one thing at a time, so its writes have an order. Each
-/// write that was acknowledged is an entry; a restart that was not clean may lose entries from the
-/// end, but none that was reported persisted. A write without an answer may have happened, may
-/// happen later, or never.
+/// A document has one client, which sends one request at a time, so its writes are ordered. Each
+/// acknowledged write is an entry. An unclean restart may lose entries from the end, but none that
+/// was reported persisted. A write without an answer may have taken effect, may do so later, or
+/// never.
 struct DocumentModel {
     private struct Entry {
-        /// Nil: the document is not there.
+        /// Nil if the document does not exist.
         let value: [UInt8]?
-        /// Nil where nobody was told.
+        /// Nil if the write was not acknowledged.
         let seqno: UInt64?
-        /// The start of the node in which the entry is known to have been there.
+        /// The last start of the node in which the entry is known to have existed.
         var start: Int
     }
 
-    /// The first is the newest one that must not be lost; those behind it may be.
+    /// The first is the newest entry that must not be lost; the later ones may be lost.
     private var entries = [Entry(value: nil, seqno: nil, start: 0)]
+    /// Values of writes without an answer.
     private var unknown: [[UInt8]?] = []
-    /// The node was started anew since the last entry was seen: any of them may be it.
+    /// Whether the node restarted since the last entry was read: any entry may be current.
     private var isUncertain = false
 
     mutating func wrote(_ value: [UInt8]?, seqno: UInt64, start: Int) {
@@ -27,7 +29,7 @@ struct DocumentModel {
 
     mutating func mayHaveWritten(_ value: [UInt8]?) { unknown.append(value) }
 
-    /// Everything through `seqno` was reported persisted by the node's start number `start`.
+    /// The node's start number `start` reported everything through `seqno` as persisted.
     mutating func persisted(through seqno: UInt64, start: Int) {
         guard
             let last = entries.lastIndex(where: { entry in
@@ -37,14 +39,14 @@ struct DocumentModel {
         entries.removeFirst(last)
     }
 
-    /// The node stopped cleanly: nothing that it acknowledged is lost.
+    /// The node stopped cleanly: no acknowledged write may be lost.
     mutating func stopped(start: Int) {
         if let last = entries.lastIndex(where: { $0.start == start }) { entries.removeFirst(last) }
     }
 
     mutating func restarted() { isUncertain = true }
 
-    /// A read found `value`; why that cannot be, if so.
+    /// Checks that a read may return `value`; returns the violation, or nil.
     mutating func read(_ value: [UInt8]?, start: Int) -> String? {
         let possible = isUncertain ? entries[...] : entries.suffix(1)
         if let found = possible.lastIndex(where: { $0.value == value }) {
@@ -62,7 +64,7 @@ struct DocumentModel {
         }
         let old = entries.contains { $0.value == value }
         return "read \(DocumentModel.text(value)), "
-            + (old ? "which was overwritten; " : "which is none of those it may be; ")
+            + (old ? "which was overwritten; " : "which is not a possible value; ")
             + "expected " + possible.map { DocumentModel.text($0.value) }.joined(separator: " or ")
     }
 

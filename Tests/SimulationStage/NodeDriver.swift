@@ -5,7 +5,7 @@ import Seams
 import SimulatedPlatform
 import Vocabulary
 
-/// A data service on a simulated host: started, stopped and started again as its program would be.
+/// A data service on a simulated host, started, stopped and restarted as the server program is.
 final class NodeDriver {
     let host: SimulatedHost
     let buckets: [BucketSettings]
@@ -13,13 +13,13 @@ final class NodeDriver {
     private let world: SimulatedWorld
     private var running: Running?
 
-    /// What one start has; gone with it.
+    /// The objects of one start.
     private final class Running: @unchecked Sendable {
         let service: DocumentService
         let environment: Environment
         let lane: any Lane
         var listener: (any Listener)?
-        /// Who waits for a clean stop that is under way.
+        /// The completions of a clean stop in progress.
         var waiters: [() -> Void] = []
 
         init(_ environment: Environment) {
@@ -50,7 +50,7 @@ final class NodeDriver {
 
     func start() {
         guard !host.isRunning else { return }
-        if let running { ended(running) }
+        if let running { finishStart(running) }
         judge.nodeStarts()
         let running = Running(host.start(tracing: .warning))
         self.running = running
@@ -65,14 +65,14 @@ final class NodeDriver {
             _ = try environment.disk.claim(directory)
         } catch {
             environment.trace.warning("node", error.description)
-            return again(running, buckets)
+            return serveLater(running, buckets)
         }
         for settings in buckets where running.service.bucket(named: settings.name) == nil {
             do throws(StorageError) {
                 try running.service.open(settings)
             } catch {
                 environment.trace.warning("node", error.description)
-                return again(running, buckets)
+                return serveLater(running, buckets)
             }
         }
         running.service.startHousekeeping()
@@ -84,14 +84,14 @@ final class NodeDriver {
         }
     }
 
-    /// A disk that does not let a node start is asked again, as an operator would.
-    private static func again(_ running: Running, _ buckets: [BucketSettings]) {
+    /// Retries the start after a disk error, as an operator would.
+    private static func serveLater(_ running: Running, _ buckets: [BucketSettings]) {
         running.lane.post(after: 500_000_000) { serve(running, buckets) }
     }
 
-    /// Whatever ended the process, somebody starts it again.
+    /// Restarts the process after it ended.
     func startLater() {
-        if !host.isRunning, let running { ended(running) }
+        if !host.isRunning, let running { finishStart(running) }
         world.after(50_000_000) { [weak self] in self?.start() }
     }
 
@@ -103,7 +103,7 @@ final class NodeDriver {
         startLater()
     }
 
-    /// A clean stop, as SIGTERM asks for it; a node that cannot is killed after a while.
+    /// Stops the node cleanly, as after SIGTERM; kills it if it has not stopped after 8 s.
     func stop(_ stopped: @escaping () -> Void) {
         guard let running, host.isRunning else { return stopped() }
         running.waiters.append(stopped)
@@ -116,9 +116,9 @@ final class NodeDriver {
         }
         world.after(8_000_000_000) { [weak self] in
             guard let self, self.running === running, host.isRunning else { return }
-            world.transcript.note("killed, because it did not stop")
+            world.transcript.note("killed: it did not stop in time")
             host.crash()
-            ended(running)
+            finishStart(running)
         }
     }
 
@@ -131,12 +131,12 @@ final class NodeDriver {
         world.after(0) { [self] in
             guard self.running === running else { return }
             host.exit()
-            ended(running)
+            finishStart(running)
         }
     }
 
-    /// The process is gone; who waited for that goes on.
-    private func ended(_ running: Running) {
+    /// Releases the objects of an ended process and calls the completions of its stop.
+    private func finishStart(_ running: Running) {
         self.running = nil
         running.service.abandon()
         let waiters = running.waiters

@@ -3,11 +3,12 @@ import Seams
 package import SimulatedPlatform
 import Vocabulary
 
-/// A seed's life of one node: clients, faults, quiet, a clean stop, and the question what is left.
+/// One run of one node by a seed: clients, faults, recovery, a clean stop, and the final checks.
 ///
-/// Which faults a seed has is drawn first, and most are off (a *swarm*): some bugs show only where
-/// another fault does not get in the way.
+/// The seed first draws its fault kinds, and most are off (*swarm testing*): some bugs show only if
+/// another fault does not mask them.
 package final class OneNodeRun {
+    /// The result of a run; it holds if `violations` is empty.
     package struct Outcome: Sendable {
         package let seed: UInt64
         package let digest: UInt64
@@ -59,8 +60,10 @@ package final class OneNodeRun {
         chaos = Chaos(world: world, node: node, clientAddress: "10.0.0.9", without: kinds)
     }
 
+    /// Simulated seconds with faults.
     package static let chaosSeconds: UInt64 = 20
 
+    /// Runs the seed to its end.
     package func run() -> Outcome {
         node.start()
         for client in clients { client.start() }
@@ -68,14 +71,14 @@ package final class OneNodeRun {
         world.run(for: OneNodeRun.chaosSeconds * 1_000_000_000)
         chaos.end()
         world.run(for: 3_000_000_000)
-        // A clean start, so that lanes that were closed after errors are open again.
+        // A clean restart reopens lanes that were closed after errors.
         restart("before the last reading")
         readAll("after the faults")
         restart("with everything acknowledged")
         readAll("after a clean stop")
         stop("at the end")
         checkFiles()
-        if let fault = world.transcript.fault { judge.accuse("fault: \(fault)") }
+        if let fault = world.transcript.fault { judge.recordViolation("fault: \(fault)") }
         return Outcome(
             seed: world.seed,
             digest: world.transcript.digest,
@@ -91,14 +94,14 @@ package final class OneNodeRun {
     }
 
     private func stop(_ occasion: String) {
-        // Whatever state the faults left it in, it is running first.
+        // The faults may have left the node down: wait until it runs.
         if !world.run(for: 20_000_000_000, until: { node.host.isRunning }) {
-            judge.accuse("\(occasion): the node did not start")
+            judge.recordViolation("\(occasion): the node did not start")
         }
         var isStopped = false
         node.stop { isStopped = true }
         if !world.run(for: 30_000_000_000, until: { isStopped }) {
-            judge.accuse("\(occasion): the node did not stop")
+            judge.recordViolation("\(occasion): the node did not stop")
         }
     }
 
@@ -111,10 +114,12 @@ package final class OneNodeRun {
     private func readAll(_ occasion: String) {
         for client in clients { client.readAll() }
         let isDone = world.run(for: 30_000_000_000) { clients.allSatisfy(\.hasReadAll) }
-        if !isDone { judge.accuse("\(occasion): not everything could be read within 30 s") }
+        if !isDone {
+            judge.recordViolation("\(occasion): not all documents could be read within 30 s")
+        }
     }
 
-    /// Asks SQLite itself what it thinks of its files.
+    /// Runs SQLite's integrity check on every lane file.
     private func checkFiles() {
         let disk = node.host.start(tracing: .warning).disk
         var directories = [NodeDriver.directory]
@@ -125,13 +130,13 @@ package final class OneNodeRun {
                 if name.hasSuffix(".sqlite") {
                     count += 1
                     let verdict = Integrity.check(path, vfs: disk.vfsName)
-                    if verdict != "ok" { judge.accuse("\(path): \(verdict)") }
+                    if verdict != "ok" { judge.recordViolation("\(path): \(verdict)") }
                 } else if !name.contains(".") || name.contains("-") {
                     directories.append(path)
                 }
             }
         }
-        if count == 0 { judge.accuse("there are no lane files to check") }
+        if count == 0 { judge.recordViolation("there are no lane files to check") }
         node.host.exit()
     }
 }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Seeds one after the other, each a line: for a person, and for whoever compares two processes.
-package enum Lives {
-    /// - Returns: The program's exit code: 1 where a seed violates what is promised.
+/// Runs seeds one after the other and prints one line per seed, the same in every process.
+package enum SeedRuns {
+    /// - Returns: The program's exit code: 1 if a seed broke a promise.
     package static func run(first: UInt64, count: UInt64, _ isVerbose: Bool) -> Int32 {
         var failures = 0
         let began = Date()
