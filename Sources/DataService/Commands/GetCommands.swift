@@ -35,7 +35,9 @@ extension Connection {
             id: VBucketID(number),
             vBucket: vBucket
         )
-        let outcome = operations(exchange, on: bucket, completion).getReplica(document) { item, cas in
+        let outcome = operations(exchange, on: bucket, completion).getReplica(document) {
+            item,
+            cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(exchange) }
             appendDocument(item, cas, exchange, withKey: false)
         }

@@ -55,7 +55,10 @@ extension Connection {
             return .done
         }
         guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).unlock(document, cas: exchange.frame.cas)
+        let outcome = operations(exchange, on: bucket, completion).unlock(
+            document,
+            cas: exchange.frame.cas
+        )
         return finishWrite(exchange, outcome, document, bucket, completion)
     }
 }

@@ -52,7 +52,10 @@ extension Connection {
     func delete(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).delete(document, cas: exchange.frame.cas)
+        let outcome = operations(exchange, on: bucket, completion).delete(
+            document,
+            cas: exchange.frame.cas
+        )
         return finishWrite(exchange, outcome, document, bucket, completion)
     }
 

@@ -75,7 +75,9 @@ extension DocumentOperations {
         return outcome
     }
 
-    /// Reads what a replica has, newest or not. No lease is needed: nothing is promised.
+    /// Reads what a replica has, newest or not.
+    ///
+    /// No lease is needed: nothing is promised.
     func getReplica(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
             switch core.getReplica(document.key, hash: document.hash, turn) {
@@ -177,7 +179,9 @@ extension DocumentOperations {
 // MARK: Writes
 
 extension DocumentOperations {
-    /// SET, ADD and REPLACE. The request's expiry is absolute: `expiry(ofField:)`.
+    /// SET, ADD and REPLACE.
+    ///
+    /// The request's expiry is absolute: `expiry(ofField:)`.
     @inline(__always)
     func store(_ document: DocumentAddress, _ request: StoreRequest) -> AttemptOutcome {
         guard request.value.count <= Limits.valueBytesMax else { return .refused(.tooLarge) }
