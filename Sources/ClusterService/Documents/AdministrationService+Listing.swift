@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// Documents of all nodes, in the order of their keys.
 extension AdministrationService {
