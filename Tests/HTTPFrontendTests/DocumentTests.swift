@@ -55,14 +55,8 @@ import Testing
         try await Site.with { site in
             try await site.createBucket("b")
             for number in 0..<12 {
-                _ = await site.plane.write(
-                    Array("d\(number)".utf8),
-                    value: number == 3 ? [0xff, 0] : Array("{\"n\":\(number)}".utf8),
-                    flags: 0,
-                    expiry: 0,
-                    preserveExpiry: false,
-                    inBucket: "b"
-                )
+                let value = number == 3 ? [0xff, 0] : Array("{\"n\":\(number)}".utf8)
+                await site.write("d\(number)", value)
             }
             func ids(_ query: String) async throws -> [String] {
                 let reply = try await site.ask("GET \(docs)?\(query)")

@@ -8,6 +8,7 @@ import Logging
 import Orchestration
 import Seams
 import Testing
+import Vocabulary
 
 /// A node's admin port over real sockets, its documents in memory.
 struct Site: Sendable {
@@ -153,12 +154,9 @@ struct Site: Sendable {
 extension Site {
     /// Stores a document of the bucket `b`, past the admin port.
     func write(_ key: String, _ value: [UInt8]) async {
-        _ = await plane.write(
-            Array(key.utf8),
-            value: value,
-            flags: 0,
-            expiry: 0,
-            preserveExpiry: false,
+        _ = await plane.perform(
+            .write(value: value, flags: 0, expiry: 0, preservesExpiry: false),
+            on: Array(key.utf8),
             inBucket: "b"
         )
     }
