@@ -193,7 +193,7 @@ def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
 def test_automatic_failover_is_shown_and_changed(page, nodes):
     first, _ = nodes
     log_in(page)
-    page.wait_for_text("automatic failover: after 5 s without an answer; 0 of 1 nodes so far")
+    page.wait_for_text("automatic failover: after 5 s without an answer; 0 of 1 node so far")
     press(page, "#auto-failover-change")
     page.fill("after so many seconds", "0")
     press(page, "#auto-failover-submit")
@@ -225,7 +225,7 @@ def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
     fail_over_after(first, 120)
     assert admin.post("/settings/retryRebalance", {"enabled": "true"}).status == 200
     log_in(page)
-    page.wait_for_text("0 of 1 nodes so far")
+    page.wait_for_text("0 of 1 node so far")
     third.process.send_signal(signal.SIGSTOP)
     for node in nodes:
         act(page, node, "remove")
@@ -234,7 +234,7 @@ def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
     fail_over_after(first, 1)
     page.wait_for_text("it begins again by itself in", 30)
     page.wait_for_text("the last rebalance did not finish: none of the nodes that were to stay is left")
-    page.wait_for_text("1 of 1 nodes so far")
+    page.wait_for_text("1 of 1 node so far")
     assert admin.get("/settings/autoFailover").json["count"] == 1
 
     press(page, "#retry-cancel")
@@ -242,7 +242,7 @@ def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
     pending = admin.get("/pools/default/pendingRetryRebalance").json
     assert pending == {"retry_rebalance": "not_pending"}
     press(page, "#auto-failover-reset")
-    page.wait_for_text("0 of 1 nodes so far")
+    page.wait_for_text("0 of 1 node so far")
     assert admin.get("/settings/autoFailover").json["count"] == 0
     hidden = "document.querySelector('#auto-failover-reset').hidden"
     page.wait(f"{hidden} && document.querySelector('#retry-cancel').hidden", "nothing is left to press")

@@ -53,6 +53,15 @@ import Testing
         #expect(queue.admit(used: 0, now: end, bounds) == 2)
     }
 
+    @Test mutating func storedWriteKeepsNoRoom() {
+        _ = queue.add(100, now: 0, bounds)
+        _ = queue.add(50, now: 0, bounds)
+        #expect(queue.admit(used: 0, now: 5, bounds) == 1)
+        queue.endAdmission()
+        #expect(queue.reserved(now: 5) == 0 && !queue.isAdmitting(now: 5))
+        #expect(queue.admit(used: 0, now: 5, bounds) == 2)
+    }
+
     @Test mutating func roomIsReservedOnlyAfterAPassDidNotFreeEnough() {
         queue.notePassWasShort()
         #expect(queue.reserved(now: 0) == 0)

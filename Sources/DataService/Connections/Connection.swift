@@ -293,7 +293,14 @@ package final class Connection: ConnectionHandler {
         let start = turnStart
         turnStart = blockedStart
         defer { turnStart = start }
-        return execute(frame, hash: hash, completion: completion)
+        let execution = execute(frame, hash: hash, completion: completion)
+        if case .done = execution { endAdmission(completion) }
+        return execution
+    }
+
+    /// Releases the room that was kept for a write that has had its attempt.
+    private func endAdmission(_ completion: Completion?) {
+        if completion?.isRoomMade == true { bucket?.pager.endAdmission() }
     }
 
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
@@ -411,6 +418,7 @@ package final class Connection: ConnectionHandler {
             }
             let outcome = execute(frame, hash: service.hash(frame.key), completion: completion)
             if case .close = outcome { return false }
+            endAdmission(completion)
             return true
         }
     }

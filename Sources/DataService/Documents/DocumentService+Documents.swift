@@ -157,7 +157,10 @@ extension DocumentService {
                 mayWaitForRoom: task.mayWaitForRoom
             )
             let document = DocumentAddress(key: key, hash: hash(key), id: id, vBucket: vBucket)
-            switch task.body(operations, document) {
+            let step = task.body(operations, document)
+            // The room that was kept for the write has been used, or is not needed.
+            if !task.mayWaitForRoom { task.bucket.pager.endAdmission() }
+            switch step {
             case .ended(let outcome): finish(task, outcome)
             case .attempted(let outcome): proceed(task, outcome, document)
             case .again: attemptAgain(task)

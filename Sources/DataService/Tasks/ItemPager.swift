@@ -112,6 +112,9 @@ final class ItemPager: Sendable {
         post()
     }
 
+    /// A write that was told `roomMade` is over: the room that it did not use is for all.
+    func endAdmission() { waiters.endAdmission() }
+
     func stop() {
         state.withLock { $0.isStopped = true }
         waiters.stop()

@@ -124,6 +124,9 @@ package struct RoomQueue {
         return first.id
     }
 
+    /// The write that was admitted last is over: its room is kept no longer.
+    package mutating func endAdmission() { admitted = nil }
+
     /// Removes writes that have waited long enough.
     package mutating func expire(now: UInt64) -> [UInt64] {
         let late = waiters.filter { $0.deadline <= now }

@@ -6,7 +6,7 @@ internal import Wire
 
 /// The writes that `RoomQueue` decides about, each with what is to be called when it is decided.
 ///
-/// `add` may be called from anywhere, everything else by the pager on its lane.
+/// `add` and `endAdmission` may be called from anywhere, everything else by the pager on its lane.
 final class RoomWaiters: Sendable {
     private struct State {
         var queue = RoomQueue()
@@ -46,6 +46,15 @@ final class RoomWaiters: Sendable {
             else { return false }
             state.callbacks[id] = done
             return true
+        }
+    }
+
+    /// The write that was admitted last is over, stored or not.
+    func endAdmission() {
+        let now = time.monotonicNanoseconds()
+        state.withLock { state in
+            state.queue.endAdmission()
+            engine.account.reserved = state.queue.reserved(now: now)
         }
     }
 

@@ -24,7 +24,7 @@ extension VBucketCore {
             // The chunk that takes the next change stays.
             bytes += UInt64(max(0, held - ChangeChunks.chunkBytes))
         }
-        return table.visit(from: start, groupsMax: groupsMax) { item in
+        return table.visitOnce(from: start, groupsMax: groupsMax) { item in
             let whole = item.blockBytes
             let isKept = isPersistent && !ejectsWhole && !item.isDeleted
             guard isKept else {

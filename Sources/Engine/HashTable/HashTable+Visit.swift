@@ -12,13 +12,28 @@ extension HashTable {
         visitPlaces(from: start, groupsMax: groupsMax) { body($0.item) }
     }
 
+    /// As `visit`, for counting: in a whole pass over a table that does not change meanwhile each
+    /// document is seen once.
+    func visitOnce(from start: UInt64, groupsMax: Int, _ body: (Item) -> Void) -> UInt64? {
+        visitPlaces(from: start, groupsMax: groupsMax, overlaps: false) { body($0.item) }
+    }
+
     /// As `visit`, for who may want to change what is there afterwards.
     ///
     /// A place stays valid while documents are only replaced; a removal moves what lies at or behind
     /// it, so places are removed from the last one to the first.
+    ///
+    /// - Parameters:
+    ///   - start: Where to go on: 0 at first, then what the last call returned.
+    ///   - groupsMax: How many groups to look at before returning.
+    ///   - overlaps: Documents of these groups that lie in later ones are seen by this call as well
+    ///     as by the next one.
+    ///   - body: Must not change the table.
+    /// - Returns: Where to go on, or nil at the end.
     package func visitPlaces(
         from start: UInt64,
         groupsMax: Int,
+        overlaps: Bool = true,
         _ body: (Place) -> Void
     ) -> UInt64? {
         precondition(groupsMax > 0, "a visit goes somewhere")
@@ -30,7 +45,8 @@ extension HashTable {
             var index = first
             // What is at home here may lie behind: all of it has to be seen now, as the next call,
             // after growth perhaps, begins beyond its hash. Seeing some twice is allowed.
-            while index < end || (index < segment.groupsWithSpares && segment.isFull(index - 1)) {
+            let last = overlaps || end == segment.groups ? segment.groupsWithSpares : end
+            while index < end || (index < last && segment.isFull(index - 1)) {
                 let group = segment.group(index)
                 for place in 0..<Segment.slotsPerGroup where Slot(group[place]).isResident {
                     let item = Slot(group[place]).item
