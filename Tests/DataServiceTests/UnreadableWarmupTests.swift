@@ -80,7 +80,7 @@ import Vocabulary
         #expect(bucket.warmupProgress == nil)
         #expect(bucket.failure?.contains("block 2") == true)
         let alerts = world.service.alerts.current.map(\.message)
-        #expect(alerts.count == 1 && alerts[0].contains("1 vBuckets"), "\(alerts)")
+        #expect(alerts.count == 1 && alerts[0].contains("(1 vBucket)"), "\(alerts)")
         // Those beside it are served like any others.
         #expect(client.ask(Ask.set(keys(in: 1)[0], "newer")).map(\.status) == [0])
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0x86])

@@ -188,10 +188,10 @@ import Vocabulary
     }
 
     /// Schema 5 added, at the end: a list of zeros (counters), an empty one (alternate addresses), four
-    /// bytes of settings, and a flag.
+    /// bytes of settings, and a flag. Schema 6 added a list of each node's memory.
     @Test func aStateFromBeforeCountersBeginsToCount() throws {
         let now = BucketFormTests.state.encoded()
-        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1
+        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1)
         var before = Array(now.dropLast(4 + added))
         before.replaceSubrange(8..<10, with: [0, 4])
         before += before.withUnsafeBytes { bytes in

@@ -34,7 +34,7 @@ import Vocabulary
         if gigabytes >= 4 { #expect(quota == memory / 2) }
     }
 
-    /// Node 2 has 2 GB, of which it can give 1 638 MB.
+    /// Node 2 has 2 GB, of which it can give 1 636 MB.
     private func cluster() -> ClusterWorld {
         var world = ClusterWorld(nodes: 1)
         var small = ClusterWorld.node(2)
@@ -45,16 +45,16 @@ import Vocabulary
 
     @Test func memoryQuotaThatAnotherNodeCannotGiveIsRefused() throws {
         var world = cluster()
-        let raised = ClusterCommand.setMemoryQuota(1_639 << 20)
+        let raised = ClusterCommand.setMemoryQuota(1_637 << 20)
         #expect(world.apply(raised) == .refused(.nodeTooSmall))
         #expect(world.state.memoryQuota == 1_000 << 20)
-        #expect(world.apply(.setMemoryQuota(1_638 << 20)) == .applied([.settingsChanged]))
-        var form = ClusterForm(FormParameters([("memoryQuota", "1639")]), state: world.state)
+        #expect(world.apply(.setMemoryQuota(1_636 << 20)) == .applied([.settingsChanged]))
+        var form = ClusterForm(FormParameters([("memoryQuota", "1637")]), state: world.state)
         form.judgeQuotas(memoryTotal: 16 * Self.gib)
         let node = try #require(world.state.node(number: n(2)))
         let text =
-            "The total quota (1639MB) is more than node \(node.host):\(node.ports.admin) can give: at "
-            + "most 1638MB of its 2048MB"
+            "The total quota (1637MB) is more than node \(node.host):\(node.ports.admin) can give: at "
+            + "most 1636MB of its 2048MB"
         #expect(form.errors == [FieldError("_", text)])
     }
 

@@ -90,15 +90,11 @@ struct Workload {
             thinkNanoseconds = 25_000_000
             script = .durable
             failoversMax = 100
-        case "bucket-storm":
+        case "bucket-storm", "quota-storm":
             hasEphemeral = false
             clients = 4
-            script = .buckets
-        case "quota-storm":
-            replicas = 1...1
-            hasEphemeral = false
-            clients = 4
-            script = .quotas
+            script = name == "quota-storm" ? .quotas : .buckets
+            if name == "quota-storm" { replicas = 1...1 }
         case "registers-few-keys":
             registers = 6
             keysOfClient = 0
