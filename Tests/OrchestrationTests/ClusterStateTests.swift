@@ -187,8 +187,10 @@ import Vocabulary
         #expect(again == state)
     }
 
-    /// Schema 5 added, at the end: a list of zeros (counters), an empty one (alternate addresses), four
-    /// bytes of settings, and a flag. Schema 6 added a list of each node's memory.
+    /// Schemas 5 and 6 added their fields at the end of the state.
+    ///
+    /// Schema 5: a list of zeros (counters), an empty one (alternate addresses), four bytes of
+    /// settings, and a flag. Schema 6: a list of each node's memory.
     @Test func aStateFromBeforeCountersBeginsToCount() throws {
         let now = BucketFormTests.state.encoded()
         let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1)
