@@ -172,7 +172,8 @@ package final class Connection: ConnectionHandler {
         let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
         bucket = name.flatMap { service.bucket(named: $0) }
         defer { lostBucketName = bucket == nil && !isPlain ? name : nil }
-        isElsewhere = bucket == nil && name.map { service.isGivenUp($0) } ?? false
+        // A plain client knows no map: no other node is of use to it.
+        isElsewhere = !isPlain && bucket == nil && name.map { service.isGivenUp($0) } ?? false
         // It may have come back with a password.
         if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
     }
