@@ -397,7 +397,15 @@ def test_start_that_fails_leaves_the_nodes_that_ran_before(checkout):
     pid = checkout.status()["nodes"][0]["pid"]
     for node in ("1", "2"):
         checkout.run("kill", node)
-    with socket.create_server(("127.0.0.1", 8091 + checkout.offset + 200)):
+
+    def claimed():
+        try:
+            return socket.create_server(("127.0.0.1", 8091 + checkout.offset + 200))
+        except OSError:
+            return None
+
+    # A killed process keeps its port until it has ended.
+    with wait_until(claimed, 10, "the killed node's port is free"):
         told = checkout.start(code=1)
     assert "Stopping what this command started: nodes 1, 2" in told
     assert checkout.processes() == [pid]
