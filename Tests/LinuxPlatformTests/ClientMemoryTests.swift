@@ -35,15 +35,10 @@ import Testing
         }
     }
 
-    private func eventually(_ condition: () -> Bool) async -> Bool {
-        for _ in 0..<3_000 {
-            if condition() { return true }
-            try? await Task.sleep(for: .milliseconds(10))
-        }
-        return condition()
-    }
-
-    /// The same without `await`, behind which a crowd of other tests may run for seconds.
+    /// Whether a condition becomes true within a generous time.
+    ///
+    /// It blocks: behind an `await` a crowd of other tests may run for longer than the node waits for
+    /// a client.
     private func soon(_ condition: () -> Bool) -> Bool {
         for _ in 0..<15_000 {
             if condition() { return true }
@@ -65,7 +60,7 @@ import Testing
         for socket in stalled {
             InBackground { socket.offer(Array(frame.dropLast())) }.forget()
         }
-        #expect(await eventually { network.memory.usage.waitingCount == 10 })
+        #expect(soon { network.memory.usage.waitingCount == 10 })
         let usage = network.memory.usage
         #expect(usage.receivedBytes <= usage.receiveBytesMax)
         // A client with small requests notices nothing.
@@ -94,7 +89,7 @@ import Testing
             }
         }
         for sender in senders { try sender.wait() }
-        #expect(await eventually { network.memory.usage.receivedBytes == 0 })
+        #expect(soon { network.memory.usage.receivedBytes == 0 })
         #expect(!trace.lines.values.contains { $0.contains("dropped") })
     }
 
@@ -171,12 +166,12 @@ import Testing
         let client = try TestSocket(to: listener.address)
         try client.send([UInt8](repeating: 1, count: 1 << 20))
         let own = ReactorLimits().ownInputBytes
-        #expect(await eventually { network.memory.usage.receivedBytes == 1 << 20 - own })
+        #expect(soon { network.memory.usage.receivedBytes == 1 << 20 - own })
         try await Task.sleep(for: .milliseconds(600))
         #expect(network.memory.usage.receivedBytes == 1 << 20 - own)
         ports.values.first?.wake()
         #expect(client.mismatch(Array("done".utf8)) == nil)
-        #expect(await eventually { network.memory.usage.receivedBytes == 0 })
+        #expect(soon { network.memory.usage.receivedBytes == 0 })
     }
 
     @Test func nodesAreExempt() async throws {
@@ -209,12 +204,12 @@ import Testing
         let other = try TestSocket(to: listener.address, receiveBufferBytes: 4_096)
         try reader.send([1])
         try other.send([1])
-        #expect(await eventually { network.memory.usage.replyBytes >= 2 * reply - 128 << 10 })
+        #expect(soon { network.memory.usage.replyBytes >= 2 * reply - 128 << 10 })
         #expect(!network.memory.isFullOfReplies)
         #expect(reader.receive(reply).count == reply)
         other.reset()
         withExtendedLifetime(other) {}
-        #expect(await eventually { network.memory.usage.replyBytes <= reply << 1 })
+        #expect(soon { network.memory.usage.replyBytes <= reply << 1 })
         network.stop()
         #expect(network.memory.usage.replyBytes == 0)
     }
