@@ -52,7 +52,8 @@ struct DocumentPage: Sendable {
                     output += Self.row(key, without: Self.unread).bytes
                 case .failed(let text):
                     output += Self.row(key, without: ("failed", text)).bytes
-                case .written, .unchanged: preconditionFailure("a read stores nothing")
+                case .written, .unchanged:
+                    output += Self.row(key, without: ("failed", Routes.unexpected)).bytes
                 }
             }
             guard output.count >= Self.gatheredBytes else { continue }

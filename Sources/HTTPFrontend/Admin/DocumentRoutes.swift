@@ -176,7 +176,8 @@ extension Routes {
     /// Everything but a document that was found.
     private static func reply(_ outcome: DocumentOutcome) -> Reply {
         switch outcome {
-        case .found: preconditionFailure("the caller renders a document that was found")
+        // Outcomes come from other nodes, too: one that does not answer the request is an error.
+        case .found: failed(unexpected)
         case .written, .unchanged: .json([])
         case .noBucket: .notFound
         case .failed(let text): failed(text)
@@ -194,15 +195,17 @@ extension Routes {
         case .writeInProgress, .writeRecommitting:
             retry("retry_needed", "A durable write of the document is pending")
         case .temporaryFailure, .notMyVBucket: retry("retry_needed", unreadableDocument)
-        case .durabilityImpossible, .durabilityLevelInvalid:
-            failed("Too few nodes have a copy for a durable write.")
+        case .durabilityImpossible: failed("Too few nodes have a copy for a durable write.")
+        case .durabilityLevelInvalid: failed("The bucket has no disk to persist to.")
         case .durabilityAmbiguous: failed("It is not known whether the write holds.")
         case .exists, .notLocked, .notStored, .notANumber:
-            preconditionFailure("the document routes send no CAS, and no such operation")
+            failed(unexpected)
         }
     }
 
     // MARK: Parts
+
+    static let unexpected = "The node that serves the document sent an answer to another request."
 
     /// Of a document or of all: there is no telling which node it was.
     static let unreadableDocument =
