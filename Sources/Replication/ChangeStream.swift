@@ -13,7 +13,19 @@ package import Wire
 /// - The first snapshot that is sent to its end tells which prepares are outstanding there, as do all
 ///   from a table or a disk: aborts leave nothing there, and the consumer may be inside such a one.
 /// - After three scans that memory outran, the fourth has memory kept while it runs.
+///
+/// In the mode `visibleOnly` prepares and aborts are not sent. A snapshot ends at its last visible
+/// change, and is not announced where it has none; then `sendAdvanced` tells that everything through
+/// the boundary was sent. A prepare holds nothing back: its commit is a change with a seqno of its own.
 package struct ChangeStream: Hashable, Sendable {
+    /// Which changes are sent.
+    package enum Mode: Hashable, Sendable {
+        /// All: documents, tombstones, prepares and aborts, and lists of outstanding prepares.
+        case replication
+        /// Documents and tombstones: what clients may see.
+        case visibleOnly
+    }
+
     /// What to do next.
     package enum Work: Hashable, Sendable {
         /// Find the changes behind `after` (`VBucketCore.openChanges`); an older pin is let go.
@@ -27,7 +39,7 @@ package struct ChangeStream: Hashable, Sendable {
         case read(bytesMax: Int, last: Seqno)
         /// Read and send a slice from disk, none beyond `last`.
         case scan(bytesMax: Int, last: Seqno)
-        /// The snapshot's last change is not to be had: say that its end was reached.
+        /// The last changes up to here are not sent: say that everything up to here was.
         case sendAdvanced(Seqno)
         case sendEnd(DCPStreamEnd)
         /// Until a change comes, or the vBucket is ready.
@@ -41,7 +53,8 @@ package struct ChangeStream: Hashable, Sendable {
     /// What a request for a source came to.
     package enum Source: Hashable, Sendable {
         case memory
-        case disk(through: Seqno)
+        /// A scan through a closed boundary, and the last visible change in it.
+        case disk(through: Seqno, visible: Seqno)
         case unpersisted(Seqno)
         case purged
         case notReady
@@ -52,8 +65,9 @@ package struct ChangeStream: Hashable, Sendable {
         case persisting(Seqno)
         case asleep
         case following
-        case announcing(DCPSnapshotMarker)
-        case sending(Seqno, isDisk: Bool)
+        /// The snapshot has changes through `boundary`, all those behind the marker's end invisible.
+        case announcing(DCPSnapshotMarker, boundary: Seqno)
+        case sending(boundary: Seqno, isDisk: Bool)
         case advancing(Seqno)
         case ending(DCPStreamEnd)
         case over
@@ -73,6 +87,7 @@ package struct ChangeStream: Hashable, Sendable {
     /// The last document that was sent.
     private var lastSent: Seqno
     private let isOnce: Bool
+    private let mode: Mode
     /// The end of the last snapshot that began with a list of prepares.
     private var listedThrough: Seqno?
     private var hasCursor = false
@@ -82,9 +97,17 @@ package struct ChangeStream: Hashable, Sendable {
     ///   - start: Where the consumer stands, as `StreamAnswer.accepted` says it.
     ///   - promised: The same.
     ///   - end: The same.
+    ///   - mode: Which changes are sent.
     ///   - isOnce: Ends with the first snapshot, as clients ask that want what is there now.
-    package init(start: Seqno, promised: Seqno, end: Seqno, isOnce: Bool = false) {
+    package init(
+        start: Seqno,
+        promised: Seqno,
+        end: Seqno,
+        mode: Mode = .replication,
+        isOnce: Bool = false
+    ) {
         self.end = end
+        self.mode = mode
         position = start
         lastSent = start
         self.isOnce = isOnce
@@ -116,9 +139,9 @@ package struct ChangeStream: Hashable, Sendable {
         guard room > 0 else { return .awaitRoom }
         let bytes = min(room, ChangeStream.batchBytesMax)
         switch state {
-        case .announcing(let marker):
+        case .announcing(let marker, let boundary):
             promised = max(promised, marker.end)
-            state = .sending(marker.end, isDisk: marker.flags.contains(.disk))
+            state = .sending(boundary: boundary, isDisk: marker.flags.contains(.disk))
             return .send(marker)
         case .sending(_, let isDisk):
             return isDisk ? .scan(bytesMax: bytes, last: end) : .read(bytesMax: bytes, last: end)
@@ -134,7 +157,9 @@ package struct ChangeStream: Hashable, Sendable {
     }
 
     /// A snapshot that begins now has to tell which prepares are outstanding at its end.
-    package var owesList: Bool { listedThrough.map { position < $0 } ?? true }
+    package var owesList: Bool {
+        mode == .replication && (listedThrough.map { position < $0 } ?? true)
+    }
 
     /// The list was sent with the marker of a snapshot through `end`.
     package mutating func listed(through end: Seqno) { listedThrough = end }
@@ -152,11 +177,11 @@ package struct ChangeStream: Hashable, Sendable {
             scans = 0
             hasCursor = true
             state = .following
-        case .disk(let through):
+        case .disk(let through, let visible):
             scans += 1
             // The copy was dropped, or emptied, while its file was opened.
             guard through >= promised else { return scanFailed() }
-            announce(through, [.disk, .checkpoint])
+            announce(through, visible: visible, [.disk, .checkpoint])
         case .unpersisted(let seqno): state = .persisting(seqno)
         case .purged: state = .ending(.rollback)
         case .notReady: state = .asleep
@@ -164,13 +189,18 @@ package struct ChangeStream: Hashable, Sendable {
     }
 
     /// What the cursor has: a snapshot through `end`, or nothing for now where that is nil.
-    package mutating func found(snapshotThrough end: Seqno?) {
+    ///
+    /// - Parameters:
+    ///   - end: The boundary.
+    ///   - visible: The last visible change in the snapshot; nil where it has none. Counts in the mode
+    ///     `visibleOnly`.
+    package mutating func found(snapshotThrough end: Seqno?, visible: Seqno? = nil) {
         guard state == .following else { return }
         guard let end else {
             state = .asleep
             return
         }
-        announce(end, [.memory, .checkpoint])
+        announce(end, visible: visible ?? .zero, [.memory, .checkpoint])
     }
 
     /// The cursor was dropped: memory is needed for other things.
@@ -184,19 +214,19 @@ package struct ChangeStream: Hashable, Sendable {
 
     /// Documents through `seqno` were sent, if there was one; all of the snapshot, where it ended.
     package mutating func sent(through seqno: Seqno?, isEnded: Bool) {
-        guard case .sending(let snapshotEnd, _) = state else { return }
+        guard case .sending(let boundary, _) = state else { return }
         if let seqno {
             precondition(seqno > lastSent, "documents are sent in the order of their seqnos")
             lastSent = seqno
             position = seqno
         }
-        if position >= end || (isEnded && snapshotEnd >= end) {
+        if position >= end || (isEnded && boundary >= end) {
             state = .ending(.finished)
         } else if isEnded {
-            if lastSent < snapshotEnd {
-                state = .advancing(snapshotEnd)
+            if lastSent < boundary {
+                state = .advancing(boundary)
             } else {
-                finishSnapshot(snapshotEnd)
+                finishSnapshot(boundary)
             }
         }
     }
@@ -212,13 +242,29 @@ package struct ChangeStream: Hashable, Sendable {
     /// The connection is gone: nobody is told.
     package mutating func abandon() { state = .over }
 
-    private mutating func announce(_ end: Seqno, _ flags: DCPSnapshotFlags) {
-        precondition(end >= promised, "a snapshot that was announced is sent to its end")
-        guard end > position else {
+    private mutating func announce(
+        _ boundary: Seqno,
+        visible: Seqno,
+        _ flags: DCPSnapshotFlags
+    ) {
+        precondition(boundary >= promised, "a snapshot that was announced is sent to its end")
+        guard boundary > position else {
             // The consumer has all of it, or a scan found nothing new.
-            return finishSnapshot(end)
+            return finishSnapshot(boundary)
         }
-        state = .announcing(DCPSnapshotMarker(start: position, end: end, flags: flags))
+        // Of a snapshot that was announced the last change may be a tombstone that was purged since.
+        let last = mode == .replication ? boundary : max(visible, promised)
+        if last > position {
+            let marker = DCPSnapshotMarker(start: position, end: last, flags: flags)
+            state = .announcing(marker, boundary: boundary)
+        } else if flags.contains(.memory) {
+            // The cursor has to pass what is not sent.
+            state = .sending(boundary: boundary, isDisk: false)
+        } else if boundary >= end {
+            state = .ending(.finished)
+        } else {
+            state = .advancing(boundary)
+        }
     }
 
     private mutating func finishSnapshot(_ seqno: Seqno) {

@@ -90,7 +90,8 @@ final class Sender {
             #expect(scan.end >= through)
             self.scan = scan
             scans += 1
-            stream.opened(scan.isComplete ? .disk(through: scan.end) : .purged)
+            let source = ChangeStream.Source.disk(through: scan.end, visible: scan.lastDocument)
+            stream.opened(scan.isComplete ? source : .purged)
         case .unpersisted(let seqno): stream.opened(.unpersisted(seqno))
         case .purged: stream.opened(.purged)
         case .notReady: stream.opened(.notReady)

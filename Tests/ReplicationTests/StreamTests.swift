@@ -71,7 +71,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
     @Test func diskIsFollowedByMemoryWithoutAGap() {
         var stream = stream()
         #expect(stream.next(room: .max) == open(0))
-        stream.opened(.disk(through: seqno(50)))
+        stream.opened(.disk(through: seqno(50), visible: seqno(50)))
         #expect(stream.next(room: .max) == marker(0, 50, disk))
         #expect(stream.next(room: .max) == scan())
         stream.sent(through: seqno(40), isEnded: false)
@@ -87,7 +87,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         var stream = stream()
         for round in 0..<4 as Range<UInt64> {
             #expect(stream.next(room: .max) == open(round * 10, round * 10, pins: round == 3))
-            stream.opened(.disk(through: seqno(round * 10 + 10)))
+            stream.opened(.disk(through: seqno(round * 10 + 10), visible: seqno(round * 10 + 10)))
             #expect(stream.next(room: .max) == marker(round * 10, round * 10 + 10, disk))
             #expect(stream.next(room: .max) == scan())
             stream.sent(through: seqno(round * 10 + 10), isEnded: true)
@@ -108,7 +108,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         stream.opened(.unpersisted(seqno(30)))
         #expect(stream.next(room: .max) == .persist(seqno(30)))
         #expect(stream.next(room: .max) == open(20, 30))
-        stream.opened(.disk(through: seqno(35)))
+        stream.opened(.disk(through: seqno(35), visible: seqno(35)))
         #expect(stream.next(room: .max) == marker(20, 35, disk))
     }
 
@@ -155,7 +155,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
 
         var once = self.stream(isOnce: true)
         _ = once.next(room: .max)
-        once.opened(.disk(through: seqno(7)))
+        once.opened(.disk(through: seqno(7), visible: seqno(7)))
         _ = once.next(room: .max)
         _ = once.next(room: .max)
         once.sent(through: seqno(7), isEnded: true)
@@ -170,7 +170,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
 
         var damaged = stream()
         _ = damaged.next(room: .max)
-        damaged.opened(.disk(through: seqno(7)))
+        damaged.opened(.disk(through: seqno(7), visible: seqno(7)))
         _ = damaged.next(room: .max)
         damaged.scanFailed()
         #expect(damaged.next(room: .max) == .sendEnd(.backfillFailed))
@@ -178,7 +178,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         // It was dropped while its file was opened, and another one is empty by now.
         var dropped = stream(5, promised: 5)
         _ = dropped.next(room: .max)
-        dropped.opened(.disk(through: seqno(0)))
+        dropped.opened(.disk(through: seqno(0), visible: seqno(0)))
         #expect(dropped.next(room: .max) == .sendEnd(.backfillFailed))
 
         var waiting = stream()

@@ -103,6 +103,7 @@ package final class OpenBucket: Sendable {
         retired.store(1)
         pager.stop()
         desk.stop()
+        traffic.tell(.retired, of: (0..<engine.count).map { VBucketID(UInt16($0)) })
     }
 
     /// Takes over what can be changed of a bucket in service.

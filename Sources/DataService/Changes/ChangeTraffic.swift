@@ -14,6 +14,8 @@ final class ChangeTraffic: Sendable {
         case ownership
         /// A copy elsewhere told how far it is.
         case acknowledged
+        /// The bucket was deleted, or flushed.
+        case retired
     }
 
     private struct Listener {

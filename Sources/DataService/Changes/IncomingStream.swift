@@ -108,13 +108,14 @@ final class IncomingStream {
     func take(_ entry: Entry, hash: UInt64, _ turn: borrowing Turn) -> Taken {
         let seqno = entry.seqno
         guard case .apply = machine.received(changeAt: seqno) else { return .violation }
-        var (wakesFlusher, isNews) = (false, false)
+        var (wakesFlusher, isNews, wakesFeeds) = (false, false, false)
         let taken: Taken = vBucket.withCore { core in
             guard goesOn(core) else { return .overtaken }
             switch core.apply(entry, hash: hash, turn) {
             case .applied(let wakes):
                 wakesFlusher = wakes
                 isNews = noteApplied(seqno, &core)
+                wakesFeeds = core.takeOwedStreamWake()
                 standing = core.highSeqno
                 return .applied
             case .wouldBlock(let wait): return .waits(wait)
@@ -123,6 +124,7 @@ final class IncomingStream {
             }
         }
         if wakesFlusher || isNews { bucket.disk?.noteDirty(address.vBucket) }
+        if wakesFeeds { bucket.traffic.tell(.changed, of: address.vBucket) }
         return taken
     }
 
@@ -155,15 +157,17 @@ final class IncomingStream {
 
     func take(advancedTo seqno: Seqno) -> Taken {
         guard case .advance = machine.received(advancedTo: seqno) else { return .violation }
-        var isNews = false
+        var (isNews, wakesFeeds) = (false, false)
         let taken: Taken = vBucket.withCore { core in
             guard goesOn(core) else { return .overtaken }
             guard core.advance(to: seqno) else { return .violation }
             standing = core.highSeqno
             isNews = noteApplied(seqno, &core) || core.takeOwedWake()
+            wakesFeeds = core.takeOwedStreamWake()
             return .applied
         }
         if isNews { bucket.disk?.noteDirty(address.vBucket) }
+        if wakesFeeds { bucket.traffic.tell(.changed, of: address.vBucket) }
         return taken
     }
 

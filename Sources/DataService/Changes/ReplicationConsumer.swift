@@ -386,7 +386,7 @@ final class ReplicationConsumer: ConnectionHandler {
                 switch news {
                 case .persisted: letters.put(.persisted(address))
                 case .ownership: letters.put(.ask(address))
-                case .changed, .acknowledged: break
+                case .changed, .acknowledged, .retired: break
                 }
             }
             streams[address] = stream

@@ -5,13 +5,6 @@ internal import Wire
 
 /// What a node says to another one that wants to follow a vBucket.
 extension ReplicationProducer {
-    /// What this node's copy says to a fence.
-    private enum Verdict {
-        case open(StreamOpening)
-        case refuse(Status)
-        case ahead
-    }
-
     /// Answers a request and starts its stream; nil where it waits for a map.
     func answer(
         _ address: NodeStreamAddress,
@@ -20,46 +13,52 @@ extension ReplicationProducer {
         _ number: UInt64
     ) -> NodeStreamAnswer? {
         close(address)
-        guard let uuid = channels[address.channel]?.uuid, let bucket = service.bucket(uuid: uuid),
-            let vBucket = bucket.engine[address.vBucket.number]
+        guard let uuid = channels[address.channel]?.uuid, let bucket = service.bucket(uuid: uuid)
         else { return .refused(.noBucket) }
-        let verdict: Verdict = vBucket.withCore { core in
-            if fence < core.ownership.fence { return .refuse(.keyExists) }
-            if fence > core.ownership.fence { return .ahead }
-            // Named to be active, and not so yet: it will be in a moment.
-            if core.state == .pending { return .ahead }
-            guard core.feeds(fence) else { return .refuse(.notMyVBucket) }
-            guard core.isLoaded else { return .refuse(.temporaryFailure) }
-            return .open(
-                StreamOpening(
-                    log: core.failoverLog,
-                    high: core.highSeqno,
-                    purged: core.purgeSeqno
-                )
-            )
-        }
-        switch verdict {
-        case .refuse(let status): return .refused(status)
-        case .ahead:
+        let consumer = consumer(at: address, fence: fence, ticket: nextTicket)
+        switch service.openFeed(of: address.vBucket, in: bucket, request, for: consumer) {
+        case .noVBucket: return .refused(.noBucket)
+        case .notLoaded: return .refused(.temporaryFailure)
+        case .outOfRange: return .refused(.outOfRange)
+        case .rollBack(let seqno, let log): return .rollback(seqno, log)
+        case .opened(let feed, let high, let log):
+            let isBuilt = bucket.assignment?[address.vBucket].builders.contains(peer) ?? false
+            start(address, feed, buildsThrough: isBuilt ? high : nil)
+            return .accepted(high: high, log)
+        case .notAdmitted:
+            if let status = refusal(of: address.vBucket, in: bucket, fence) {
+                return .refused(status)
+            }
             let isHeld = hold(address, request, fence, number)
             return isHeld ? nil : .refused(.temporaryFailure)
-        case .open(let opening):
-            switch opening.answer(to: request) {
-            case .outOfRange: return .refused(.outOfRange)
-            case .rollback(let seqno): return .rollback(seqno, opening.log)
-            case .accepted(let from, let promised, let end):
-                let machine = ChangeStream(start: from, promised: promised, end: end)
-                let isBuilt = bucket.assignment?[address.vBucket].builders.contains(peer) ?? false
-                start(
-                    address,
-                    machine,
-                    fence: fence,
-                    bucket,
-                    vBucket,
-                    buildsThrough: isBuilt ? opening.high : nil
-                )
-                return .accepted(high: opening.high, opening.log)
-            }
+        }
+    }
+
+    /// The copy that is active under `fence`, encoded for the node that follows it.
+    private func consumer(
+        at address: NodeStreamAddress,
+        fence: UInt64,
+        ticket: UInt64
+    ) -> FeedConsumer {
+        let encoder = DCPEncoder(vBucket: address.vBucket, opaque: address.opaque)
+        return .replication(
+            admits: { $0.feeds(fence) },
+            encode: { item, output in encoder.append(item, at: address, to: output) },
+            wake: { [letters] in letters.put(.news(ticket)) }
+        )
+    }
+
+    /// Why the copy does not feed copies of `fence`; nil where the request waits for a map.
+    private func refusal(
+        of vBucket: VBucketID,
+        in bucket: OpenBucket,
+        _ fence: UInt64
+    ) -> Status? {
+        bucket.engine[vBucket.number]?.withCore { core in
+            if fence < core.ownership.fence { return .keyExists }
+            // Named to be active, and not so yet: it will be in a moment.
+            if fence > core.ownership.fence || core.state == .pending { return nil }
+            return .notMyVBucket
         }
     }
 }

@@ -1,6 +1,4 @@
 internal import Bytes
-internal import Engine
-internal import Persistence
 internal import Replication
 internal import Seams
 internal import Vocabulary
@@ -9,20 +7,16 @@ internal import Wire
 /// Sends the changes of this node's active copies to one other node, all buckets on one connection.
 ///
 /// Streams take turns by bytes; what one bucket may have on its way is bounded by what the other
-/// side has taken up. Reads of memory happen here, under the vBucket's lock; reads of disk on a lane
-/// that hands its bytes back.
+/// side has taken up. What a stream sends is a `VBucketFeed` in replication mode.
 ///
 /// - A stream belongs to a fence: with the next one it ends.
 /// - On a new connection nothing counts that the other side said on one before.
 final class ReplicationProducer: ConnectionHandler {
     enum Letter: Sendable {
-        /// Something happened to the vBucket of this stream.
+        /// The feed of this stream may have something to do.
         case news(UInt64)
         /// A map came, perhaps the one that requests wait for.
         case map
-        case opened(UInt64, VBucketScan?)
-        case slice(UInt64, OutgoingStream.Slice)
-        case failed(UInt64)
         /// There may be room for what can wait.
         case room
         case tick
@@ -207,38 +201,26 @@ final class ReplicationProducer: ConnectionHandler {
         return true
     }
 
-    func start(
-        _ address: NodeStreamAddress,
-        _ machine: ChangeStream,
-        fence: UInt64,
-        _ bucket: OpenBucket,
-        _ vBucket: VBucket,
-        buildsThrough: Seqno?
-    ) {
+    /// Starts to send a feed that was opened with `nextTicket`.
+    func start(_ address: NodeStreamAddress, _ feed: VBucketFeed, buildsThrough: Seqno?) {
         // What the copy said on a stream before says nothing of what it has now: it may have been
         // emptied, and be built anew under the same fence.
-        bucket.traffic.begin(peer, address.vBucket, link: link)
+        feed.bucket.traffic.begin(peer, address.vBucket, link: link)
         started.insert(address)
-        lastTicket += 1
-        let ticket = lastTicket
+        lastTicket = nextTicket
         let stream = OutgoingStream(
             address,
-            fence: fence,
-            bucket: bucket,
-            vBucket: vBucket,
-            ticket: ticket,
-            machine: machine,
-            buildsThrough: buildsThrough,
-            now: now
+            feed,
+            ticket: lastTicket,
+            buildsThrough: buildsThrough
         )
-        stream.listener = bucket.traffic.listen(to: address.vBucket) { [letters] news in
-            if case .acknowledged = news { return }
-            letters.put(.news(ticket))
-        }
         streams[address] = stream
-        byTicket[ticket] = stream
+        byTicket[lastTicket] = stream
         enqueue(stream)
     }
+
+    /// The ticket of the stream that is started next.
+    var nextTicket: UInt64 { lastTicket + 1 }
 
     // MARK: Letters
 
@@ -246,13 +228,6 @@ final class ReplicationProducer: ConnectionHandler {
         switch letter {
         case .news(let ticket): if let stream = byTicket[ticket] { enqueue(stream) }
         case .map: retryHeld(output)
-        case .opened(let ticket, let scan): opened(ticket, scan)
-        case .slice(let ticket, let slice): take(slice, ticket, output)
-        case .failed(let ticket):
-            if let stream = rest(ticket) {
-                stream.machine.scanFailed()
-                enqueue(stream)
-            }
         case .room:
             let streams = patient
             patient = []
@@ -263,34 +238,6 @@ final class ReplicationProducer: ConnectionHandler {
         case .tick: return tick(output)
         }
         return true
-    }
-
-    /// The stream whose lane is through; nil where it ended meanwhile.
-    private func rest(_ ticket: UInt64) -> OutgoingStream? {
-        guard let stream = byTicket[ticket] else { return nil }
-        stream.isBusy = false
-        stream.movedAt = now
-        return stream
-    }
-
-    private func opened(_ ticket: UInt64, _ scan: VBucketScan?) {
-        guard let stream = rest(ticket) else { return }
-        stream.scan = scan
-        if let scan, scan.isComplete {
-            stream.machine.opened(.disk(through: scan.end))
-        } else {
-            stream.machine.opened(.purged)
-        }
-        enqueue(stream)
-    }
-
-    private func take(_ slice: OutgoingStream.Slice, _ ticket: UInt64, _ output: ByteWriter) {
-        guard let stream = rest(ticket) else { return }
-        output.append(slice.bytes)
-        channels[stream.address.channel]?.window.sent(slice.bytes.count)
-        if stream.canWait { service.copyPacer.sent(slice.bytes.count) }
-        stream.machine.sent(through: slice.last, isEnded: slice.isEnded)
-        enqueue(stream)
     }
 
     private func retryHeld(_ output: ByteWriter) {
@@ -334,13 +281,9 @@ final class ReplicationProducer: ConnectionHandler {
             DCPEncoder(vBucket: VBucketID(0), opaque: 0).appendNoop(to: output)
         }
         retryHeld(output)
-        let stall = Limits.backfillStallMilliseconds * 1_000_000
         for stream in streams.values {
-            if stream.isBackfill, !stream.isBusy, now &- stream.movedAt > stall {
-                stream.machine.finish(.slow)
-                stream.scan = nil
-            }
-            if ticks % 4 == 0 || stream.isBackfill { enqueue(stream) }
+            let isStalled = stream.feed.endIfStalled()
+            if ticks % 4 == 0 || isStalled || stream.feed.isReadingDisk { enqueue(stream) }
         }
         postTick()
         return true
@@ -355,7 +298,7 @@ final class ReplicationProducer: ConnectionHandler {
     // MARK: Sending
 
     private func enqueue(_ stream: OutgoingStream) {
-        guard !stream.isQueued, !stream.isBusy, !stream.isOver else { return }
+        guard !stream.isQueued, !stream.isOver else { return }
         stream.isQueued = true
         runnable.append(stream)
     }
@@ -374,59 +317,40 @@ final class ReplicationProducer: ConnectionHandler {
         return ReceiveProgress(consumed: consumed, next: isFull ? .drain : .receive, needed: needed)
     }
 
-    /// One thing of one stream; whether there is another at once.
+    /// One step of one stream; whether there is another at once.
     private func step(_ stream: OutgoingStream, _ output: ByteWriter) -> Bool {
         let number = stream.address.channel
-        guard let channel = channels[number], !stream.isBusy else { return false }
-        if stream.bucket.isRetired { stream.machine.finish(.stateChanged) }
-        let before = output.count
+        guard let channel = channels[number] else { return false }
         var room = min(channel.window.room, ReplicationProducer.turnBytes)
         let canWait = stream.canWait
         if canWait {
             room = min(room, service.copyPacer.room())
-            guard room > 0 || channel.window.room == 0 else {
+            guard room > 0 || channel.window.room == 0 || stream.feed.hasResult else {
                 waitForRoom(stream)
                 return false
             }
         }
-        switch stream.machine.next(room: room) {
-        case .open(let after, let promised, let pins):
-            if let wanted = stream.open(after: after, promised: promised, pins: pins) {
-                openScan(stream, after: wanted.after)
-            }
-        case .persist(let seqno):
-            if stream.isPersisted(seqno) { return true }
-            stream.bucket.disk?.flushNow(stream.address.vBucket)
-            return false
-        case .beginSnapshot: stream.beginSnapshot()
-        case .send(let marker): stream.send(marker, into: output)
-        case .read(let bytes, let last): stream.read(bytes, last, into: output)
-        case .scan(let bytes, let last): scan(stream, bytes, last)
-        case .sendAdvanced(let seqno): stream.encoder.append(advancedTo: seqno, to: output)
-        case .sendEnd(let reason):
-            stream.encoder.append(reason, to: output)
-            channels[number]?.window.sent(output.count - before)
-            close(stream.address)
-            return false
-        case .sleep: return false
-        case .awaitRoom:
-            if !stream.isStarved { channels[number]?.starved.append(stream) }
-            stream.isStarved = true
-            return false
-        case .done:
-            close(stream.address)
-            return false
-        }
+        let before = output.count
+        let progress = stream.feed.step(credit: room, into: output)
         if output.count > before {
             channels[number]?.window.sent(output.count - before)
             if canWait { service.copyPacer.sent(output.count - before) }
-            stream.movedAt = now
         }
-        return !stream.isBusy
+        switch progress {
+        case .again: return true
+        case .asleep: return false
+        case .awaitsCredit:
+            if !stream.isStarved { channels[number]?.starved.append(stream) }
+            stream.isStarved = true
+            return false
+        case .over:
+            close(stream.address)
+            return false
+        }
     }
 
     private func waitForRoom(_ stream: OutgoingStream) {
-        stream.movedAt = now
+        stream.feed.noteMoved()
         guard !stream.isWaiting else { return }
         stream.isWaiting = true
         patient.append(stream)

@@ -147,7 +147,7 @@ final class DurabilityDesk: Sendable {
         _ = around.traffic.listen(to: vBucket) { [weak self] news in
             switch news {
             case .acknowledged, .persisted: self?.hear(of: vBucket)
-            case .changed, .ownership: break
+            case .changed, .ownership, .retired: break
             }
         }
     }

@@ -4,9 +4,14 @@ internal import Vocabulary
 /// Readers besides the flusher: each keeps what it has to read, until it is dropped.
 extension Checkpoint {
     /// Starts to read behind `seqno`; nil where memory does not reach back that far.
-    mutating func openCursor(at seqno: Seqno) -> CursorID? {
+    ///
+    /// - Parameters:
+    ///   - seqno: Where the reader stands.
+    ///   - id: The name that it has been given already, if it has.
+    /// - Returns: The reader.
+    mutating func openCursor(at seqno: Seqno, id: CursorID? = nil) -> CursorID? {
         guard seqno >= firstReadable, seqno <= highSeqno else { return nil }
-        return add(Cursor(id: nextID(), position: seqno, end: seqno))
+        return add(Cursor(id: id ?? nextID(), position: seqno, end: seqno))
     }
 
     /// Starts to read documents of the table, then what comes behind them.
@@ -15,14 +20,16 @@ extension Checkpoint {
     ///   - seqno: Where the reader stands.
     ///   - list: The newest version of each key behind it, and prepares, in seqno order.
     ///   - outstanding: All prepares that are not completed, those before `seqno` too.
+    ///   - id: The name that the reader has been given already, if it has.
     /// - Returns: The reader.
     mutating func openBackfill(
         after seqno: Seqno,
         _ list: [UInt64],
-        outstanding: [Seqno]
+        outstanding: [Seqno],
+        id: CursorID? = nil
     ) -> CursorID {
         closedThrough = highSeqno
-        var cursor = Cursor(id: nextID(), position: seqno, end: highSeqno)
+        var cursor = Cursor(id: id ?? nextID(), position: seqno, end: highSeqno)
         cursor.list = list
         cursor.outstanding = outstanding
         cursor.isBackfill = true
@@ -31,7 +38,8 @@ extension Checkpoint {
         return add(cursor)
     }
 
-    private mutating func nextID() -> CursorID {
+    /// A name for a reader.
+    mutating func nextID() -> CursorID {
         defer { nextCursor += 1 }
         return CursorID(number: nextCursor)
     }
@@ -74,16 +82,35 @@ extension Checkpoint {
             return .drained
         }
         closedThrough = highSeqno
-        var list: [UInt64] = []
-        changes.forEach(after: cursor.position) { word in
-            if !Entry(word: word).isPassedOver { list.append(word) }
-        }
-        cursors[index].list = list
+        return begin(index, through: highSeqno)
+    }
+
+    /// The snapshot that is being read, or a new one through the held boundary; drained where there is
+    /// nothing before that.
+    mutating func snapshotThroughHeldBoundary(_ id: CursorID) -> CursorSnapshot {
+        guard let index = index(id) else { return .dropped }
+        let cursor = cursors[index]
+        if cursor.isInSnapshot { return .range(start: cursor.position, end: cursor.end) }
+        guard let heldBoundary, cursor.position < heldBoundary else { return .drained }
+        return begin(index, through: heldBoundary)
+    }
+
+    private mutating func begin(_ index: Int, through boundary: Seqno) -> CursorSnapshot {
+        let start = cursors[index].position
+        cursors[index].list = entries(after: start, through: boundary)
         cursors[index].next = 0
-        cursors[index].end = highSeqno
+        cursors[index].end = boundary
         account.add(cursors[index].bytes)
         account.addToCheckpoints(cursors[index].bytes)
-        return .range(start: cursor.position, end: highSeqno)
+        return .range(start: start, end: boundary)
+    }
+
+    /// The last visible change of those that a reader has still to read of its snapshot.
+    func lastVisible(_ id: CursorID) -> Seqno? {
+        guard let index = index(id) else { return nil }
+        let cursor = cursors[index]
+        return cursor.list[cursor.next...].reversed().lazy.map { Entry(word: $0).item }
+            .first(where: \.isVisible)?.seqno
     }
 
     /// Reads on in a snapshot, until some bytes are visited or it ends.

@@ -59,6 +59,12 @@ package struct Checkpoint: ~Copyable {
     private(set) var hasReaders: Bool
     /// Owned blocks that some memory backfill has to read.
     var shared: [UInt64: Shared] = [:]
+    /// The start of the snapshot that a replica receives: readers still find what was there.
+    ///
+    /// Later changes may have replaced some of it. Nil where no reader needs it.
+    private(set) var heldBoundary: Seqno?
+    /// The changes up to `heldBoundary` that were replaced or completed behind it.
+    private var replacedSince: Set<UInt64> = []
     /// A cursor has read everything and wants to hear of the next change.
     var isSomebodyAsleep = false
     /// That change came.
@@ -180,9 +186,45 @@ package struct Checkpoint: ~Copyable {
             precondition(holders > 0, "what nobody has to read is released")
         }
         if holders > 0 { shared[seqno.value] = Shared(item: item, holders: holders) }
+        if let heldBoundary, seqno <= heldBoundary { replacedSince.insert(seqno.value) }
         let bytes = SizeClass.footprint(of: item.blockBytes)
         ownedBytes += bytes
         account.addToCheckpoints(bytes)
+    }
+
+    // MARK: The start of a replica's snapshot
+
+    /// Closes a boundary at the high seqno and has readers find what was there until `releaseBoundary`.
+    mutating func holdBoundary() {
+        releaseBoundary()
+        guard !cursors.isEmpty else { return }
+        closedThrough = highSeqno
+        heldBoundary = highSeqno
+    }
+
+    mutating func releaseBoundary() {
+        heldBoundary = nil
+        if !replacedSince.isEmpty { replacedSince = [] }
+    }
+
+    /// The changes behind `seqno` that a reader of the state at `boundary`, which is closed, has to
+    /// read: the newest of each key, prepares that were outstanding there, and aborts.
+    func entries(after seqno: Seqno, through boundary: Seqno) -> [UInt64] {
+        var list: [UInt64] = []
+        guard boundary == heldBoundary else {
+            changes.forEach(after: seqno) { word in
+                if !Entry(word: word).isPassedOver { list.append(word) }
+            }
+            return list
+        }
+        let replaced = replacedSince
+        changes.forEach(after: seqno) { word in
+            let entry = Entry(word: word)
+            let place = entry.item.seqno
+            guard place <= boundary else { return }
+            if !entry.isPassedOver || replaced.contains(place.value) { list.append(word) }
+        }
+        return list
     }
 
     // MARK: The flusher
@@ -246,6 +288,7 @@ package struct Checkpoint: ~Copyable {
     /// Forgets everything, cursors too, for a vBucket that goes or is made anew; nobody may be
     /// reading a list of its entries.
     mutating func removeAll() {
+        releaseBoundary()
         for cursor in cursors { closeCursor(cursor.id) }
         if flusher != nil { flusher = highSeqno }
         closedThrough = highSeqno

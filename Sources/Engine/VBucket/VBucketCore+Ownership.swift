@@ -117,6 +117,7 @@ extension VBucketCore {
             precondition(openSnapshot == nil, "what is taken over is whole")
         }
         endSnapshotEarly()
+        resumeReaders()
         inheritPrepares()
         ownership.readyFence = fence
         if isConfirmed { become(.active, ownership) }

@@ -12,6 +12,15 @@ extension VBucketCore {
         package let completedPrepares: [Seqno]
     }
 
+    /// A drain that was made where a replica's snapshot ended, and the state that it belongs to.
+    struct EarlyDrain {
+        let drain: Drain
+        let state: VBucketState
+        let failoverLog: FailoverLog
+        let fence: UInt64
+        let hasCaughtUp: Bool
+    }
+
     /// Closes a boundary at the high seqno and lists what lies between the disk and it.
     ///
     /// Documents, and prepares that are not completed (`Item.level`). Aborts are not among them: the
@@ -21,6 +30,47 @@ extension VBucketCore {
     /// checkpoint keeps.
     package mutating func drain() -> Drain {
         precondition(isPersistent, "only a vBucket with a disk is flushed")
+        isDraining = true
+        if let early = earlyDrain {
+            earlyDrain = nil
+            if isCurrent(early) {
+                drainedCovered = early.drain.boundary
+                return early.drain
+            }
+            putBack(early.drain)
+        }
+        drainedCovered = coveredSeqno
+        return makeDrain()
+    }
+
+    /// Ends the next commit here, where a replica has all of a snapshot.
+    ///
+    /// Without this, the flusher may drain inside the next snapshot, and no reader can use that commit.
+    mutating func drainEarly() {
+        guard isPersistent, !isDraining, earlyDrain == nil, highSeqno > persistedSeqno else {
+            return
+        }
+        precondition(openSnapshot == nil, "an early drain ends at the end of a snapshot")
+        earlyDrain = EarlyDrain(
+            drain: makeDrain(),
+            state: state,
+            failoverLog: failoverLog,
+            fence: ownership.fence,
+            hasCaughtUp: ownership.hasCaughtUp
+        )
+    }
+
+    /// The record that is stored with the drain (`record(through:)`) would have been the same when the
+    /// drain was made.
+    ///
+    /// A commit claims the fence and the history of its record for all of its changes. A newer fence
+    /// beside older changes would rank the stored copy above copies that have more.
+    private func isCurrent(_ early: EarlyDrain) -> Bool {
+        early.state == state && early.fence == ownership.fence
+            && early.hasCaughtUp == ownership.hasCaughtUp && early.failoverLog == failoverLog
+    }
+
+    private mutating func makeDrain() -> Drain {
         let (entries, boundary) = checkpoint.close(after: persistedSeqno)
         // After a failed commit the list has versions that were on their way to disk and never
         // arrived. They are owned by now, so no later commit writes them either.
@@ -30,7 +80,6 @@ extension VBucketCore {
         let completed = completedPrepares
         completedPrepares = []
         drainedThrough = boundary
-        drainedCovered = coveredSeqno
         return Drain(
             entries: entries,
             boundary: boundary,
@@ -41,6 +90,11 @@ extension VBucketCore {
 
     /// The commit of `drain` did not happen: what it replaced is to be told again.
     package mutating func undrain(_ drain: Drain) {
+        isDraining = false
+        putBack(drain)
+    }
+
+    private mutating func putBack(_ drain: Drain) {
         superseded = drain.superseded + superseded
         completedPrepares = drain.completedPrepares + completedPrepares
     }
@@ -48,9 +102,11 @@ extension VBucketCore {
     /// The commit of everything up to `boundary` was synced to disk.
     package mutating func persisted(through boundary: Seqno) {
         precondition(boundary >= persistedSeqno, "what is persisted stays persisted")
+        isDraining = false
         persistedSeqno = boundary
         persistedCovered = drainedCovered
         checkpoint.persisted(through: boundary)
+        if !waitingReaders.isEmpty { sendWaitingReadersToDisk() }
     }
 
     /// Nothing but the disk needs this version's value in memory.
@@ -163,6 +219,7 @@ extension VBucketCore {
         item.write(meta, key: key, value: .empty, ejectedCount: isEjected ? valueCount : nil)
         clock.advance(past: meta.cas)
         count(meta)
+        visibleHigh.noteLoaded(meta.seqno, snapshotStart: coveredSeqno)
         if isEjected { ejectedCount += 1 }
         guard let place else {
             table.insert(item, hash: hash)
@@ -180,6 +237,7 @@ extension VBucketCore {
     package mutating func restartWarmup() {
         precondition(!isLoaded, "only a warmup under way can begin again")
         removeAll()
+        visibleHigh = VisibleHigh(loadingThrough: highSeqno)
     }
 
     /// All documents are known: requests are served from here on.

@@ -98,6 +98,7 @@ extension VBucketCore {
         meta.cas = clock.next(turn.wallNanoseconds)
         meta.revision = (place?.item.revision ?? maxRevision) + 1
         let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
+        noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
         let wakes = takeOwedWake() || isFirst
         return .prepared(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
@@ -183,6 +184,7 @@ extension VBucketCore {
         _ key: ByteView,
         _ turn: borrowing Turn
     ) -> Bool {
+        noteInvisible(at: seqno)
         guard checkpoint.hasReaders else {
             checkpoint.advance(to: seqno)
             return false

@@ -46,6 +46,7 @@ extension VBucketCore {
         endSnapshotEarly()
         inheritPrepares()
         state = .active
+        resumeReaders()
     }
 
     /// An active copy tells that a snapshot begins; false where it cannot follow on what is here.
@@ -56,8 +57,10 @@ extension VBucketCore {
             range.end >= max(highSeqno, begun ?? .zero)
         else { return false }
         let start = openSnapshot?.start ?? highSeqno
+        if openSnapshot == nil { holdSnapshotStart() }
         endSnapshotEarly()
         openSnapshot = range.end > highSeqno ? SnapshotRange(start: start, end: range.end) : nil
+        if openSnapshot == nil { resumeReaders() }
         return true
     }
 
@@ -111,6 +114,7 @@ extension VBucketCore {
         guard let snapshot = openSnapshot, seqno <= snapshot.end else { return false }
         if seqno > highSeqno {
             oweWake(isPersistent && checkpoint.isDrained)
+            noteInvisible(at: seqno)
             checkpoint.advance(to: seqno)
         }
         endSnapshotIfWhole()
@@ -121,6 +125,7 @@ extension VBucketCore {
         guard let snapshot = openSnapshot, highSeqno >= snapshot.end else { return }
         openSnapshot = nil
         forgetUnannounced()
+        resumeReaders()
     }
 
     /// Takes over as much of the active copy's history as this one has.

@@ -23,6 +23,7 @@ extension VBucketCore {
         completePrepare(of: key, hash)
         clock.advance(past: meta.cas)
         let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
+        noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
         endSnapshotIfWhole()
         return .applied(wakesFlusher: takeOwedWake() || isFirst)

@@ -34,20 +34,31 @@ extension VBucketCore {
         pins: Bool = false,
         residentMax: Int = .max
     ) -> ChangeSource {
-        guard isLoaded, openSnapshot == nil else { return .notReady }
+        guard isLoaded else { return .notReady }
+        guard openSnapshot == nil else {
+            return openBesideSnapshot(after: seqno, promised: promised, residentMax: residentMax)
+        }
         if let cursor = checkpoint.openCursor(at: seqno) { return .memory(cursor) }
         guard seqno == .zero || seqno >= purgeSeqno else { return .purged }
-        let isResident = ejectedCount == 0 && table.stubCount == 0
-        if !isPersistent || (isResident && liveCount + tombstoneCount <= residentMax) {
-            return .memory(openBackfill(after: seqno))
-        }
+        if isWalkable(residentMax: residentMax) { return .memory(openBackfill(after: seqno)) }
         guard persistedSeqno >= promised else { return .unpersisted(promised) }
+        guard isWholeOnDisk else {
+            drainEarly()
+            return .unpersisted(highSeqno)
+        }
         let pin = pins ? checkpoint.openCursor(at: persistedSeqno) : nil
         return .disk(through: persistedSeqno, pin: pin)
     }
 
+    /// Memory has every document, few enough to walk the table in one hold of the lock.
+    func isWalkable(residentMax: Int) -> Bool {
+        guard isPersistent else { return true }
+        return ejectedCount == 0 && table.stubCount == 0
+            && liveCount + tombstoneCount <= residentMax
+    }
+
     /// All documents newer than `seqno`, and prepares, as one snapshot through the high seqno.
-    private mutating func openBackfill(after seqno: Seqno) -> CursorID {
+    mutating func openBackfill(after seqno: Seqno, id: CursorID? = nil) -> CursorID {
         var list: [UInt64] = []
         let next = table.visit(from: 0, groupsMax: .max / 2) { item in
             if item.seqno > seqno { list.append(UInt64(UInt(bitPattern: item.address))) }
@@ -65,7 +76,7 @@ extension VBucketCore {
         }
         list.removeLast(list.count - kept)
         let outstanding = prepares.list.map(\.seqno)
-        return checkpoint.openBackfill(after: seqno, list, outstanding: outstanding)
+        return checkpoint.openBackfill(after: seqno, list, outstanding: outstanding, id: id)
     }
 
     /// The prepares outstanding at the end of a cursor's snapshot, where that comes from the table or
@@ -85,7 +96,10 @@ extension VBucketCore {
         _ cursor: CursorID,
         listsPrepares: Bool = false
     ) -> CursorSnapshot {
-        guard openSnapshot == nil else { return .drained }
+        guard openSnapshot == nil else {
+            return snapshotBesideSnapshot(cursor, listsPrepares: listsPrepares)
+        }
+        if !waitingReaders.isEmpty { waitingReaders.remove(cursor) }
         let isNew = listsPrepares && !checkpoint.isInSnapshot(cursor)
         let snapshot = checkpoint.snapshot(cursor)
         if isNew, case .range = snapshot {
@@ -103,8 +117,15 @@ extension VBucketCore {
         checkpoint.read(cursor, bytesMax: bytesMax, visit)
     }
 
+    /// The last visible change of those that a cursor has still to read of its snapshot; nil where it
+    /// has none.
+    package func lastVisible(before cursor: CursorID) -> Seqno? { checkpoint.lastVisible(cursor) }
+
     /// Ends a cursor.
-    package mutating func closeCursor(_ cursor: CursorID) { checkpoint.closeCursor(cursor) }
+    package mutating func closeCursor(_ cursor: CursorID) {
+        checkpoint.closeCursor(cursor)
+        waitingReaders.remove(cursor)
+    }
 
     /// Ends the cursor that keeps the most from being forgotten, if any is behind the flusher.
     package mutating func dropSlowestCursor() -> CursorID? {

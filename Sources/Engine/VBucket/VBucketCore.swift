@@ -33,6 +33,13 @@ package struct VBucketCore: ~Copyable {
     private(set) var isReadable = true
     /// Writes that wait for other copies; nobody sees them.
     var prepares = Prepares()
+    var visibleHigh = VisibleHigh()
+    /// Readers that wait for the snapshot that is being received to end.
+    var waitingReaders = WaitingReaders()
+    /// A drain for the next commit that was made where a replica's snapshot ended.
+    var earlyDrain: EarlyDrain?
+    /// A drain is on its way to disk.
+    var isDraining = false
     /// Of those in the snapshot that is being received: all that are outstanding at its end.
     var announcedPrepares: Set<Seqno>?
     /// Prepares that a drain has listed and that were completed since the last one.
@@ -307,6 +314,10 @@ package struct VBucketCore: ~Copyable {
         drainedThrough = seqno
         drainedCovered = coveredSeqno
         persistedCovered = coveredSeqno
+        visibleHigh = VisibleHigh(loadingThrough: seqno)
+        waitingReaders = WaitingReaders()
+        earlyDrain = nil
+        isDraining = false
     }
 
     /// Begins a new history: clients that know the old one learn that changes may be missing.
@@ -318,7 +329,8 @@ package struct VBucketCore: ~Copyable {
     package func record(through seqno: Seqno, casHorizon: UInt64) -> VBucketRecord {
         var record = VBucketRecord(id: id, state: state, failoverLog: failoverLog)
         record.highSeqno = seqno
-        let isInside = openSnapshot.map { seqno < $0.end } ?? false
+        // A drain that was made early may end before the snapshot begins.
+        let isInside = openSnapshot.map { $0.start <= seqno && seqno < $0.end } ?? false
         record.snapshotStart = isInside ? openSnapshot?.start ?? seqno : seqno
         record.snapshotEnd = isInside ? openSnapshot?.end ?? seqno : seqno
         // Inside a snapshot it is known of what has yet to come.

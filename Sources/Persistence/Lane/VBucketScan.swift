@@ -23,6 +23,8 @@ package final class VBucketScan: Sendable {
     package let vBucket: VBucketID
     /// The last seqno of the snapshot.
     package let end: Seqno
+    /// The newest document or tombstone that the disk has through `end`; zero if it has none.
+    package let lastDocument: Seqno
     /// False if tombstones after the scan's start were purged: the reader must restart from zero.
     package let isComplete: Bool
     /// The seqnos of the prepares outstanding at `end`, ascending, including those before the scan's
@@ -48,8 +50,13 @@ package final class VBucketScan: Sendable {
     ) {
         self.lane = lane
         self.vBucket = vBucket
-        (number, hold) = lane.directory.withLock { $0.hold(vBucket.number, after: seqno.value) }
+        let last: UInt64
+        (number, hold, last) = lane.directory.withLock { directory in
+            let (number, hold) = directory.hold(vBucket.number, after: seqno.value)
+            return (number, hold, directory[vBucket.number].runs.last?.last ?? 0)
+        }
         end = Seqno(hold.end)
+        lastDocument = min(Seqno(last), Seqno(hold.end))
         isComplete = hold.isComplete
         outstanding = prepares.map(\.meta.seqno)
         self.prepares = prepares

@@ -28,6 +28,8 @@ package final class SimulationRun {
     private let chaos: Chaos
     private let judge: Judge
     private let watch: Watch
+    /// Nil in most seeds.
+    private let feeds: FeedWatch?
     private let administrator: Operator?
     private let failoverSeconds: UInt16
     private let buckets: [BucketSettings]
@@ -66,6 +68,7 @@ package final class SimulationRun {
             isBeyondAssumptions: chaos.isBeyondAssumptions
         )
         watch = Watch(cluster, judge)
+        feeds = FeedWatch(cluster, judge, seed: plan.seed)
         chaos.isWhole = { [watch] in watch.exposure.losses == 0 }
         chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
         chaos.beforeEnd = { [watch] in watch.lookClosely() }
@@ -141,6 +144,7 @@ package final class SimulationRun {
                 start(number, of: count, SimulationRun.extraBucket(replicas: 0), environment)
             }
         }
+        feeds?.start()
         cluster.world.run(for: 2 * SimulationRun.second)
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
@@ -160,6 +164,7 @@ package final class SimulationRun {
         }
         readEverything()
         compare()
+        feeds?.conclude()
         conclude()
     }
 
@@ -372,19 +377,32 @@ package final class SimulationRun {
     private func conclude() {
         judge.linearize(isPromised)
         watch.conclude()
+        judge.find { [self] in ending($0, $1) }
+        // Who followed a feed has the same of it.
         judge.find { [self] bucket, vBucket in
-            // One that nobody serves is told of elsewhere.
-            guard let placement = cluster.newestState?.bucket(named: bucket)?[vBucket],
-                placement.isConfirmed, let owner = placement.chain.first,
-                let host = cluster.newestState?.node(number: owner)?.host,
-                let node = cluster.nodes.first(where: { $0.address == host }),
-                let copy = node.copy(vBucket, of: bucket),
-                node.node?.data.reports(bucket, of: [vBucket]).first?.state == .active
+            guard let (copy, losses) = ending(bucket, vBucket),
+                let content = feeds?.content(of: bucket, vBucket, copy.log)
             else { return nil }
-            let name = Changes.name(bucket, Int(vBucket.number))
-            if watch.changes.remade.contains(name) { return (copy, .ofEverything) }
-            return (copy, judge.isLossless ? .none : .byPromotion)
+            return (content, losses)
         }
+    }
+
+    /// The active copy of a vBucket in the end, and what may have become of it.
+    private func ending(
+        _ bucket: String,
+        _ vBucket: VBucketID
+    ) -> (CopyContent, AcknowledgedWrites.Losses)? {
+        // Another alert reports a vBucket without an active copy.
+        guard let placement = cluster.newestState?.bucket(named: bucket)?[vBucket],
+            placement.isConfirmed, let owner = placement.chain.first,
+            let host = cluster.newestState?.node(number: owner)?.host,
+            let node = cluster.nodes.first(where: { $0.address == host }),
+            let copy = node.copy(vBucket, of: bucket),
+            node.node?.data.reports(bucket, of: [vBucket]).first?.state == .active
+        else { return nil }
+        let name = Changes.name(bucket, Int(vBucket.number))
+        if watch.changes.remade.contains(name) { return (copy, .ofEverything) }
+        return (copy, judge.isLossless ? .none : .byPromotion)
     }
 
     /// Whether what was lost in this seed is within what a level promises to survive.
@@ -415,6 +433,7 @@ package final class SimulationRun {
         for client in clients { outcome.tally.add(client.tally) }
         outcome.tally.add(judge.tally)
         outcome.tally.add(watch.tally)
+        if let feeds { outcome.tally.add(feeds.tally) }
         for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
         for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
         for (action, count) in administrator?.counts ?? [:] {

@@ -1,0 +1,92 @@
+package import Bytes
+package import Engine
+internal import Replication
+package import Vocabulary
+package import Wire
+
+/// One item of a feed.
+///
+/// Keys and values are borrowed: they are valid only during the call that hands the item over.
+package enum FeedItem {
+    /// The changes up to the snapshot's end follow. They are consistent only together.
+    case snapshot(FeedSnapshot)
+    /// A document or a tombstone.
+    case change(DCPChange)
+    /// Replication mode only: a durable write that is not completed.
+    case prepare(DCPChange, DurabilityLevel)
+    /// Replication mode only: a prepare was given up.
+    case abort(DCPAbort)
+    /// Every change through this seqno was handed over; the last ones are invisible, or were replaced.
+    case advanced(to: Seqno)
+    /// Tombstones behind the consumer's position were purged: the consumer restarts from zero. The
+    /// feed is over.
+    case purged
+    /// The feed is over, for this reason.
+    case end(DCPStreamEnd)
+}
+
+/// What a feed announces before the changes of a snapshot.
+package struct FeedSnapshot {
+    package let marker: DCPSnapshotMarker
+    /// Replication mode only: which tombstones are missing from a snapshot that begins at zero.
+    ///
+    /// Nil where none were purged.
+    package let purge: NodePurge?
+    /// Replication mode only: all prepares that are outstanding at the snapshot's end, by seqno.
+    ///
+    /// Nil where aborts are handed over one by one, so that the consumer knows.
+    package let outstanding: [Seqno]?
+}
+
+/// The reader of a feed: what it may read, in which format, and how it is woken.
+package struct FeedConsumer: Sendable {
+    /// Whether the vBucket may be read.
+    ///
+    /// Asked under its lock before every read. If it does not hold, the feed ends with `stateChanged`.
+    package typealias Admission = @Sendable (borrowing VBucketCore) -> Bool
+    /// Copies an item to the consumer's output, in the consumer's format.
+    ///
+    /// Called under the vBucket's lock for changes from memory, and on a lane for changes from disk.
+    package typealias Encode = @Sendable (FeedItem, ByteWriter) -> Void
+
+    let mode: ChangeStream.Mode
+    let admits: Admission
+    let encode: Encode
+    /// Called from any lane when `step` may have something to do again.
+    let wake: @Sendable () -> Void
+
+    /// Reads everything that another copy needs: prepares and aborts too.
+    package static func replication(
+        admits: @escaping Admission,
+        encode: @escaping Encode,
+        wake: @escaping @Sendable () -> Void
+    ) -> FeedConsumer {
+        FeedConsumer(mode: .replication, admits: admits, encode: encode, wake: wake)
+    }
+
+    /// Reads what clients may see.
+    package static func visibleOnly(
+        admits: @escaping Admission = { _ in true },
+        encode: @escaping Encode,
+        wake: @escaping @Sendable () -> Void
+    ) -> FeedConsumer {
+        FeedConsumer(mode: .visibleOnly, admits: admits, encode: encode, wake: wake)
+    }
+}
+
+/// The answer to a request for a feed.
+package enum FeedOpening {
+    /// The copy has changes through `high`, of this history.
+    case opened(VBucketFeed, high: Seqno, FailoverLog)
+    /// The consumer's changes behind `to` are not of this history, or tombstones that it lacks were
+    /// purged: the consumer discards its changes behind `to` and asks again.
+    case rollBack(to: Seqno, FailoverLog)
+    /// The numbers of the request contradict each other.
+    case outOfRange
+    /// The bucket does not have this vBucket.
+    case noVBucket
+    /// The consumer's own condition does not hold.
+    case notAdmitted
+    /// The copy is being loaded from disk: ask again later.
+    case notLoaded
+}

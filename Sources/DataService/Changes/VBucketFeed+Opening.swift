@@ -1,0 +1,74 @@
+internal import Engine
+internal import Replication
+package import Vocabulary
+package import Wire
+
+extension DocumentService {
+    /// Opens a feed of a vBucket from where a consumer stands.
+    ///
+    /// - Parameters:
+    ///   - id: The vBucket.
+    ///   - bucket: The bucket.
+    ///   - request: The consumer's position, in the name of its history, and where the feed ends.
+    ///   - consumer: Takes the items.
+    /// - Returns: The feed, or why there is none.
+    package func openFeed(
+        of id: VBucketID,
+        in bucket: OpenBucket,
+        _ request: DCPStreamRequest,
+        for consumer: FeedConsumer
+    ) -> FeedOpening {
+        guard let vBucket = bucket.engine[id.number] else { return .noVBucket }
+        let (isAdmitted, opening): (Bool, StreamOpening?) = vBucket.withCore { core in
+            guard consumer.admits(core), consumer.mode == .replication || core.isThere else {
+                return (false, nil)
+            }
+            guard core.isLoaded else { return (true, nil) }
+            let opening = StreamOpening(
+                log: core.failoverLog,
+                high: core.coveredSeqno,
+                purged: core.purgeSeqno
+            )
+            return (true, opening)
+        }
+        guard isAdmitted else { return .notAdmitted }
+        guard let opening else { return .notLoaded }
+        switch opening.answer(to: request) {
+        case .outOfRange: return .outOfRange
+        case .rollback(let seqno): return .rollBack(to: seqno, opening.log)
+        case .accepted(let start, let promised, let end):
+            let stream = ChangeStream(
+                start: start,
+                promised: promised,
+                end: end,
+                mode: consumer.mode
+            )
+            let place = VBucketFeed.Place(
+                bucket: bucket,
+                vBucket: vBucket,
+                id: id,
+                uuid: opening.log.current.uuid
+            )
+            let feed = VBucketFeed(place, stream, for: consumer, self)
+            return .opened(feed, high: opening.high, opening.log)
+        }
+    }
+}
+
+extension VBucketCore {
+    /// This node has a copy, and does not give it up.
+    var isThere: Bool {
+        ownership.exists && !ownership.isResetting && state != .dead
+    }
+}
+
+extension OpenBucket {
+    /// The newest change of a vBucket that clients may see, for which a visible-only feed can be waited.
+    ///
+    /// - Returns: Its seqno; nil where this node has no copy, or the copy is being loaded.
+    package func highVisible(_ vBucket: VBucketID) -> Seqno? {
+        engine[vBucket.number]?.withCore { core in
+            core.isThere && core.isLoaded ? core.highVisible : nil
+        }
+    }
+}

@@ -1,0 +1,276 @@
+import Bytes
+import DataService
+import Engine
+import TestWorld
+import Testing
+import Vocabulary
+import Wire
+
+/// One vBucket's feed over a real engine and real files.
+@Suite struct FeedTests {
+    let world = TestWorld()
+
+    func open(_ type: BucketType = .persistent) throws -> OpenBucket {
+        try world.service.open(TestWorld.settings("guests", type, vBuckets: 1))
+        return try #require(world.service.bucket(named: "guests"))
+    }
+
+    func reader(
+        _ bucket: OpenBucket,
+        from start: UInt64 = 0,
+        uuid: VBucketUUID = VBucketUUID(0),
+        end: Seqno = FeedReader.forever,
+        isReplication: Bool = false
+    ) -> FeedReader {
+        FeedReader(
+            bucket,
+            0,
+            from: start,
+            uuid: uuid,
+            end: end,
+            isReplication: isReplication,
+            world.service
+        )
+    }
+
+    /// Lets lanes run and reads, until neither has anything to do.
+    func follow(_ readers: FeedReader..., credit: Int = .max) {
+        for _ in 0..<60 {
+            world.pass(milliseconds: 100)
+            for reader in readers { reader.read(credit: credit) }
+        }
+    }
+
+    // MARK: Documents
+
+    /// Writes, deletes, or prepares a write; nil where it was not made.
+    func write(
+        _ key: String,
+        _ value: String,
+        in bucket: OpenBucket,
+        level: DurabilityLevel? = nil,
+        deletes: Bool = false
+    ) -> Seqno? {
+        if let level { return prepare(key, value, in: bucket, level) }
+        let content = Array(value.utf8)
+        let action: DocumentAction =
+            deletes
+            ? .delete
+            : .write(value: content, flags: 0, expiry: 0, preservesExpiry: false)
+        // What has left memory is fetched first.
+        let isDone = Guarded(false)
+        world.service.perform(action, on: Array(key.utf8), inBucket: bucket.name) { answer in
+            switch answer {
+            case .written, .refused(.notFound): isDone.withLock { $0 = true }
+            default: Issue.record("a write of \(key) came to \(answer)")
+            }
+        }
+        world.settle()
+        #expect(isDone.withLock { $0 })
+        return bucket.engine[0]?.withCore { $0.highSeqno }
+    }
+
+    private func prepare(
+        _ key: String,
+        _ value: String,
+        in bucket: OpenBucket,
+        _ level: DurabilityLevel
+    ) -> Seqno? {
+        var turn = world.turn
+        turn.durability = level
+        let (bytes, content) = (Array(key.utf8), Array(value.utf8))
+        let outcome: MutationOutcome? = bytes.withUnsafeBytes { key in
+            content.withUnsafeBytes { value in
+                let (key, value) = (ByteView(key), ByteView(value))
+                let request = StoreRequest(
+                    key: key,
+                    hash: bucket.engine.hash(key),
+                    value: value,
+                    flags: 0,
+                    expiry: 0,
+                    datatype: [],
+                    cas: .none,
+                    mode: .set,
+                    preservesExpiry: false
+                )
+                return bucket.engine[0]?.withCore { $0.store(request, turn) }
+            }
+        }
+        bucket.noteChanged(VBucketID(0))
+        switch outcome {
+        case .prepared(let stored): return stored.seqno
+        // The key has left memory whole: nothing is written.
+        case .wouldBlock: return nil
+        default:
+            Issue.record("a prepare of \(key) came to \(String(describing: outcome))")
+            return nil
+        }
+    }
+
+    func complete(_ prepare: Seqno?, in bucket: OpenBucket, commits: Bool) throws {
+        let prepare = try #require(prepare)
+        let turn = world.turn
+        let outcome = bucket.engine[0]?.withCore { core in
+            let fence = core.ownership.fence
+            return commits
+                ? core.commit(prepare, fence: fence, turn) : core.abort(prepare, fence: fence, turn)
+        }
+        switch outcome {
+        case .committed where commits, .aborted where !commits: break
+        default: Issue.record("prepare \(prepare) came to \(String(describing: outcome))")
+        }
+        bucket.noteChanged(VBucketID(0))
+    }
+
+    func highs(_ bucket: OpenBucket) -> [UInt64?] {
+        [
+            bucket.engine[0]?.withCore { $0.highSeqno.value },
+            bucket.highVisible(VBucketID(0))?.value,
+        ]
+    }
+
+    /// Has everything on disk, and values out of memory.
+    func eject(_ bucket: OpenBucket) {
+        world.pass(milliseconds: 3_000)
+        #expect(bucket.engine[0]?.withCore { $0.persistedSeqno == $0.highSeqno } == true)
+        for _ in 0..<3 { world.ejectAll(from: "guests") }
+        #expect(bucket.engine[0]?.withCore { $0.ejectedCount > 0 } == true)
+    }
+
+    // MARK: From memory and disk
+
+    @Test(arguments: [BucketType.persistent, .ephemeral])
+    func feedFollowsMemorySnapshotBySnapshot(_ type: BucketType) throws {
+        let bucket = try open(type)
+        for key in ["a", "b", "a"] { _ = write(key, "1", in: bucket) }
+        let reader = reader(bucket)
+        reader.read()
+        #expect(reader.events == [.snapshot(0, 3), .change("b", 2), .change("a", 3)])
+        let wakes = reader.wakes
+        _ = write("c", "2", in: bucket)
+        _ = write("b", "", in: bucket, deletes: true)
+        #expect(reader.wakes > wakes, "the feed wakes its consumer")
+        reader.read()
+        #expect(
+            reader.events.suffix(3) == [.snapshot(3, 5), .change("c", 4), .deletion("b", 5)]
+        )
+        #expect(highs(bucket) == [5, 5])
+    }
+
+    @Test func ejectedValuesAreReadFromDiskAndMemoryFollowsWithoutGap() throws {
+        let bucket = try open()
+        for number in 0..<300 { _ = write("key\(number % 200)", "value \(number)", in: bucket) }
+        eject(bucket)
+        let reader = reader(bucket)
+        reader.read()
+        _ = write("key7", "while the disk is read", in: bucket)
+        follow(reader)
+        #expect(reader.events.first == .snapshot(0, 300))
+        #expect(reader.documents.count == 200 && reader.last == 301)
+        #expect(reader.documents["key7"] == Array("while the disk is read".utf8))
+        #expect(reader.documents["key50"] == Array("value 250".utf8))
+    }
+
+    /// Memory, disk, memory: what a reader has at the end of each snapshot was there then.
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func handOverBetweenMemoryAndDiskHasNoGapAndNoDuplicate(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let bucket = try open()
+        var history: [[String: [UInt8]]] = [[:]]
+        var prepares: [(Seqno, String, String)] = []
+        let readers = (0..<3).map { _ in reader(bucket) }
+        var drops = 0
+        for round in 0..<400 {
+            let key = "key\(Int.random(in: 0..<40, using: &random))"
+            let value = String(repeating: "\(round)", count: Int.random(in: 1...60, using: &random))
+            var state = history[history.count - 1]
+            let isPrepared = prepares.contains { $0.1 == key }
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0 where !isPrepared:
+                if let seqno = write(key, value, in: bucket, level: .majority) {
+                    prepares.append((seqno, key, value))
+                }
+            case 1 where !prepares.isEmpty:
+                let (prepare, key, value) = prepares.removeFirst()
+                let commits = Bool.random(using: &random)
+                try complete(prepare, in: bucket, commits: commits)
+                if commits { state[key] = Array(value.utf8) }
+            case 2 where !isPrepared && state[key] != nil:
+                if write(key, "", in: bucket, deletes: true) != nil { state[key] = nil }
+            case 3:
+                world.pass(milliseconds: 400)
+                world.ejectAll(from: "guests")
+                continue
+            case 4:
+                drops += bucket.dropCursors()
+                continue
+            case _ where !isPrepared:
+                if write(key, value, in: bucket) != nil { state[key] = Array(value.utf8) }
+            default: continue
+            }
+            while history.count <= Int(highs(bucket)[0] ?? 0) {
+                history.append(history[history.count - 1])
+            }
+            history[history.count - 1] = state
+            for reader in readers where Int.random(in: 0..<3, using: &random) == 0 {
+                world.settle()
+                reader.read(credit: 300, steps: Int.random(in: 1...8, using: &random))
+            }
+        }
+        for _ in 0..<100 {
+            world.pass(milliseconds: 100)
+            for reader in readers {
+                reader.read(credit: 4_000)
+                if reader.last == reader.snapshot.end, reader.last < history.count {
+                    #expect(reader.documents == history[Int(reader.last)])
+                }
+            }
+        }
+        #expect(drops > 3)
+        for reader in readers {
+            #expect(reader.last == UInt64(history.count - 1))
+            #expect(reader.documents == history[history.count - 1])
+            #expect(!reader.events.contains { if case .prepare = $0 { true } else { false } })
+        }
+    }
+
+    @Test func droppedCursorGoesOnFromDiskAndKeepsNothingInMemory() throws {
+        let bucket = try open()
+        let long = String(repeating: "x", count: 200)
+        for number in 0..<100 { _ = write("key\(number)", long, in: bucket) }
+        let reader = reader(bucket)
+        reader.read(credit: 2_000, steps: 4)
+        #expect(reader.last > 0 && reader.last < 100)
+        let position = reader.last
+        world.pass(milliseconds: 1_000)
+        #expect(bucket.dropCursors() == 1)
+        #expect(bucket.engine.account.checkpointBytes == 0, "nothing is kept for a slow reader")
+        for number in 0..<50 { _ = write("key\(number)", long, in: bucket) }
+        eject(bucket)
+        follow(reader)
+        #expect(reader.events.contains(.snapshot(position, 150)))
+        #expect(reader.last == 150 && reader.documents.count == 100)
+    }
+
+    @Test func creditBoundsEachStep() throws {
+        let bucket = try open()
+        for number in 0..<200 {
+            _ = write("key\(number)", String(repeating: "x", count: 500), in: bucket)
+        }
+        let reader = reader(bucket)
+        reader.read(credit: 0)
+        #expect(reader.events.isEmpty, "nothing is handed over without credit")
+        reader.read(credit: 2_000, steps: 10)
+        // One change goes beyond the credit, as none is cut.
+        #expect(reader.last > 0 && reader.last < 200 && reader.stepMax < 2_000 + 700)
+        eject(bucket)
+        let other = self.reader(bucket)
+        for _ in 0..<400 {
+            other.read(credit: 2_000)
+            world.settle()
+        }
+        #expect(other.last == 200 && other.documents.count == 200)
+        // From disk a block goes beyond it, of 32 KiB.
+        #expect(other.stepMax < 40_000)
+    }
+}
