@@ -1,14 +1,17 @@
 internal import Orchestration
 internal import Seams
 
-/// The file in which the release before this one kept the state: read once, and put aside.
+/// The state file of the previous release: read once, then renamed.
 struct StateStore {
     let disk: any Disk
     let directory: String
 
     private var path: String { "\(directory)/cluster-state" }
 
-    /// The state that was kept last; nil for a new node.
+    /// The stored state; nil for a new node.
+    ///
+    /// - Throws: `ClusterError`: `.disk` if the file cannot be read, `.newerSchema` if a newer
+    ///   release wrote it, `.damaged` if its checksum does not match.
     func load() throws(ClusterError) -> ClusterState? {
         let bytes: [UInt8]?
         do {
@@ -35,7 +38,9 @@ struct StateStore {
         }
     }
 
-    /// What it held is in the control file: kept under another name, for whoever goes back.
+    /// Renames the file after its content was moved to the control file; a downgrade can use it.
+    ///
+    /// - Throws: `ClusterError` with the code `.disk` if the file cannot be renamed.
     func putAside() throws(ClusterError) {
         do {
             guard try disk.read(path) != nil else { return }

@@ -5,21 +5,21 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// How nodes come in, asked of any node of the cluster, or by the newcomer itself.
+/// Adding nodes, requested from any node of the cluster, or by the new node itself.
 extension AdministrationService {
-    /// How long a node may take to receive the metadata.
+    /// How long a new node may take to receive the metadata.
     private static let joinPatience: UInt64 = 30_000_000_000
-    /// Of nodes that are added together, each finds the others' entries before its own.
+    /// If nodes are added together, each attempt may meet other nodes' entries before its own.
     private static let invitationsMax = 64
     private static let rebalanceRuns = "Cannot add a node during rebalance."
 
-    /// Takes in the node at `address`, which waits for a rebalance afterwards.
+    /// Adds the node at `address`; the node gets vBuckets with the next rebalance.
     ///
     /// - Parameters:
-    ///   - address: Of its admin port: `[http://]host[:port]`.
-    ///   - login: Whoever administers it; a new node takes any.
-    ///   - services: All that it shall do.
-    ///   - group: The server group it goes to; nil for the first.
+    ///   - address: Its admin port: `[http://]host[:port]`.
+    ///   - login: Its administrator; a new node accepts any.
+    ///   - services: Its services; only `kv` is possible.
+    ///   - group: Its server group; nil for the first.
     /// - Returns: The node's name, or why it cannot be added.
     package func addNode(
         _ address: String,
@@ -61,7 +61,7 @@ extension AdministrationService {
         return .busy("Other nodes are being added or renamed at the same time: ask again.")
     }
 
-    /// `names`: the revision of the names that the new one was judged beside.
+    /// `names`: the revision of the node names with which the new name was checked.
     private func newNode(
         _ other: NodeDescription,
         host: String,
@@ -79,7 +79,9 @@ extension AdministrationService {
         return new
     }
 
-    /// `[http://]host[:port]`; IPv6 addresses in brackets.
+    /// Parses `[http://]host[:port]`; IPv6 addresses are in brackets.
+    ///
+    /// Nil if it is not an address.
     static func parse(_ address: String) -> (host: String, port: UInt16)? {
         var rest = address[...]
         for scheme in ["http://", "https://"] where rest.hasPrefix(scheme) {
@@ -100,9 +102,9 @@ extension AdministrationService {
         return UInt16(parts[1]).map { (String(host), $0) }
     }
 
-    /// Writes the node down, has it adopt this cluster, waits until it has the metadata.
+    /// Adds the node to the state, has it join this cluster, and waits until it has the metadata.
     ///
-    /// - Returns: Nil where the names of the nodes changed meanwhile, so that its name is to be judged
+    /// - Returns: Nil if the names of the nodes changed meanwhile, so that its name must be checked
     ///   again.
     private func invite(_ new: NewNode) async -> MembershipOutcome? {
         let host = new.host
@@ -114,7 +116,7 @@ extension AdministrationService {
         }
         var number: NodeNumber?
         for case .nodeAdded(let added) in outcome.effects { number = added }
-        // It was done by an entry that came here within a snapshot.
+        // The entry was applied as part of a snapshot.
         if outcome == .repeated { number = state.nodes.first { $0.uuid == new.uuid }?.number }
         guard let number else {
             switch outcome {
@@ -151,7 +153,7 @@ extension AdministrationService {
         return .done(node.otpNode)
     }
 
-    /// Sends a stranger all that it needs; returns why it did not take it.
+    /// Sends a new node the cluster's identity; returns why the node refused, or nil.
     private func engage(_ number: NodeNumber, host: String, port: UInt16) async -> String? {
         let message = EngageMessage(
             clusterUUID: state.uuid ?? "",
@@ -179,7 +181,7 @@ extension AdministrationService {
         }
     }
 
-    /// A refusal as the other node wrote it: a JSON list of sentences.
+    /// A refusal in the other node's words: a JSON list of sentences.
     private static func sentences(in body: [UInt8]) -> String {
         let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
         guard let entries = value?.array else {
@@ -188,7 +190,7 @@ extension AdministrationService {
         return entries.compactMap(\.string).joined(separator: " ")
     }
 
-    /// This node asks a cluster to take it in.
+    /// Requests from a cluster that it add this node.
     package func joinCluster(
         at address: String,
         login: (user: String, password: String)
@@ -226,7 +228,7 @@ extension AdministrationService {
         )
         switch await probe.ask(request) {
         case .answered(200, _, _):
-            // Whoever is answered finds the cluster here, behind its password.
+            // The caller gets its answer only once the cluster's state is here, with its password.
             let isIn = await whenChanged(within: Self.engagePatience) { state in
                 state.isProvisioned && state.node(number: self.thisNode) != nil
             }

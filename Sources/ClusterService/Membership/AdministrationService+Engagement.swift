@@ -4,9 +4,10 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Being taken in by a cluster, and being left out by one; on the control lane.
+/// Joining a cluster, and being removed from one; on the control lane.
 extension AdministrationService {
-    /// A cluster invites this node: it forgets its own group, and waits for that one's metadata.
+    /// A cluster invites this node: the node deletes its own group and waits for the cluster's
+    /// metadata.
     func engaged(_ bytes: [UInt8], _ answer: @escaping PeerCalls.Answer) {
         guard let message = EngageMessage(bytes: bytes) else {
             return answer(EngageAnswer(refusal: "The invitation makes no sense.").bytes)
@@ -31,7 +32,7 @@ extension AdministrationService {
         }
     }
 
-    /// Whether this node may become another member now: nothing else changes what it is until then.
+    /// Whether this node may change its membership now; reserves the change if so.
     private func beginChanging() -> Bool {
         core.withLock { core in
             guard !core.isAdopting, !core.isStopped else { return false }
@@ -40,13 +41,13 @@ extension AdministrationService {
         }
     }
 
-    /// Has the disk begin another history, behind whatever the stopped member had on its way there, and
-    /// a member of it take that one's place.
+    /// Begins another history on disk, after the writes that the stopped member had under way, and
+    /// replaces that member by one of the new history.
     ///
     /// - Parameters:
-    ///   - old: The member that was stopped.
-    ///   - begin: Runs on the lane of the disk; says who the node is from then on.
-    ///   - done: On the control lane, with what kept it from being; then the node still has no member.
+    ///   - old: The stopped member.
+    ///   - begin: Runs on the disk's lane; returns the node's new identity.
+    ///   - done: Called on the control lane with the error, if any; then the node has no member.
     private func beginAgain(
         behind old: ClusterMember,
         _ begin: @escaping @Sendable () throws(ClusterError) -> NodeIdentity,
@@ -68,7 +69,7 @@ extension AdministrationService {
         }
     }
 
-    /// The node is what its disk says, whatever it was about to become; tried every second.
+    /// Restarts the member that the disk describes, after a failed change; retried every second.
     private func goBack(behind old: ClusterMember) {
         let store = old.store
         beginAgain(behind: old) { () throws(ClusterError) in
@@ -83,13 +84,13 @@ extension AdministrationService {
 
     private static var secondAttempt: UInt64 { 1_000_000_000 }
 
-    /// Another member takes the place of the one that was stopped.
+    /// Replaces the stopped member by another one.
     ///
     /// - Parameters:
-    ///   - new: The other member, which has not begun yet.
-    ///   - held: The entry that the copies here act by until whoever calls has them follow; nil where
-    ///     there are none.
-    /// - Throws: What keeps it from beginning: it cannot read what it has on disk.
+    ///   - new: The other member, not started yet.
+    ///   - held: The log index by which copies here act until the caller has them follow; nil if
+    ///     there are no copies.
+    /// - Throws: `ClusterError` if the new member cannot read its data on disk.
     func replace(by new: ClusterMember, held: UInt64? = nil) throws(ClusterError) {
         let (orchestrator, opened) = core.withLock { core in
             (core.orchestrator, core.isFollowing ? held : core.opened?.index)
@@ -105,11 +106,11 @@ extension AdministrationService {
         connect()
         publishAll()
         tellWatchers()
-        // Who waited for what was agreed on meanwhile waited for the one before.
+        // A wait for the current state ended with the previous member: start another one.
         if !core.withLock({ $0.isFollowing }) { executor.spawn { await self.followWhenCurrent() } }
     }
 
-    /// What connections say of the others: a proof that this node was left out ends its membership.
+    /// Handles connection events; a proved refusal `removed` ends this node's membership.
     func peerEvent(_ event: PeerEvent) {
         if case .failed(let node, let failure) = event {
             board.core.withLock { $0.failures[node] = failure.description }
@@ -131,7 +132,7 @@ extension AdministrationService {
         }
     }
 
-    /// This node is no member any more: what it holds is nobody's, and it may be added anew.
+    /// Ends this node's membership: its documents are deleted, and it may be added again.
     ///
     /// - Parameter isAlone: The node leaves only if the cluster has no other node by then.
     func leave(ifAlone isAlone: Bool = false) {
@@ -144,7 +145,7 @@ extension AdministrationService {
                 ? "The cluster that invited this node has given it up: it is a new node again."
                 : "This node was taken out of its cluster: its documents are removed."
         )
-        // Not in the middle of applying the entry that says so.
+        // Deferred: the entry that removes this node is still being applied.
         lane.post { [weak self] in
             guard let self, member === old, !isAlone || state.nodes.count <= 1, beginChanging()
             else { return }
@@ -165,7 +166,8 @@ extension AdministrationService {
         }
     }
 
-    /// What was before is forgotten; tried every second where the disk does not take that.
+    /// Deletes the membership on disk and begins as a new node; retried every second after an
+    /// error.
     private func beginAnew(behind old: ClusterMember) {
         let (store, entropy) = (old.store, environment.entropy)
         let quota = surroundings.memoryQuota
@@ -191,16 +193,16 @@ extension AdministrationService {
         }
     }
 
-    /// Makes a node of no cluster out of this one, whatever it is now.
+    /// Makes this node a new node without a cluster.
     package func resetNode() async -> MembershipOutcome {
-        // Invited by somebody who died since, it waits for a cluster that will not come.
+        // If the inviting node has failed, this node would wait for a cluster without end.
         guard state.isProvisioned || isInvited else { return .done("") }
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
         await onControl { self.leave(ifAlone: true) }
         let isOver = await whenChanged(within: 10_000_000_000) { [weak self] state in
             state.nodes.count > 1 || !state.isProvisioned && self?.isInvited == false
         }
-        // A node that was added meanwhile keeps this one in the cluster.
+        // If a node was added meanwhile, this node stays in the cluster.
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
         return isOver ? .done("") : .failed("The node could not be reset: see its log.")
     }

@@ -4,14 +4,14 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Failover by hand, at once or with everything moved away first.
+/// Failover by hand: hard, or graceful after a move of all active vBuckets.
 extension AdministrationService {
-    /// Has the others take over what these nodes serve, at once.
+    /// Fails nodes over at once: the remaining nodes promote their copies.
     ///
     /// - Parameters:
-    ///   - names: Of the nodes.
-    ///   - isUnsafe: Where no majority is left to agree on it, those that are left begin a new epoch.
-    /// - Returns: What may be lost, or why it cannot be.
+    ///   - names: The nodes.
+    ///   - isUnsafe: If the nodes have no majority, the remaining ones begin a new epoch.
+    /// - Returns: What may be lost, or why nothing was done.
     package func failOver(_ names: [String], isUnsafe: Bool = false) async -> MembershipOutcome {
         let hasQuorum = await hasQuorum
         if isUnsafe, !hasQuorum { return await formEpoch(without: names) }
@@ -25,7 +25,7 @@ extension AdministrationService {
         guard state.activeNodes.contains(where: { !nodes.contains($0.number) }) else {
             return .refused("Last active node cannot be failed over.")
         }
-        // Nothing is sealed for what cannot be agreed on.
+        // Without a quorum, seal no copies: the failover could not be agreed on.
         guard hasQuorum else { return .failed(await noQuorumSentence(without: nodes)) }
         switch await askLeader(.failOver(nodes), timeoutNanoseconds: 15_000_000_000) {
         case .done(let text): return .done(text)
@@ -52,8 +52,8 @@ extension AdministrationService {
         guard !kept.isEmpty else { return .refused("Last active node cannot be failed over.") }
         if state.rebalance != nil { return .busy("Cannot failover during rebalance.") }
         let silent = state.nodes.map(\.number).filter { $0 != thisNode && isSilent($0) }
-        // It would wait for what the node has for as long as that is away. Whoever hears of too few
-        // says below what is wrong.
+        // A graceful failover would wait as long as the node is down. If this node itself has no
+        // quorum, the check below reports that instead.
         let hasQuorum = await hasQuorum
         if hasQuorum, let dead = leaving.first(where: { silent.contains($0.number) }) {
             return .refused(
@@ -76,7 +76,7 @@ extension AdministrationService {
 
     private static let wouldLose = "Failover cannot be done gracefully (would lose vbuckets)."
 
-    /// Why nodes that are down are not failed over.
+    /// Why nodes that are down are not failed over; empty if there is no reason or no leader.
     package func failoverReasons() async -> [String] {
         guard state.nodes.count > 1,
             case .reasons(let reasons) = await askLeader(

@@ -23,9 +23,9 @@ extension AdministrationService {
         await set { GroupLayout(groups: $0.groups.filter { $0.uuid != uuid }, members: []) }
     }
 
-    /// Puts nodes into groups; those that are not named stay.
+    /// Assigns nodes to groups; other nodes stay in their group.
     ///
-    /// - Returns: Nil where the layout is not of this revision any more.
+    /// - Returns: Nil if `revision` is not the current one.
     package func deal(
         _ members: [GroupLayout.Member],
         revision: UInt32
@@ -35,7 +35,7 @@ extension AdministrationService {
         )
     }
 
-    /// Changes the layout that there is, once more where others changed it meanwhile.
+    /// Changes the current layout; retried if it was changed meanwhile.
     private func set(_ change: (ClusterState) -> GroupLayout) async -> MembershipOutcome {
         for _ in 0..<Self.layoutsMax {
             let state = state
@@ -62,7 +62,7 @@ extension AdministrationService {
         }
     }
 
-    /// Tells clients from outside where they reach this node; nil takes it back.
+    /// Sets the address at which external clients reach this node; nil removes it.
     package func setAlternate(_ address: AlternateAddress?) async -> MembershipOutcome {
         let change = AlternateChange(number: thisNode, address: address)
         guard let outcome = await carryMembership(.setAlternate(change)) else {
@@ -73,7 +73,7 @@ extension AdministrationService {
         return outcome
     }
 
-    /// Has the others know this node by another name: only while there are no others.
+    /// Renames this node; only possible while the cluster has no other node.
     package func rename(to name: String) async -> MembershipOutcome {
         let state = state
         guard let own = state.node(number: thisNode) else {
@@ -91,7 +91,7 @@ extension AdministrationService {
             tell(.info, .node, "This node is known by the name \(name) now.")
             return .done(name)
         }
-        // A node that was added while the name was tried has the log refuse the new name.
+        // If a node was added meanwhile, the log has refused the new name.
         return self.state.nodes.count == 1 ? outcome : .refused(Self.isKnownByName)
     }
 

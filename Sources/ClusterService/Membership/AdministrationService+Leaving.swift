@@ -4,10 +4,10 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// How nodes that hold nothing go, and those that were failed over come back.
+/// Ejecting nodes without data, and recovering nodes that were failed over.
 extension AdministrationService {
-    /// Takes a node out that holds nothing that counts: one that was added and not yet rebalanced
-    /// in, or was failed over.
+    /// Ejects a node without data that counts: one that was added and not yet rebalanced in, or was
+    /// failed over.
     package func eject(_ name: String) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
         if let refusal = refusal(ofEjecting: node) { return refusal }
@@ -19,8 +19,8 @@ extension AdministrationService {
         }
         let isSelf = node.number == thisNode
         var outcome = await carryMembership(.removeNode(node.number))
-        // Whoever leaves may hear from the others that it is gone before it hears the answer; it can
-        // be added anew once it knows itself again.
+        // A node that ejects itself may learn of its removal before the answer arrives. It can be
+        // added again once it has a new identity.
         switch outcome {
         case nil, .failed:
             let isGone = { (state: ClusterState) in !state.isProvisioned && !state.nodes.isEmpty }
@@ -33,7 +33,7 @@ extension AdministrationService {
             tell(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
             return .done(name)
         }
-        // The log judges the same rules: what it refused is refused in the same words.
+        // The log applies the same rules: report its refusal in the same words.
         guard case .refused = outcome, let now = self.node(named: name) else { return outcome }
         return refusal(ofEjecting: now) ?? outcome
     }
@@ -48,10 +48,10 @@ extension AdministrationService {
         return state.rebalance == nil ? nil : .busy("Cannot eject a node during rebalance.")
     }
 
-    /// Waits until a node that is to go has no vote, as far as this one's log says.
+    /// Waits until a node that is to be removed has no vote, by this node's log.
     ///
-    /// It forgets everything as soon as it hears that it is gone: if it were one of two voters then, the
-    /// other one could decide nothing any more.
+    /// The node deletes its history as soon as it learns of its removal. If it were one of two
+    /// voters then, the other voter would have no majority.
     private func votesNoMore(_ node: NodeNumber) async -> Bool {
         let deadline = environment.time.monotonicNanoseconds() + Self.votePatience
         while member.driver.status.configuration.isVoter(node) {
@@ -66,7 +66,7 @@ extension AdministrationService {
 
     private static let votePatience: UInt64 = 10_000_000_000
 
-    /// A node that was failed over comes back with the next rebalance.
+    /// Sets how a failed-over node is recovered by the next rebalance.
     package func setRecovery(_ name: String, _ recovery: RecoveryType) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
         guard node.membership == .inactiveFailed || node.recovery != .none else {

@@ -4,19 +4,19 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What came of a request about nodes.
+/// The result of a request about nodes.
 package enum MembershipOutcome: Hashable, Sendable {
-    /// With the name of the node that it was about, where there is one.
+    /// Done; with the name of the node, or empty.
     case done(String)
-    /// In words for whoever asked.
+    /// Refused; with a sentence for the user.
     case refused(String)
     case busy(String)
     case failed(String)
 }
 
-/// Who belongs to the cluster, asked of any of its nodes: what all such requests share.
+/// What all requests about nodes share; they can be sent to any node.
 extension AdministrationService {
-    /// How long a node may take to answer what it takes up at once.
+    /// How long a node may take to answer a request that it carries out at once.
     static let engagePatience: UInt64 = 10_000_000_000
 
     package func node(named otpNode: String) -> NodeRecord? {
@@ -38,7 +38,7 @@ extension AdministrationService {
         return LeaderAnswer(bytes: bytes)
     }
 
-    /// Nil where it was done.
+    /// Proposes a command; nil if it was applied.
     func carryMembership(_ command: ClusterCommand) async -> MembershipOutcome? {
         do throws(ClusterError) {
             switch try await member.propose(command) {

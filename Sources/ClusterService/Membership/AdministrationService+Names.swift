@@ -3,14 +3,17 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Whether the names of nodes are of use on other machines.
+/// Whether the names of nodes can be used on other machines.
 ///
-/// A loopback address leads every machine to itself: a map that has one sends clients elsewhere to
-/// the wrong place. So either all nodes of a cluster are known by such, on one machine, or none is.
+/// A loopback address leads every machine to itself: a cluster map with one sends remote clients to
+/// the wrong node. So either all nodes of a cluster have loopback addresses, on one machine, or
+/// none.
 extension AdministrationService {
     // MARK: This node's own name
 
-    /// Has the cluster know where this node is reached now.
+    /// Announces this node's current address to the cluster.
+    ///
+    /// - Throws: `ClusterError` if the cluster does not agree on the address.
     func announceAddress() async throws(ClusterError) {
         guard let (host, ports) = core.withLock({ $0.address }) else { return }
         let member = member
@@ -43,7 +46,8 @@ extension AdministrationService {
         }
     }
 
-    /// A name that others know this node by stays, where the one it listens on says nothing.
+    /// Keeps the name by which the cluster knows this node if the listening address is less
+    /// specific.
     private func address(
         _ host: String,
         _ ports: NodePorts,
@@ -55,8 +59,8 @@ extension AdministrationService {
         return NodeAddress(number: known.number, host: isKept ? known.host : host, ports: ports)
     }
 
-    /// Where this node is now, and whether that is what is agreed on as far as it knows; nil where it
-    /// knows of no others.
+    /// This node's address, and whether the applied state has it; nil if the state has no other
+    /// nodes.
     private var currentAddress: (address: NodeAddress, isKnown: Bool)? {
         guard let (host, ports) = core.withLock({ $0.address }),
             let known = state.node(number: thisNode), state.members.count > 1
@@ -67,29 +71,30 @@ extension AdministrationService {
 
     var isKnownByItsAddress: Bool { currentAddress?.isKnown ?? true }
 
-    /// Says to whomever it reaches where this node is, as they may dial it where it was.
+    /// Sends this node's address to every other node, which may still dial an older one.
     ///
-    /// Also where that is what it knows to be agreed on: that may be of before another start. On the
+    /// Also sent if the applied state has it: that state may be older than the last restart. On the
     /// control lane.
     func tellPlace() {
         for other in state.members where other.number != thisNode { tellPlace(to: other.number) }
     }
 
-    /// The same to one of them, who may have missed it, or know only of a start before the last.
+    /// Sends this node's address to one node, which may have missed it or know an older one.
     func tellPlace(to other: NodeNumber) {
         guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
         let place = PeerPlace(thisNode, host: address.host, port: address.ports.peer).bytes
         calls.send(PeerKind.place, place, to: other, isBulk: false)
     }
 
-    /// Whether it is not found where it listens by others, which know it by an address of its own.
+    /// Whether this node listens only on loopback while other nodes know it by another address.
     private func isHidden(_ host: String, _ known: NodeRecord) -> Bool {
         let others = state.members.filter { $0.number != known.number }
         return Self.isLoopback(digits: host) && !known.isLoopback
             && others.contains { !$0.isLoopback }
     }
 
-    /// Who listens on every address is known by the one a client used, as on loopback.
+    /// A node that listens on all addresses is named by loopback: then each client is told the address
+    /// that it used.
     private static func reachable(_ host: String) -> String {
         switch host {
         case "0.0.0.0": "127.0.0.1"
@@ -98,11 +103,11 @@ extension AdministrationService {
         }
     }
 
-    // MARK: Those of others
+    // MARK: Names of other nodes
 
-    /// Sees to it that `other`, known as `host`, and the nodes there are reach each other.
+    /// Checks that `other`, known as `host`, and the nodes of the cluster can reach each other.
     ///
-    /// - Returns: Why they would not; nil where they do.
+    /// - Returns: Why they cannot; nil if they can.
     func reconcileNames(
         _ other: NodeDescription,
         as host: String
@@ -131,7 +136,7 @@ extension AdministrationService {
         return await takeAddress(other.ownAddress, insteadOf: own, for: host)
     }
 
-    /// A lone node that was known by a loopback address is known by the one that `host` sees.
+    /// Renames a lone node with a loopback address to the address under which `host` sees it.
     private func takeAddress(
         _ address: String,
         insteadOf own: NodeRecord,
@@ -155,7 +160,7 @@ extension AdministrationService {
         change.isOfLoneNode = true
         do throws(ClusterError) {
             switch try await member.propose(.setNode(change)) {
-            // Another node came in: the caller finds other names, and has all judged again.
+            // Another node was added: the caller sees other names and checks again.
             case .applied, .repeated, .refused(.changedMeanwhile): return nil
             case .refused(let refusal): return .refused(refusal.sentence)
             }
@@ -164,7 +169,7 @@ extension AdministrationService {
         }
     }
 
-    /// The first of them whose name does not lead every machine to itself.
+    /// The first node whose name is not a loopback address; nil if there is none.
     private func reachedFromElsewhere(_ nodes: [NodeRecord]) async -> NodeRecord? {
         for node in nodes where !node.isLoopback {
             if await !isLoopback(node.host) { return node }
@@ -172,9 +177,9 @@ extension AdministrationService {
         return nil
     }
 
-    /// Whether a name or an address leads to no other machine than the one that asks.
+    /// Whether a name or an address leads to this machine itself.
     ///
-    /// A name that nobody here knows is taken for one that is known elsewhere.
+    /// A name that cannot be resolved here is assumed to be known elsewhere.
     func isLoopback(_ host: String) async -> Bool {
         if host.lowercased() == "localhost" { return true }
         let found = await withUnsafeContinuation { waiter in
@@ -185,7 +190,7 @@ extension AdministrationService {
             && addresses.allSatisfy { Self.isLoopback(digits: $0) || Self.isAnywhere($0) }
     }
 
-    /// An IP address in any spelling.
+    /// Whether an IP address, in any spelling, is a loopback address.
     private static func isLoopback(digits host: String) -> Bool {
         if SocketAddress(host: host, port: 0).isLoopback { return true }
         guard host.contains(":") else { return false }
@@ -193,12 +198,12 @@ extension AdministrationService {
         return isLast || host.lowercased().hasPrefix("::ffff:127.")
     }
 
-    /// What stands for all addresses of a machine, and for itself where one connects to it.
+    /// Whether an address stands for all addresses of a machine (a connection to it is to itself).
     private static func isAnywhere(_ host: String) -> Bool { host == "0.0.0.0" || host == "::" }
 }
 
 extension NodeRecord {
-    /// Where it is administered.
+    /// The host and port of its admin port.
     fileprivate var place: String {
         SocketAddress(host: host, port: ports.admin).description
     }

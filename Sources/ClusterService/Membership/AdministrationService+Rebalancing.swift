@@ -4,32 +4,32 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What came of asking for a rebalance.
+/// The result of a request for a rebalance.
 package enum RebalanceRequestOutcome: Hashable, Sendable {
     case running(id: String)
     case noNodes
-    /// The nodes named are not those that there are.
+    /// The named nodes are not all nodes of the cluster.
     case mismatch
     case noNodesLeft
-    /// A bucket that was to come back by what its nodes still have is not there.
+    /// A bucket that was named for delta recovery does not exist.
     case deltaImpossible
-    /// Nodes that were to be failed over gracefully have the only copies of some vBuckets.
+    /// Nodes to be failed over gracefully have the only copies of some vBuckets.
     case wouldLose
-    /// Another one is under way.
+    /// Another operation is running.
     case busy(String)
     case failed(String)
 }
 
-/// Rebalance: asked for, watched, stopped.
+/// Rebalance: start, progress, stop.
 extension AdministrationService {
-    /// Begins to deal the vBuckets out over `known` without `ejected`.
+    /// Starts a rebalance of all vBuckets over `known` without `ejected`.
     ///
     /// - Parameters:
-    ///   - known: All nodes there are, by name.
-    ///   - ejected: Those that are to go.
-    ///   - deltaBuckets: Those that must come back by what returning nodes still have: every bucket
-    ///     that is there does.
-    /// - Returns: Whether it runs, or why not.
+    ///   - known: All nodes of the cluster, by name.
+    ///   - ejected: The nodes to remove.
+    ///   - deltaBuckets: Buckets that must be recovered from what returning nodes still have; every
+    ///     existing bucket is.
+    /// - Returns: That it runs, or why not.
     package func rebalance(
         known: [String],
         ejected: [String],
@@ -60,8 +60,8 @@ extension AdministrationService {
         return await start(.rebalance, kept: kept, ejected: leaving)
     }
 
-    /// Who is to come back empty has given up what it has before anything is built there: what it
-    /// follows late it follows in one step, and would build on what was not to be trusted.
+    /// Waits until nodes in full recovery have deleted their data: a node that is behind follows in
+    /// one step, and would build on data that is not to be trusted.
     private func untilEmptied(_ kept: [NodeRecord]) async {
         let returning = kept.filter {
             $0.membership == .inactiveAdded && $0.recovery == .full && $0.number != thisNode
@@ -74,7 +74,7 @@ extension AdministrationService {
         }
     }
 
-    /// A node that does not say so in this time is down, or new.
+    /// A node that has not reported it after this time is down, or new.
     private static let emptyPatience: UInt64 = 1_000_000_000
 
     func start(
@@ -95,7 +95,7 @@ extension AdministrationService {
                 tell(.info, .rebalance, Self.sentence(kind, kept: kept, ejected: ejected))
                 return .running(id: record.id)
             case .refused(.rebalanceRunning):
-                // Whoever asked for another kind would wait for what never comes.
+                // A caller that asked for another kind would wait for the wrong operation.
                 let running = state.rebalance
                 guard kind == running?.kind ?? .rebalance else {
                     return .busy("Cannot do this during rebalance: another one has just begun.")
@@ -125,10 +125,10 @@ extension AdministrationService {
             + (ejected.isEmpty ? "" : "; leaving: \(names(ejected))") + "."
     }
 
-    /// Has what is under way end; what was moved stays.
+    /// Stops the running operation; completed moves stay.
     ///
-    /// - Returns: Done once it is over. Whoever leads knows of the wish alone, so another leader is
-    ///   asked anew.
+    /// - Returns: Done once it is over. The request is kept only by the leader, so it is repeated
+    ///   for the next leader.
     package func stopRebalance() async -> MembershipOutcome {
         guard let id = state.rebalance?.id else { return .done("") }
         let deadline = environment.time.monotonicNanoseconds() + Self.stopPatience
@@ -147,22 +147,22 @@ extension AdministrationService {
         )
     }
 
-    /// How long moves that are under way may take to end.
+    /// How long moves under way may take to end.
     private static let stopPatience: UInt64 = 20_000_000_000
 
-    /// Gives up the attempt that is to be made; false where there is none of that id.
+    /// Cancels the scheduled retry; false if there is none with this id.
     package func cancelRetry(_ id: String) async -> Bool {
         guard await carryMembership(.dropRetry(id: id)) == nil else { return false }
         tell(.info, .rebalance, "The rebalance that failed will not be begun again.")
         return true
     }
 
-    /// How the one that runs goes: as its leader says, or, while nobody leads, as far as is known
+    /// The progress of the running operation: from its leader, or, without a leader, as last seen
     /// here.
     package func report(of rebalance: RebalanceRecord) async -> RebalanceReport {
         var told: RebalanceReport?
         let answer = await askLeader(.rebalanceReport, timeoutNanoseconds: 1_000_000_000)
-        // Without nodes: the leader knows that it is over.
+        // A report without nodes: the leader has seen its end.
         if case .report(let report) = answer, !report.nodes.isEmpty { told = report }
         return core.withLock { core in
             let shown = core.shown.flatMap { $0.rebalance == rebalance.id ? $0.report : nil }

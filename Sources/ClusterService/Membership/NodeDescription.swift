@@ -2,17 +2,17 @@ internal import Bytes
 internal import JSON
 internal import Vocabulary
 
-/// What a node that may be added says of itself, at its admin port.
+/// What a node that may be added reports at its admin port.
 struct NodeDescription: Sendable {
-    /// Why a node cannot be added, before anything was changed.
+    /// Why a node cannot be added; nothing was changed.
     enum Refusal: Error {
         case unreachable(String)
         case wrongPassword
-        /// The UUID of its cluster.
+        /// The node is part of a cluster; with the cluster's UUID.
         case provisioned(String?)
         case notDivan
         case otherVersion(String)
-        /// It serves nobody but itself: it was not told where others would reach it.
+        /// The node serves only itself: it has no address for other nodes.
         case noPeerPort
     }
 
@@ -20,12 +20,14 @@ struct NodeDescription: Sendable {
     var adminPort: UInt16
     var dataPort: UInt16
     var peerPort: UInt16
-    /// By which address this machine reached it, as seen from it.
+    /// The node's own address on the connection from this machine.
     var ownAddress: String
-    /// Bytes that its machine gives it; 0 if it did not say.
+    /// Memory available to the node, in bytes; 0 if it was not reported.
     var memoryTotal: UInt64
 
     /// Asks the node at `host` and `port`.
+    ///
+    /// - Throws: `Refusal` if the node cannot be reached or cannot be added.
     static func ask(
         _ host: String,
         _ port: UInt16,
@@ -78,7 +80,7 @@ struct NodeDescription: Sendable {
 }
 
 extension NodeDescription.Refusal {
-    /// In words for whoever wanted to add `host`.
+    /// A sentence for the operator that adds `host`.
     func sentence(_ host: String, _ port: UInt16) -> String {
         let place = "\(host):\(port)"
         switch self {

@@ -3,9 +3,9 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-/// Calls on a connection that is made for one question and its answer.
+/// Calls on a connection that is made for one request and its answer.
 extension PeerCalls {
-    /// Calls a stranger: a node that may be in no cluster, and proves nothing.
+    /// Calls a stranger: a node that may be in no cluster and proves no identity.
     package func callStranger(
         at address: PeerAddress,
         _ kind: UInt16,
@@ -18,7 +18,7 @@ extension PeerCalls {
         }
     }
 
-    /// Calls a member of the directory that may be of another epoch, on a connection made for it.
+    /// Calls a member of the directory that may be of another epoch, on a connection of its own.
     package func callAcrossEpochs(
         _ node: NodeNumber,
         _ kind: UInt16,

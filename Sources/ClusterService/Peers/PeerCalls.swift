@@ -15,24 +15,25 @@ package enum PeerCallError: Error, Hashable, Sendable {
     case notHandled
 }
 
-/// What happens to the connections we keep.
+/// Events of the outgoing connections, one to each node of the directory.
 package enum PeerEvent: Sendable {
     case connected(NodeNumber)
     case disconnected(NodeNumber)
-    /// An attempt failed; a refusal of the reason `removed` is proved.
+    /// A connection attempt failed. If the reason is a refusal `removed`, the other node has proved
+    /// that it is a member.
     case failed(NodeNumber, PeerFailure)
-    /// A one-way frame was dropped: no connection, or too much waits.
+    /// A one-way frame was dropped: there is no connection, or its queue is full.
     case dropped(NodeNumber)
 }
 
 /// Frames and calls between the cluster services of all nodes.
 ///
-/// Keeps one connection to each node of the directory and accepts one from each: requests go out on
-/// the first and answers come back on it.
+/// Keeps one connection to each node of the directory and accepts one from each. A node sends its
+/// requests on the connection that it opened; answers return on the same connection.
 ///
-/// - Everything is called on the control lane, and calls back there; `answer` may be called
-///   anywhere.
-/// - Frames to one node keep their order within the urgent and within the patient ones.
+/// - All methods are called on the control lane, and all callbacks run there; `Answer` may be
+///   called on any thread.
+/// - Frames to one node keep their order among the urgent frames and among the bulk frames.
 /// - A frame to this node itself is delivered like any other.
 package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to the control lane
     package typealias Done = @Sendable (Result<[UInt8], PeerCallError>) -> Void
@@ -57,7 +58,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     private var numbers: UInt64 = 0
     private var observer: @Sendable (PeerEvent) -> Void = { _ in }
 
-    /// Takes over the services `control`, `join` and `epoch` of `transport`.
+    /// Registers itself for the services `control`, `join` and `epoch` of `transport`.
     package init(over transport: PeerTransport, lane: any Lane) {
         self.transport = transport
         self.lane = lane
@@ -73,7 +74,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
 
     // MARK: Setting up
 
-    /// Who hears what happens to connections.
+    /// Sets the receiver of connection events; replaces the previous one.
     package func observe(_ observer: @escaping @Sendable (PeerEvent) -> Void) {
         self.observer = observer
     }
@@ -84,19 +85,21 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         messageHandlers[kind] = handler
     }
 
-    /// Handles calls of a kind (1 to 0x7ffe); each is to be answered once.
+    /// Handles calls of a kind (1 to 0x7ffe); the handler answers each call once.
     package func handleCalls(_ kind: UInt16, by handler: @escaping CallHandler) {
         PeerCalls.check(kind)
         callHandlers[kind] = handler
     }
 
-    /// Handles calls of strangers, of whom nothing is proved but where they come from.
+    /// Handles calls of strangers: nodes that have proved nothing.
+    ///
+    /// Only their address is known.
     package func handleStrangers(_ kind: UInt16, by handler: @escaping StrangerHandler) {
         PeerCalls.check(kind)
         strangerHandlers[kind] = handler
     }
 
-    /// Handles calls of members that may be of another epoch.
+    /// Handles calls of cluster members that may be of another epoch.
     package func handleEpochCalls(_ kind: UInt16, by handler: @escaping CallHandler) {
         PeerCalls.check(kind)
         epochHandlers[kind] = handler
@@ -106,13 +109,16 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         precondition((1..<PeerChannel.notHandledKind).contains(kind), "such a kind is reserved")
     }
 
-    /// Who we are; connections under another identity end, and are made anew.
+    /// Sets this node's identity.
+    ///
+    /// Connections made under another identity are closed and reopened.
     package func setIdentity(_ me: PeerSelf) {
         transport.setIdentity(me)
         setDirectory(directory)
     }
 
-    /// Where the nodes are: links to new ones are opened, those to nodes that left are closed.
+    /// Sets the nodes and their addresses: opens links to new nodes, closes links to nodes that
+    /// left.
     package func setDirectory(_ directory: PeerDirectory) {
         self.directory = directory
         transport.setDirectory(directory)
@@ -129,7 +135,9 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         }
     }
 
-    /// Ends all links and fails all calls; the transport is stopped by whoever made it.
+    /// Closes all links and fails all calls.
+    ///
+    /// The owner of the transport stops the transport.
     package func stop() {
         let ending = links.sorted { $0.key < $1.key }
         links = [:]
@@ -141,18 +149,20 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
 
     package func isConnected(to node: NodeNumber) -> Bool { links[node]?.isOpen ?? false }
 
-    /// Dials a node anew, as the directory has another place for it; an open connection stays.
+    /// Connects to a node again after its address changed; an open connection stays.
     package func redial(_ node: NodeNumber) { links[node]?.redial() }
 
     // MARK: Sending
 
-    /// Sends a one-way frame; dropped, with an event, where there is no connection.
+    /// Sends a one-way frame.
+    ///
+    /// Without a connection the frame is dropped and `PeerEvent.dropped` is sent.
     ///
     /// - Parameters:
     ///   - kind: 1 to 0x7ffe.
     ///   - payload: At most `PeerFrame.payloadBytesMax`.
-    ///   - node: Whom to; this node too.
-    ///   - isBulk: Whether it goes behind all that is urgent; nil by its size.
+    ///   - node: The receiver; may be this node.
+    ///   - isBulk: Whether the frame waits behind all urgent frames; nil: decided by its size.
     package func send(
         _ kind: UInt16,
         _ payload: [UInt8],
@@ -167,9 +177,9 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         }
     }
 
-    /// Calls a node; `done` gets its answer once.
+    /// Calls a node; `done` receives the answer or the error, once.
     ///
-    /// A call made while there is no connection waits for the attempt that is next.
+    /// If there is no connection, the call waits for the connection attempt that is next.
     package func call(
         _ kind: UInt16,
         _ payload: [UInt8],
@@ -245,7 +255,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     func ping(_ channel: PeerChannel) {
         numbers += 1
         let ping = PeerArrival(kind: PeerChannel.pingKind, call: numbers, payload: [])
-        // Where the queue is full there is no need to make the other side speak: it owes enough.
+        // If the queue is full, skip the ping: the other side already has frames to answer.
         _ = channel.enqueue(ping)
     }
 }
@@ -275,7 +285,7 @@ extension PeerCalls {
         return channel
     }
 
-    /// One connection from each node: an older one is half of something that broke.
+    /// Keeps one accepted connection from each node: a new one means that the older one is broken.
     private func accepted(_ channel: PeerChannel) {
         let identity = channel.port.identity
         guard identity.service == .control else { return }
@@ -316,7 +326,8 @@ extension PeerCalls {
         }
     }
 
-    /// An answer that finds no room would leave its caller waiting: the connection ends instead.
+    /// If the queue has no room for an answer, the caller would wait until its timeout; so the
+    /// connection is closed.
     private static func answer(
         _ channel: PeerChannel,
         _ kind: UInt16,

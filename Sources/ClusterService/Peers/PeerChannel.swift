@@ -2,27 +2,28 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// A frame that came, with its own copy of the payload.
+/// A received frame, with its own copy of the payload.
 struct PeerArrival: Sendable {
     let kind: UInt16
     let call: UInt64
     let payload: [UInt8]
 }
 
-/// Frames in both directions over one connection; the inner handler of `control` and `join`.
+/// Frames in both directions over one connection; the inner handler of `control`, `join` and
+/// `epoch`.
 ///
-/// Frames are queued by any thread, go out together in the next turn of the reactor, the urgent ones
-/// first; what came in one turn goes to the lane together.
+/// Any thread queues frames; the reactor sends them together in its next turn, urgent frames first.
+/// The frames received in one turn are passed to the lane together.
 ///
-/// - Bounded: a frame that does not fit the queue is refused, and while the lane is behind nothing
-///   is read.
-/// - Pings are answered here: they ask for the process, not for the lane.
+/// - Bounded: a frame that does not fit into the queue is refused, and while the lane is behind
+///   nothing is read.
+/// - Pings are answered on the reactor: they check the process, not the lane.
 final class PeerChannel: ConnectionHandler,
     @unchecked Sendable  // tidy:allow its queues are locked, the rest belongs to one reactor
 {
-    /// Asks whether somebody is there; users' kinds lie between this and `notHandledKind`.
+    /// Asks whether the process is alive; users' kinds lie between this and `notHandledKind`.
     static let pingKind: UInt16 = 0
-    /// With the answer's bit: nobody handles such calls.
+    /// With the answer bit: the receiver has no handler for the call's kind.
     static let notHandledKind: UInt16 = 0x7fff
 
     typealias Arrived = @Sendable ([PeerArrival]) -> Void
@@ -69,7 +70,7 @@ final class PeerChannel: ConnectionHandler,
 
     // MARK: Called from any thread
 
-    /// Queues a frame; false where the queue is full or the connection gone.
+    /// Queues a frame; false if the queue is full or the connection is closed.
     func enqueue(_ frame: PeerArrival, isBulk: Bool? = nil) -> Bool {
         let count = PeerFrame.headerCount + frame.payload.count
         let (isTaken, mustWake) = state.withLock { state in
@@ -90,14 +91,14 @@ final class PeerChannel: ConnectionHandler,
         return isTaken
     }
 
-    /// When the other side was last heard.
+    /// When bytes last arrived from the other side, in monotonic nanoseconds.
     var heardAt: UInt64 { state.withLock { $0.heardAt } }
 
     var queuedBytes: Int { state.withLock { $0.queuedBytes } }
 
     func close() { port.close() }
 
-    /// The lane has handled frames.
+    /// The lane has handled frames of `bytes` bytes: reading continues if it was paused.
     private func delivered(_ bytes: Int) {
         let mustWake = state.withLock { state in
             state.inboxBytes -= bytes
@@ -138,7 +139,7 @@ final class PeerChannel: ConnectionHandler,
         )
     }
 
-    /// Hands whole frames to the lane; nil where the stream is nonsense.
+    /// Passes complete frames to the lane; nil if the stream contains an invalid frame.
     private func take(_ input: ByteView, _ output: ByteWriter) -> (consumed: Int, needed: Int)? {
         if state.withLock({ $0.isPaused }) { return (0, 0) }
         var consumed = 0
@@ -178,7 +179,7 @@ final class PeerChannel: ConnectionHandler,
         return (consumed, needed)
     }
 
-    /// Appends what waits, as far as one turn goes; true where more is left.
+    /// Appends queued frames, at most one turn's worth; true if frames are left.
     private func send(_ output: ByteWriter) -> Bool {
         state.withLock { state in
             for frame in state.urgent { PeerChannel.append(frame, to: output) }
@@ -197,7 +198,7 @@ final class PeerChannel: ConnectionHandler,
             state.queuedBytes = state.bulk[state.bulkSent...]
                 .reduce(0) { $0 + PeerFrame.headerCount + $1.payload.count }
             let hasMore = state.bulkSent < state.bulk.count
-            // Until it is all out, we come back without being woken.
+            // Until the queue is empty, the reactor calls again without a wakeup.
             state.isWoken = hasMore
             return hasMore
         }

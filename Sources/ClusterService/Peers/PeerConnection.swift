@@ -5,16 +5,16 @@ internal import Wire
 
 /// One connection between nodes: a handshake, then sealed records around another protocol.
 ///
-/// The inner handler sees the bytes that the other side's inner handler appended, under the same
-/// rules as if it sat on the socket: it may leave bytes, wait, let its output drain, or close.
+/// The inner handler receives the bytes that the other side's inner handler appended, under the
+/// same rules as on a socket: it may leave bytes unconsumed, pause, let its output drain, or close.
 ///
-/// - The inner handler is made only after the other side has proved who it is.
-/// - What is opened and not consumed is bounded; while the inner handler waits, nothing is opened,
-///   so the other side is held back through the socket.
+/// - The inner handler is made only after the other side has proved its identity.
+/// - Decrypted and unconsumed bytes are bounded. While the inner handler is paused, no record is
+///   opened, so the socket's flow control holds the other side back.
 final class PeerConnection: ConnectionHandler,
     @unchecked Sendable  // tidy:allow its state belongs to one reactor's thread
 {
-    /// Makes the inner handler; nil where it is no longer wanted.
+    /// Makes the inner handler; nil if the connection is no longer wanted.
     typealias Established = @Sendable (any PeerPort) -> (any ConnectionHandler)?
     typealias Failed = @Sendable (PeerFailure) -> Void
 
@@ -33,10 +33,10 @@ final class PeerConnection: ConnectionHandler,
     private var hasStarted = false
     private var cipher: PeerCipher?
     private var inner: (any ConnectionHandler)?
-    /// Opened and not consumed.
+    /// Decrypted bytes that the inner handler has not consumed.
     private let content = ByteWriter(capacity: 16)
     private let replies = ByteWriter(capacity: 16)
-    /// What the inner handler said it needs in all.
+    /// How many bytes the inner handler needs in all before it is called again.
     private var needed = 0
     private var isPaused = false
     private var isDraining = false
@@ -45,11 +45,11 @@ final class PeerConnection: ConnectionHandler,
     ///
     /// - Parameters:
     ///   - outer: The socket's connection.
-    ///   - entry: Its place in the transport.
-    ///   - handshake: Our side of the handshake.
-    ///   - isInitiator: Whether we called.
-    ///   - transport: Where the connection is known.
-    ///   - judge: Whether a proved claim is welcome.
+    ///   - entry: Its number in the transport.
+    ///   - handshake: This side of the handshake.
+    ///   - isInitiator: Whether this node opened the connection.
+    ///   - transport: The transport that has the entry.
+    ///   - judge: Decides whether a proved claim is accepted.
     ///   - established: Called once, on the reactor, unless `failed` is.
     ///   - failed: Called once, on the reactor, unless `established` made a handler.
     init(
@@ -74,7 +74,7 @@ final class PeerConnection: ConnectionHandler,
         self.failed = failed
     }
 
-    /// Starts the clock, and the handshake where it is ours to start.
+    /// Starts the handshake timer, and the handshake if this node opened the connection.
     func begin() {
         let lane = transport.environment.network.lane(ofReactor: outer.reactor)
         timer = lane.post(after: limits.handshakeNanoseconds) { [weak self] in
@@ -154,7 +154,8 @@ final class PeerConnection: ConnectionHandler,
         return true
     }
 
-    /// Whoever asks for it gets a connection of this kind, so it is small and short.
+    /// Any process that reaches the port can open such a connection, so its size and time are
+    /// limited.
     private func boundStranger() {
         contentBytesMax = limits.strangerContentBytesMax
         let lane = transport.environment.network.lane(ofReactor: outer.reactor)
@@ -170,7 +171,7 @@ final class PeerConnection: ConnectionHandler,
 
     // MARK: Records
 
-    /// Goes on until there is no whole record, or the inner handler has had enough.
+    /// Opens records until none is complete, or the inner handler pauses, drains or closes.
     private func serve(
         _ input: ByteView,
         _ skipped: Int,
@@ -187,7 +188,8 @@ final class PeerConnection: ConnectionHandler,
                 let next = callInner(isWake: isWake, output)
                 (isDue, isWake) = (false, false)
                 if next != .receive || output.count >= limits.outputBytesMax {
-                    // Full, and perhaps more to open: come back when it went out.
+                    // The output is full, and more records may be complete: continue when it was
+                    // sent.
                     let wanted = next == .receive ? .drain : next
                     return ReceiveProgress(consumed: consumed, next: wanted)
                 }
@@ -252,7 +254,7 @@ final class PeerConnection: ConnectionHandler,
     }
 }
 
-/// The socket's port, with who is at the other end.
+/// The socket's port with the identity of the other node.
 private final class SecurePort: PeerPort {
     let identity: PeerIdentity
     private let outer: any ConnectionPort

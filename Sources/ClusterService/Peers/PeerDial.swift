@@ -4,9 +4,10 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// One attempt to reach a node, which ends once, in one of two ways.
+/// One connection attempt to a node; it ends once, with a connection or a failure.
 ///
-/// The name is looked up, the addresses are tried in turn, the first that answers is greeted.
+/// Resolves the name, tries the addresses in turn, and starts the handshake on the first
+/// connection.
 final class PeerDial: Sendable {
     struct Call: Sendable {
         let service: PeerService
@@ -112,7 +113,7 @@ final class PeerDial: Sendable {
 
     private func fail(_ failure: PeerFailure) { if end() { failed(failure) } }
 
-    /// Whether this was the first end.
+    /// Ends the attempt; true if it had not ended before.
     private func end() -> Bool {
         let (isFirst, timer) = state.withLock { state in
             let isFirst = !state.isOver

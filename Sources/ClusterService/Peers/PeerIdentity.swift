@@ -8,7 +8,8 @@ package struct PeerAddress: Hashable, Sendable {
     /// A name or an IP address.
     package var host: String
     package var port: UInt16
-    /// Where it is known: whoever has the number without the UUID is another node.
+    /// The node's UUID if it is known: a node with the same number and another UUID is another
+    /// node.
     package var uuid: String?
 
     package init(host: String, port: UInt16, uuid: String? = nil) {
@@ -21,14 +22,15 @@ package struct PeerAddress: Hashable, Sendable {
 /// The nodes of the cluster, as this node knows it.
 package struct PeerDirectory: Hashable, Sendable {
     package var nodes: [NodeNumber: PeerAddress]
-    /// All numbers up to this one have been given to nodes; 0 where that is not known.
+    /// All numbers up to this one have been given to nodes; 0 if that is not known.
     ///
-    /// Those that are not in `nodes` have left, and are told so.
+    /// A node with such a number that is not in `nodes` was removed, and its connections are
+    /// refused so.
     package var highestGiven: NodeNumber
-    /// The groups that this node's own one came out of.
+    /// The groups from which this node's own group was formed by new epochs.
     ///
-    /// Two epochs that were formed beside each other are two clusters: neither may send the other's
-    /// nodes away.
+    /// Two epochs that were formed beside each other are two clusters: neither may refuse the
+    /// other's nodes as removed.
     package var pastGroups: [UInt64]
 
     package init(
@@ -42,12 +44,12 @@ package struct PeerDirectory: Hashable, Sendable {
     }
 }
 
-/// Who is at the other end of a connection between nodes.
+/// The identity of the node at the other end of a connection.
 package struct PeerIdentity: Hashable, Sendable {
     package let node: NodeNumber
     package let nodeUUID: String
     package let service: PeerService
-    /// False for a stranger (`join`): then all this is only what it says.
+    /// False for a stranger (`join`): then the identity is only claimed.
     package let isProved: Bool
 
     init(_ claim: PeerClaim, _ service: PeerService) {
@@ -63,11 +65,11 @@ package protocol PeerPort: ConnectionPort {
     var identity: PeerIdentity { get }
 }
 
-/// Why a connection to another node did not come about.
+/// Why a connection to another node could not be established.
 package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The directory has no such node.
     case unknownNode(NodeNumber)
-    /// This node does not know yet who it is.
+    /// This node has no identity yet.
     case noIdentity
     case unreachable(NetworkError)
     case refused(PeerRefusal)

@@ -1,39 +1,39 @@
 /// The bounds of connections between nodes, each with its reason.
 package struct PeerLimits: Sendable {
-    /// How long a handshake may take: strangers must not hold connections for nothing.
+    /// How long a handshake may take: strangers must not occupy connections.
     package var handshakeNanoseconds: UInt64 = 5_000_000_000
-    /// How long it may take to reach a node, name look-up and handshake included.
+    /// How long connecting to a node may take, including name resolution and handshake.
     package var openNanoseconds: UInt64 = 6_000_000_000
-    /// Connections that were accepted and have not proved anything yet; beyond it the oldest goes.
+    /// Accepted connections before the end of their handshake; above this the oldest is closed.
     package var halfOpenMax = 64
-    /// Accepted connections of strangers (`join`) that have greeted; beyond it the oldest goes.
+    /// Accepted connections of strangers (`join`) after their handshake; above this the oldest is
+    /// closed.
     package var strangersMax = 16
-    /// How long a stranger may stay: a join is a question and an answer.
+    /// How long a stranger's connection may live: a join is one request and one answer.
     package var strangerNanoseconds: UInt64 = 60_000_000_000
-    /// As `contentBytesMax`, for strangers: anybody who reaches the port may be one.
+    /// As `contentBytesMax`, for strangers: any process that reaches the port can be one.
     package var strangerContentBytesMax = 1 << 20
-    /// Unconsumed content of one connection: the largest frame, its header, and some; as for a
-    /// client's.
+    /// Unconsumed content of one connection: the largest frame and its header, as for a client's
+    /// connection.
     package var contentBytesMax = (30 << 20) + 4_096
-    /// Replies that pile up before the connection must take some.
+    /// Replies that may accumulate before the connection must send some.
     package var outputBytesMax = 256 << 10
-    /// Frames to one node that wait to be sent, and frames of one node that wait to be handled:
+    /// Frames to one node that wait to be sent, and frames from one node that wait to be handled:
     /// two of the largest.
     package var queueBytesMax = 48 << 20
-    /// Payloads above this wait behind all others where the sender does not say: a beat must not
-    /// wait for a piece of a snapshot.
+    /// Larger payloads are bulk unless the sender decides: a beat must not wait for a piece of a
+    /// snapshot.
     package var urgentBytesMax = 16 << 10
-    /// Bytes of patient frames that go out at once: what urgent ones wait for at most.
+    /// Bytes of bulk frames sent in one turn: the most that an urgent frame waits for.
     package var bulkBytesPerTurn = 256 << 10
-    /// Between attempts to reach a node; doubled from the one to the other, and less by dice.
+    /// The pause between connection attempts doubles from the minimum to the maximum, with jitter.
     package var backoffNanosecondsMin: UInt64 = 50_000_000
     package var backoffNanosecondsMax: UInt64 = 1_000_000_000
-    /// After so long without a word while there is something outstanding, a node is asked whether it
-    /// is there.
+    /// If an answer is outstanding and nothing arrives for this time, the node is pinged.
     package var pingNanoseconds: UInt64 = 1_000_000_000
-    /// After so long without a word while there is something outstanding, the connection is closed.
+    /// If an answer is outstanding and nothing arrives for this time, the connection is closed.
     ///
-    /// TCP would go on trying for a quarter of an hour, and go on waiting after the network healed.
+    /// TCP alone would retry for a quarter of an hour, and still wait after the network recovered.
     package var silenceNanoseconds: UInt64 = 3_000_000_000
 
     package init() {}

@@ -8,17 +8,18 @@ struct PeerPending: Sendable {
     let timer: LaneTimer
 }
 
-/// The connection we keep to one node: opened, watched, and opened again.
+/// The outgoing connection to one node: opened, watched, and reopened after it is lost.
 ///
 /// - Belongs to the control lane.
-/// - Never more than one attempt at a time; the pauses between attempts grow.
-/// - Calls made while there is no connection wait for the attempt under way or the next one, and fail
-///   with it; one-way frames are dropped.
+/// - At most one attempt is under way; the pauses between attempts grow.
+/// - Calls made without a connection wait for the current or next attempt and fail with it; one-way
+///   frames are dropped.
 final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to the control lane
     private enum Phase {
-        /// Until the timer of the next attempt.
+        /// Waits for the timer of the next attempt. Can become: connecting, ended.
         case resting(LaneTimer?)
-        /// The number of the attempt: late words of an older one are not heard.
+        /// An attempt is under way; results of older attempts are ignored (`attempt` is its
+        /// number). Can become: open, resting, ended.
         case connecting
         case open(PeerChannel, since: UInt64)
         case ended
@@ -34,7 +35,8 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     private var waitingBytes = 0
     private var pending: [UInt64: PeerPending] = [:]
     private var watch: LaneTimer?
-    /// When we first said something after which nothing was heard.
+    /// When the first frame was sent since which nothing was received; nil if nothing is
+    /// unanswered.
     private var unansweredSince: UInt64?
 
     init(to node: NodeNumber, of calls: PeerCalls) {
@@ -91,7 +93,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         guard case .open(let current, _) = phase, current === channel else { return }
         for frame in frames {
             guard frame.kind & PeerFrame.answerBit != 0 else { return channel.close() }
-            // A late answer, of a call that timed out, is nobody's.
+            // A late answer to a call that timed out is ignored.
             guard let call = pending.removeValue(forKey: frame.call) else { continue }
             let isHandled = frame.kind & ~PeerFrame.answerBit != PeerChannel.notHandledKind
             finish(call, isHandled ? .success(frame.payload) : .failure(.notHandled))
@@ -139,8 +141,8 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         )
     }
 
-    /// The node is there: it need not wait until the pause is over, nor an attempt of when it was not,
-    /// which the network repeats only after seconds.
+    /// The node has just connected to this one, so it is up: do not wait until the pause is over,
+    /// and abandon an attempt from before, whose first packet TCP repeats only after seconds.
     func hurry() {
         let isStale = now - attemptedAt >= Self.promptNanoseconds
         if case .connecting = phase, isStale { phase = .resting(nil) }
@@ -149,12 +151,12 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         connect()
     }
 
-    /// An attempt that comes to something has come to it by then.
+    /// An attempt that succeeds has succeeded after this time.
     ///
-    /// Two nodes that begin at the same time are not to give up each other's first ones.
+    /// If two nodes start at the same time, neither may abandon its first attempt.
     private static let promptNanoseconds: UInt64 = 300_000_000
 
-    /// The node is somewhere else: what is being dialled, or rested from, is not it.
+    /// The node's address changed: abandon the attempt to the old address, or end the pause.
     func redial() {
         if case .connecting = phase { phase = .resting(nil) }
         hurry()
@@ -187,7 +189,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         watch?.cancel()
         watch = nil
         unansweredSince = nil
-        // One that held is not the first of a row of failures.
+        // A connection that was open for this long was not part of a series of failed attempts.
         if now - since >= calls.limits.backoffNanosecondsMax {
             backoff = calls.limits.backoffNanosecondsMin
         }
@@ -197,13 +199,15 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     }
 
     private func rest() {
-        // Between half and all of it, so that nodes that lost each other do not come back in step.
+        // A random pause, so that nodes that lost each other do not reconnect in step.
         let pause = backoff / 2 + calls.environment.entropy.next() % (backoff / 2 + 1)
         backoff = min(2 * backoff, calls.limits.backoffNanosecondsMax)
         phase = .resting(calls.lane.post(after: pause) { self.connect() })
     }
 
-    /// What was sent may have been carried out, or not.
+    /// Fails all calls.
+    ///
+    /// Frames that were already sent may have been carried out.
     private func failAll() {
         let failing = pending.sorted { $0.key < $1.key }
         pending = [:]
@@ -223,7 +227,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
 
     // MARK: Silence
 
-    /// Sees to it that somebody looks whether the node still answers.
+    /// Starts the timer that checks whether the node still answers.
     private func watchOut() {
         if unansweredSince == nil { unansweredSince = now }
         guard watch == nil else { return }
@@ -235,10 +239,10 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         guard case .open(let channel, _) = phase else { return }
         if let since = unansweredSince, channel.heardAt > since {
             unansweredSince = nil
-            // Quiet and nothing owed: no more looking until we say something.
+            // Nothing is unanswered: check again only after the next frame is sent.
             if pending.isEmpty && channel.queuedBytes == 0 { return }
         }
-        // What is asked from here on counts from the ping below.
+        // Later frames are counted from the ping below.
         let since = unansweredSince ?? now
         unansweredSince = since
         let silent = now - since
@@ -255,7 +259,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     }
 }
 
-/// A channel that its own callbacks know; reached on the control lane only.
+/// Lets the callbacks of a channel refer to it; used on the control lane only.
 final class PeerChannelBox: @unchecked Sendable {  // tidy:allow belongs to the control lane
     var channel: PeerChannel?
 }

@@ -4,13 +4,14 @@ package import Seams
 package import Vocabulary
 package import Wire
 
-/// Connections between nodes: who we are, where the others are, and who serves what.
+/// Connections between nodes: this node's identity, the other nodes' addresses, and the services.
 ///
-/// Wraps any `ConnectionHandler` in a proved and sealed connection, by service. All calls may come
-/// from any thread; handlers are made and called on reactors.
+/// Wraps any `ConnectionHandler` in an authenticated and encrypted connection, by service. All
+/// calls may come from any thread; handlers are made and called on reactors.
 ///
-/// - A connection lives as long as the identity it was made under, and the other node's place in the
-///   directory; those of `join` have neither and live until one side closes.
+/// - A connection lives as long as the identity under which it was made, and as the other node's
+///   entry in the directory. Connections of `join` depend on neither and live until one side
+///   closes.
 /// - Strangers are bounded in number and time.
 package final class PeerTransport: Sendable {
     package typealias Accept = @Sendable (any PeerPort) -> any ConnectionHandler
@@ -45,11 +46,12 @@ package final class PeerTransport: Sendable {
         self.limits = limits
     }
 
-    // MARK: Who and where
+    // MARK: Identity and directory
 
-    /// Who we are; where that changes, all connections but those of `join` and `epoch` close.
+    /// Sets this node's identity.
     ///
-    /// On the latter the answer still has to leave that says so.
+    /// A change closes all connections except those of `join` and `epoch`, which still have to send
+    /// the answer that reports the change.
     package func setIdentity(_ me: PeerSelf) {
         precondition(me.secret != nil, "a member of a cluster knows its secret")
         let ending = state.withLock { state in
@@ -65,7 +67,7 @@ package final class PeerTransport: Sendable {
 
     package var identity: PeerClaim? { state.withLock { $0.me?.claim } }
 
-    /// Where the other nodes are; connections to nodes that left close.
+    /// Sets the addresses of the other nodes; connections to nodes that left are closed.
     package func setDirectory(_ directory: PeerDirectory) {
         let ending = state.withLock { state in
             state.directory = directory
@@ -79,19 +81,23 @@ package final class PeerTransport: Sendable {
         for port in ending { port.close() }
     }
 
-    /// Where a node is dialled.
+    /// The address of a node; nil if the directory does not have it.
     func address(of node: NodeNumber) -> PeerAddress? {
         state.withLock { $0.directory.nodes[node] }
     }
 
-    /// Serves `service` to other nodes; to strangers, where it is `join`.
+    /// Serves `service` to other nodes of the cluster; `join` is served to strangers.
     package func register(_ service: PeerService, accept: @escaping Accept) {
         state.withLock { $0.services[service] = accept }
     }
 
     // MARK: Being called
 
-    /// Claims the peer port; once.
+    /// Listens on the peer port; may be called once.
+    ///
+    /// Returns the bound address.
+    ///
+    /// - Throws: `NetworkError` if the address cannot be listened on.
     package func listen(on address: SocketAddress) throws(NetworkError) -> SocketAddress {
         let listener = try environment.network.listen(on: address, for: .nodes) { port in
             self.accept(port)
@@ -107,7 +113,7 @@ package final class PeerTransport: Sendable {
 
     private func accept(_ port: any ConnectionPort) -> any ConnectionHandler {
         guard let (number, me) = enter(port, isAccepted: true) else { return Turned(away: port) }
-        // Who does not know itself yet has nothing to prove; only strangers can be answered.
+        // A node without an identity has nothing to prove; it can answer only strangers.
         let nobody = PeerClaim(
             node: NodeNumber(0),
             nodeUUID: "",
@@ -133,7 +139,7 @@ package final class PeerTransport: Sendable {
         return connection
     }
 
-    /// Whether a node that knows the secret, or a stranger, is welcome.
+    /// Why a connection is refused; nil if it is accepted.
     private func judge(
         _ claim: PeerClaim,
         _ service: PeerService,
@@ -145,18 +151,18 @@ package final class PeerTransport: Sendable {
         guard isServed else { return .notExpected }
         if service == .join { return nil }
         guard let known = directory.nodes[claim.node] else {
-            // A number that was given and is gone has left for ever. One that we do not know yet may
-            // belong to a node whose entry has not reached us; and if its epoch is later than ours,
-            // it is we who are behind.
+            // A number that was given and is missing has left for ever. An unknown higher number
+            // may belong to a node whose entry has not been applied here yet. If its epoch is later
+            // than ours, this node is behind.
             let isOurs = claim.group == own.group || directory.pastGroups.contains(claim.group)
             let isGone =
                 claim.node <= directory.highestGiven && claim.epoch <= own.epoch && isOurs
-            // It may have been formed without us, by somebody who came after us.
+            // The epoch may have been formed without this node, by a node that joined later.
             if service == .epoch && !isGone { return nil }
             return isGone ? .removed(epoch: own.epoch) : .notExpected
         }
         let isKnown = known.uuid == nil || known.uuid == claim.nodeUUID
-        // A member of another epoch will hear of ours, or we of its.
+        // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
         return isKnown && (isCurrent || service == .epoch) ? nil : .notExpected
     }
@@ -167,8 +173,8 @@ package final class PeerTransport: Sendable {
     ///
     /// - Parameters:
     ///   - service: What it is for.
-    ///   - node: Whom to call.
-    ///   - connected: Called on a reactor when the node has proved itself.
+    ///   - node: The node to call.
+    ///   - connected: Called on a reactor when the node has proved its identity.
     ///   - failed: Called instead, on any thread, perhaps before this returns.
     package func open(
         _ service: PeerService,
@@ -184,7 +190,8 @@ package final class PeerTransport: Sendable {
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
 
-    /// Opens a connection to a stranger, for `join`: sealed, but nobody proves anything.
+    /// Opens a connection to a stranger, for `join`: encrypted, but neither side proves its
+    /// identity.
     package func openStranger(
         to address: PeerAddress,
         connected: @escaping Accept,
@@ -200,7 +207,7 @@ package final class PeerTransport: Sendable {
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
 
-    /// Closes the port and all connections; nothing can be opened any more.
+    /// Closes the port and all connections; no connection can be opened afterwards.
     package func stop() {
         let (listener, ending) = state.withLock { state in
             state.isStopped = true
@@ -212,7 +219,7 @@ package final class PeerTransport: Sendable {
         listener?.close()
     }
 
-    /// How many connections there are, and how many of them have not proved anything yet.
+    /// The number of connections, and how many of them have not finished the handshake.
     package var counts: (all: Int, halfOpen: Int) {
         state.withLock { state in
             (state.entries.count, state.entries.values.count { $0.identity == nil })
@@ -225,9 +232,9 @@ package final class PeerTransport: Sendable {
 extension PeerTransport {
     func dice() -> [UInt8] { environment.entropy.bytes(PeerHandshake.diceCount) }
 
-    /// Writes a new connection down; nil after the end.
+    /// Registers a new connection; nil after `stop`.
     ///
-    /// Too many strangers push out the oldest.
+    /// If too many accepted connections have not finished the handshake, the oldest is closed.
     func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (number: UInt64, me: PeerSelf?)? {
         let (entered, ending) = state.withLock { state in
             guard !state.isStopped else {
@@ -250,7 +257,8 @@ extension PeerTransport {
         return entered
     }
 
-    /// Whether a connection whose handshake is done may go on: nothing changed meanwhile.
+    /// Whether a connection whose handshake is done may be used: identity and directory still allow
+    /// it.
     func establish(_ number: UInt64, _ identity: PeerIdentity) -> Bool {
         let (isWelcome, ending) = state.withLock { state in
             guard let entry = state.entries[number] else {
@@ -283,7 +291,7 @@ extension PeerTransport {
 
     func complain(_ message: String) { environment.trace.warning("peers", message) }
 
-    /// Makes room for one more accepted connection of a kind: takes the oldest out.
+    /// Makes room for one more accepted connection of a kind: removes the oldest one.
     private static func pushOut(
         _ state: inout State,
         _ most: Int,
@@ -294,7 +302,7 @@ extension PeerTransport {
         return state.entries.removeValue(forKey: oldest)?.port
     }
 
-    /// Takes the entries out that are to end, in the order in which they came.
+    /// Removes the matching entries, in the order of their numbers.
     private static func take(
         _ state: inout State,
         where isEnding: (Entry) -> Bool
@@ -312,7 +320,7 @@ extension PeerSelf {
     }
 }
 
-/// What serves a connection that came too late.
+/// Serves a connection that is refused at once.
 final class Turned: ConnectionHandler {
     init(away port: any ConnectionPort) { port.close() }
 
