@@ -65,7 +65,7 @@ import Vocabulary
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
         let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
-        #expect(texts.contains { $0.contains("nodes are others now") })
+        #expect(texts.contains { $0.contains("nodes changed") })
     }
 
     /// The only node that was to stay is failed over: there is nobody to plan anything for.

@@ -2,16 +2,16 @@ internal import Bytes
 internal import Orchestration
 internal import Vocabulary
 
-/// The leader's questions to nodes about the copies of one bucket, many vBuckets at a time.
+/// The leader's calls to nodes about the copies of one bucket, many vBuckets per call.
 ///
-/// A node that does not answer, or refuses, is missing from what is returned: whoever asks decides
-/// without it.
+/// A node that does not answer, or refuses, is missing from the result: the caller decides without
+/// it.
 struct CopyCalls: Sendable {
     typealias Reports = [NodeNumber: [VBucketID: CopyReport]]
 
-    /// A node answers in milliseconds, or is behind for a moment, or is gone.
+    /// A node answers in milliseconds unless it is behind in the log or down.
     static let patience: UInt64 = 2_000_000_000
-    /// Handing over waits for durable writes, and for the last changes to arrive.
+    /// A hand-over waits for open durable writes, and for the last changes to arrive.
     static let handOverPatience: UInt64 = 5_000_000_000
 
     let calls: PeerCalls
@@ -24,17 +24,17 @@ struct CopyCalls: Sendable {
         return await reports(PeerKind.reports, nodes.map { ($0, call) })
     }
 
-    /// The same of what each node is asked for.
+    /// Asks each node for reports of its listed copies.
     func reports(_ asked: [NodeNumber: [FencedVBucket]]) async -> Reports {
         await reports(PeerKind.reports, questions(asked))
     }
 
-    /// Has each node take nothing more from the active copies of these fences, for good.
+    /// Has each node accept no more changes from the active copies of these fences, for good.
     ///
     /// - Parameters:
     ///   - asked: By node: the copies.
-    ///   - patience: How long to wait for the last answer, in nanoseconds.
-    /// - Returns: What those that answered have, by then for good.
+    ///   - patience: How long to wait for answers, in nanoseconds.
+    /// - Returns: By node that answered: its copies' final reports.
     func seal(
         _ asked: [NodeNumber: [FencedVBucket]],
         patience: UInt64 = CopyCalls.patience
@@ -42,7 +42,7 @@ struct CopyCalls: Sendable {
         await reports(PeerKind.seal, questions(asked), patience)
     }
 
-    /// Has each node take up what the map names it for; returns the vBuckets that are ready.
+    /// Has each node serve the chosen copies; returns, by node, the vBuckets that are ready.
     func activate(_ asked: [NodeNumber: [ActivationSubject]]) async -> [NodeNumber: Set<VBucketID>]
     {
         let questions = asked.sorted { $0.key < $1.key }.map { node, activations in
@@ -59,7 +59,7 @@ struct CopyCalls: Sendable {
         }
     }
 
-    /// Has active copies stop for good; returns where those ended that did.
+    /// Has active copies stop serving for good; returns the last seqno of each that did.
     func handOver(_ asked: [NodeNumber: [FencedVBucket]]) async -> [VBucketID: Seqno] {
         let answers = await all(
             PeerKind.handOver,
@@ -99,7 +99,7 @@ struct CopyCalls: Sendable {
         }
     }
 
-    /// Asks all at once.
+    /// Sends all calls at once; returns the answers that arrived in time.
     private func all<Answer: Sendable>(
         _ kind: UInt16,
         _ questions: [(NodeNumber, [UInt8])],

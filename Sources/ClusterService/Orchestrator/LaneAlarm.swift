@@ -1,8 +1,8 @@
 internal import Seams
 
-/// Lets one procedure of a lane sleep until somebody rings, or its time has come.
+/// Lets one procedure of a lane sleep until `ring` is called or the time is up.
 ///
-/// - Belongs to its lane. A ring while nobody sleeps is kept for the next who would.
+/// - Belongs to its lane. A ring while no procedure sleeps ends the next wait at once.
 final class LaneAlarm: @unchecked Sendable {  // tidy:allow belongs to its lane
     private let lane: any Lane
     private var sleeper: UnsafeContinuation<Void, Never>?
@@ -13,6 +13,7 @@ final class LaneAlarm: @unchecked Sendable {  // tidy:allow belongs to its lane
         self.lane = lane
     }
 
+    /// Wakes the sleeping procedure, or ends its next wait at once.
     func ring() {
         guard let sleeper else {
             hasRung = true
@@ -24,6 +25,7 @@ final class LaneAlarm: @unchecked Sendable {  // tidy:allow belongs to its lane
         sleeper.resume()
     }
 
+    /// Sleeps until the next ring, at most for `nanoseconds`.
     func wait(nanoseconds: UInt64) async {
         if hasRung {
             hasRung = false

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What one entry does to many vBuckets.
+/// The kinds of entries that change many vBuckets at once.
 enum EntryKind: Int, CaseIterable {
     case joint
     case final
@@ -21,8 +21,10 @@ enum EntryKind: Int, CaseIterable {
         }
     }
 
-    /// No client waits for it, so it may wait for others: every node's disk and control lane are
-    /// busy with each entry, and what clients do wait for comes behind it.
+    /// Whether the entry may wait for others, because no client waits for it.
+    ///
+    /// Each entry occupies every node's disk and control lane, ahead of entries that clients wait
+    /// for.
     var isPatient: Bool {
         switch self {
         case .joint, .final, .release: true
@@ -43,7 +45,7 @@ extension MoveAction.Proposal {
     }
 }
 
-/// What the crew proposes: steps of one kind of many vBuckets in one entry.
+/// The runner's proposals: steps of one kind for many vBuckets in one entry.
 extension MoveCrew {
     private static let retryPause: UInt64 = 200_000_000
 
@@ -66,7 +68,7 @@ extension MoveCrew {
         }
     }
 
-    /// What the moves want, of one kind together.
+    /// Carries out the moves' actions, gathered by kind.
     func act(_ orchestrator: isolated Orchestrator) {
         guard !actions.isEmpty, let record = orchestrator.state.bucket(named: bucket)
         else { return }
@@ -81,7 +83,7 @@ extension MoveCrew {
             case .build(let nodes) where moves[vBucket] == nil:
                 let row = NodeChain(nodes) ?? NodeChain()
                 created.append(.init(vBucket, from: record[vBucket], row: row))
-            // The targets in the map have them built, and what no row names is dropped.
+            // The targets in the map have copies built; copies that no chain names are dropped.
             case .build, .dropCopies, .end: break
             case .propose(let proposal):
                 let kind = proposal.kind
@@ -128,7 +130,7 @@ extension MoveCrew {
 
     private func create(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) {
         let record = orchestrator.state.bucket(named: bucket)
-        // Whatever they are to the cluster by now: they may serve and not have heard that they do not.
+        // Regardless of their membership: these nodes may serve until they learn of the change.
         let before = steps.flatMap { step in
             record?[step.vBucket].rowBefore.filter { $0 != step.row.first } ?? []
         }
@@ -147,7 +149,7 @@ extension MoveCrew {
 
     // MARK: Proposing
 
-    /// Beside everything else; the crew looks again when it is over.
+    /// Runs `body` concurrently; the next round starts when it ends.
     private func spawn(
         _ orchestrator: isolated Orchestrator,
         _ body: @escaping @Sendable (MoveCrew, isolated Orchestrator) async -> Void
@@ -171,7 +173,7 @@ extension MoveCrew {
         let command = kind.command(VBucketSteps(bucket: bucket, steps: steps))
         spawn(orchestrator) { crew, orchestrator in
             var outcome = await orchestrator.propose(command)
-            // Nobody knows what became of it: said again it does no harm, and then it is known.
+            // The outcome is unknown. Proposing again is harmless and makes it known.
             while outcome == nil, orchestrator.isLeading {
                 await orchestrator.executor.sleep(nanoseconds: Self.retryPause)
                 outcome = await orchestrator.propose(command)
@@ -205,7 +207,7 @@ extension MoveCrew {
         }
     }
 
-    /// The step was taken by an entry whose answer was lost.
+    /// Whether the step was applied by an entry whose outcome was lost.
     private func wasDoneBefore(
         _ kind: EntryKind,
         _ step: VBucketSteps.Step,

@@ -1,10 +1,11 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// What a rebalance waits for, in a sentence for whoever administers: there is always one while it
-/// is not at its end, and it names who is waited for.
+/// The sentence that tells an operator what the rebalance waits for, with the node's name.
+///
+/// It is never empty before the rebalance ends.
 extension MoveCrew {
-    /// What the slowest move waits for; where none can begin, for whom all of them wait.
+    /// Publishes what the slowest move waits for, or why no move can be started.
     func show(_ orchestrator: isolated Orchestrator) {
         let absent = moves.values.lazy.compactMap(\.obstacle).first { $0.cause == .nodeAbsent }
         if let obstacle = absent ?? firstObstacle(orchestrator) {
@@ -47,7 +48,7 @@ extension MoveCrew {
         guard obstacle.cause == .hasNotAnswered || silent.contains(obstacle.node) else {
             return obstacle
         }
-        // Whoever has yet to take what was decided answers no question that is asked as of it.
+        // A node that is behind in the log answers only after it has applied the caller's entries.
         let missing = orchestrator.member.driver.status.missing(on: obstacle.node)
         obstacle.cause = missing > 0 ? .notInLog(entries: missing) : .hasNotAnswered
         return obstacle
@@ -62,7 +63,7 @@ extension MoveCrew {
 }
 
 extension Orchestrator {
-    /// What keeps the next step of a vBucket from being agreed on.
+    /// The obstacle of a step that waits for agreement: the node furthest behind in the log.
     func agreement(on vBucket: VBucketID, at step: MoveStep) -> MoveObstacle {
         let laggard = member.driver.status.laggard
         return MoveObstacle(
@@ -73,7 +74,7 @@ extension Orchestrator {
         )
     }
 
-    /// Who holds up what is to be agreed on, where it is about no vBucket; nil where nobody does.
+    /// The node that delays agreement, in a sentence that names no vBucket; nil if none does.
     var logObstacle: String? {
         member.driver.status.laggard.map { node, entries in
             "\(name(node)) has yet to write \(entries == 1 ? "1 step" : "\(entries) steps") of the "

@@ -3,10 +3,9 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What the crew asks of copies: how far they are, and to hand over.
+/// The runner's calls to copies: reports, hand-overs, activations.
 extension MoveCrew {
-    /// Asks the copies of the moves that wait for them, with one question a node, and no node while
-    /// it has one.
+    /// Asks for reports of all moves that need them: one call per node, at most one under way.
     func ask(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
         let now = orchestrator.now
         guard now >= nextQuestion else { return }
@@ -17,7 +16,7 @@ extension MoveCrew {
             }
         }
         guard !questions.isEmpty else { return }
-        // Twice as long each time that nothing came of it.
+        // The pause doubles until something happens.
         askedAt = now
         nextQuestion = now + questionPause
         questionPause = min(questionPause * 2, Self.questionPauseMax)
@@ -50,7 +49,7 @@ extension MoveCrew {
         for (vBucket, report) in reports.sorted(by: { $0.key < $1.key })
         where moves[vBucket] != nil {
             let placement = bucket[vBucket]
-            // Whoever answers has applied what was applied here when it was asked.
+            // A node that answers has applied what was applied here when it was asked.
             let knowsJoint = placement.isJoint && jointSince[vBucket].map { $0 <= index } == true
             let isSource = node == placement.chain.first
             events.append(
@@ -75,10 +74,11 @@ extension MoveCrew {
 
     // MARK: Handing over
 
-    /// Beside everything else: it may take seconds where durable writes are open.
+    /// Requests hand-overs, concurrently with everything else: open durable writes can delay them
+    /// for seconds.
     ///
-    /// Small groups, because the writes of a group's vBuckets wait for the slowest; who did not
-    /// make it in time goes alone from then on.
+    /// In small groups, because all writes of a group wait for its slowest vBucket. A vBucket that
+    /// was too slow once is handed over alone.
     func handOver(
         _ fenced: [FencedVBucket],
         of node: NodeNumber,
@@ -122,7 +122,7 @@ extension MoveCrew {
         alarm.ring()
     }
 
-    /// Whoever took over has all there is, or says that it cannot serve.
+    /// Asks the new active copies to serve; a copy that cannot reports it.
     func takeUp(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) async {
         guard let record = orchestrator.state.bucket(named: bucket) else { return }
         var asked: [NodeNumber: [ActivationSubject]] = [:]
@@ -135,7 +135,7 @@ extension MoveCrew {
         }
         let ready = await orchestrator.copies(of: record).activate(asked)
         for (node, activations) in asked.sorted(by: { $0.key < $1.key }) {
-            // A node that does not answer is asked again by whoever looks after copies that wait.
+            // If a node does not answer, `finishPromotions` asks it again.
             guard let ready = ready[node] else { continue }
             for one in activations where !ready.contains(one.vBucket) {
                 events.append((one.vBucket, .cannotServe(fence: one.fence)))

@@ -3,27 +3,29 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Carries out the moves of one bucket: asks the copies, tells the moves, does what they say, many
-/// vBuckets with one question and one entry.
+/// Carries out the moves of one bucket: asks copies for reports, passes events to the moves, and
+/// does what the moves decide, for many vBuckets with one call and one entry.
 ///
-/// Questions, entries and hand overs are under way beside each other; whatever comes of one of them
-/// begins the next round at once.
+/// Calls, entries and hand-overs run concurrently; each result starts the next round at once.
 ///
 /// - Runs on the control lane, as part of the orchestrator.
-/// - What it believes is in the reports and the map: a new leader's crew begins from those.
+/// - Keeps no state that is not in the copies' reports or the cluster map: a new leader's runner
+///   begins from those.
 final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the control lane
+    /// How the moves of the bucket ended.
     enum Result {
         case done
-        /// The bucket is to be planned again: nodes were lost, or somebody else moved vBuckets.
+        /// The bucket must be planned again: nodes were lost, or vBuckets were moved otherwise.
         case again
         case stopped
         case failed(String)
+        /// This node leads no more; the next leader continues.
         case left
     }
 
-    /// A round that nothing asks for, for the clock and for what is seen only by looking.
+    /// The pause before a round without a cause: for timeouts and for changes that wake no round.
     private static let pause: UInt64 = 50_000_000
-    /// What is noticed meanwhile goes into the same look for moves to start, and into one entry.
+    /// How long to gather changes before moves are started and an entry is proposed.
     static let gatherPause: UInt64 = 10_000_000
     static let questionPauseMin: UInt64 = 5_000_000
     static let questionPauseMax: UInt64 = 50_000_000
@@ -36,31 +38,31 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
     var moves: [VBucketID: MoveProcedure] = [:]
     var events: [(VBucketID, MoveEvent)] = []
     var actions: [(VBucketID, MoveAction)] = []
-    /// An index that was applied here when the second chain counted already.
+    /// By vBucket: a log index that was applied here when the second chain already counted.
     var jointSince: [VBucketID: UInt64] = [:]
     var lost: Set<NodeNumber> = []
-    /// Entries that were proposed, and what belongs to them.
+    /// Proposals under way, including what follows their outcome.
     var openProposals = 0
-    /// Nodes that have a question to answer.
+    /// Nodes with a reports call under way.
     var asked: Set<NodeNumber> = []
-    /// Nodes that had nothing to say to their last question.
+    /// Nodes that did not answer their last reports call.
     var silent: Set<NodeNumber> = []
     var askedAt: UInt64 = 0
     var nextQuestion: UInt64 = 0
     var questionPause = questionPauseMin
-    /// The rows of moves that run are not in the map yet.
+    /// The map's targets lack the rows of running moves.
     var targetsAreDue = false
-    /// When entries for which nobody waits may be proposed again.
+    /// When entries that no client waits for may be proposed again.
     var nextPatientEntry: UInt64 = 0
-    /// A move is in another phase, or ended: there may be room for others.
+    /// A move changed its phase or ended: other moves may be started.
     private var hasNews = true
-    /// A move took a step since anybody was told.
+    /// A move made a step since the last call of `noteStep`.
     private var wentOn = false
     private var nextStart: UInt64 = 0
     private var mustPlanAgain = false
     private var isStopping = false
     private var failure: String?
-    /// Since when moves wait and none runs, because a node is absent.
+    /// Since when moves wait and none runs because a node does not answer; nil otherwise.
     var idleSince: UInt64?
 
     init(
@@ -124,9 +126,9 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         stop()
     }
 
-    /// Nodes that fall silent, come back, or were failed over meanwhile.
+    /// Queues events for nodes that stopped answering, answer again, or were failed over.
     private func watch(_ orchestrator: isolated Orchestrator) {
-        // Also of whom somebody said since how it is to come back: for this rebalance it is gone.
+        // Includes nodes with a recovery type set since: this rebalance does not wait for them.
         let failed = orchestrator.failedOver.sorted()
         let dead = Set(orchestrator.deadNodes()).subtracting(failed)
         for node in dead.subtracting(lost).sorted() { tellAll(.lost(node), of: node) }
@@ -141,8 +143,8 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         if schedule.waiting.count < count { mustPlanAgain = true }
     }
 
-    /// vBuckets that somebody else gave another active copy, or brought into two chains or out of
-    /// them: what the leader of before has proposed may be applied under this one.
+    /// Queues a refusal for vBuckets whose placement was changed by another entry than this
+    /// runner's: entries that the previous leader proposed may be applied after it.
     private func notice(_ bucket: BucketRecord) {
         let overtaken = moves.filter { vBucket, move in
             let placement = bucket[vBucket]
@@ -152,10 +154,9 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         for vBucket in overtaken.keys.sorted() { events.append((vBucket, .refused)) }
     }
 
-    /// Moves to more copies than somebody wants since: nobody builds what targets leave out.
+    /// Drops moves to more copies than the bucket's current number of replicas.
     ///
-    /// What a crew before this one has agreed on already goes on, with as many: the next plan would be
-    /// the same again.
+    /// A move that has entered two chains goes on, as the next plan would bring it to the same end.
     private func dropSurplus(_ bucket: BucketRecord) {
         let copies = bucket.settings.replicas + 1
         for (vBucket, move) in moves.sorted(by: { $0.key < $1.key })
@@ -182,8 +183,8 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         moves.values.map { .init($0.move, $0.phase) }
     }
 
-    /// Begins as many moves as the nodes can bear, and puts their rows into the map's targets, by
-    /// which copies are built: all at once would be more than that.
+    /// Starts as many moves as the nodes can carry and adds their rows to the map's targets, from
+    /// which copies are built.
     private func startMoves(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
         let now = orchestrator.now
         if hasNews, now >= nextStart {
@@ -228,7 +229,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         soon()
     }
 
-    // MARK: Telling
+    // MARK: Delivering events
 
     private func tell(_ now: UInt64) {
         while !events.isEmpty {
@@ -252,7 +253,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         moves[vBucket] = move
     }
 
-    /// Something is about to happen: questions are worth their answers.
+    /// A change is expected: ask for reports again soon.
     func soon() {
         questionPause = Self.questionPauseMin
         nextQuestion = min(nextQuestion, askedAt + Self.questionPauseMin)
@@ -284,7 +285,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
 }
 
 extension Orchestrator {
-    /// Runs `body` where the orchestrator's state may be touched.
+    /// Runs `body` isolated to the orchestrator.
     func isolated<Result: Sendable>(
         _ body: @Sendable (isolated Orchestrator) async -> Result
     ) async -> Result {

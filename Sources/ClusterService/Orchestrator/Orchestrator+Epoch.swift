@@ -3,20 +3,20 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What came of the nodes that a new epoch left behind, as far as this leader saw it.
+/// The progress of removing the nodes that a new epoch left behind, as this leader sees it.
 struct EpochProgress: Sendable {
     var begunAt: UInt64?
     var lookAgainAt: UInt64 = 0
     var obstacles: [WhyNot] = []
     var changesLost: UInt64 = 0
-    /// For whoever asked for it; empty until it is over.
+    /// For the operator who asked for it; empty until it is done.
     var sentence = ""
 }
 
-/// After a new epoch began: the vBuckets of those left behind go to copies that are left, with the
-/// operator's consent in place of the seals that are missing; then nobody remembers them.
+/// After a new epoch began: remaining copies replace the active copies of nodes left behind, with
+/// the operator's consent in place of the missing seals; then those nodes are removed.
 extension Orchestrator {
-    /// How long those that are left may take to come over, before it goes on without their copies.
+    /// How long remaining nodes may take to join the epoch before their copies are ignored.
     private static var patience: UInt64 { 10_000_000_000 }
     private static var pause: UInt64 { 200_000_000 }
 
@@ -35,7 +35,7 @@ extension Orchestrator {
         for bucket in state.buckets { await takeOver(from: gone, bucket) }
         let isOver = gone.allSatisfy { !state.holdsData($0) }
         guard isLeading, isOver else { return }
-        // Whoever gave the order asks as soon as they are gone.
+        // The sentence must be set before the removal: the requester reads it right after that.
         epoch.sentence = sentence(gone.map { name($0) }.joined(separator: ", "))
         for node in gone {
             await propose(.removeNode(node))
@@ -45,16 +45,16 @@ extension Orchestrator {
         member.tell(.warning, .node, epoch.sentence)
     }
 
-    /// Has the best copies that are left become active where the active one was left behind.
+    /// Promotes the best remaining copies of vBuckets whose active copy was left behind.
     private func takeOver(from gone: [NodeNumber], _ bucket: BucketRecord) async {
         let orphans = bucket.placements.indices.map { VBucketID(UInt16($0)) }.filter { vBucket in
             bucket[vBucket].chain.first.map(gone.contains) ?? false
         }
         guard !orphans.isEmpty else { return }
-        // Who was failed over before has nothing that anybody waits for, either.
+        // Copies on nodes that were failed over before are not waited for either.
         let givenUp = failedOver.sorted()
         let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: givenUp)
-        // A copy that is only late may be the better one.
+        // A node that is only late may have the better copy.
         let isPatient = now - (epoch.begunAt ?? now) < Self.patience
         guard round.silent.isEmpty || !isPatient else { return }
         epoch.obstacles += round.decided.obstacles
@@ -65,7 +65,7 @@ extension Orchestrator {
     private func sentence(_ names: String) -> String {
         var parts = [
             "A new epoch of the cluster (\(state.revEpoch)) began without \(names), by an "
-                + "operator's order. They do not come back into it; they can be added anew."
+                + "operator's order. They cannot return to it; add them as new nodes."
         ]
         for bucket in state.buckets {
             let lost = bucket.placements.indices.filter { bucket.placements[$0].chain.isEmpty }
@@ -83,7 +83,7 @@ extension Orchestrator {
 }
 
 extension WhyNot {
-    /// Not of vBuckets without a copy: what is left of those, the map says better.
+    /// Whether it concerns late copies: vBuckets without a copy are read from the map instead.
     fileprivate var isAboutLateCopies: Bool {
         if case .wouldLoseDurable = self { true } else { false }
     }

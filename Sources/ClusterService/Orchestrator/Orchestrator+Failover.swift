@@ -4,40 +4,40 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What automatic failover is about to do, or why it does nothing.
+/// The decision of automatic failover, and why it does nothing.
 struct AutoFailoverProgress: Sendable {
     var decision = AutoFailoverPolicy.Decision.nothing
-    /// The reasons as an operator reads them, while something is down and nothing is done.
+    /// Why a node that is down is not failed over, as sentences for an operator.
     var reasons: [String] = []
     var coolingUntil: UInt64 = 0
-    /// The newest reports of each bucket's copies, for the estimate.
+    /// By bucket: the newest reports of its copies, to estimate the loss.
     var reports: [String: CopyCalls.Reports] = [:]
     var reportsAt: UInt64 = 0
     var isActing = false
 }
 
-/// What came of a failover.
+/// The result of a failover.
 package enum FailoverResult: Hashable, Sendable {
-    /// `possiblyLost`: changes that the failed nodes had and nobody else has, at least.
+    /// `possiblyLost`: at least so many changes were only on the failed-over nodes.
     case done(possiblyLost: UInt64, sentence: String)
-    /// Nothing was changed: what would be lost, or why it is impossible.
+    /// Nothing was changed: what would be lost, or why the failover is impossible.
     case refused(String)
 }
 
-/// Hard failover, by hand or by policy.
+/// Hard failover, by an operator or by policy.
 extension Orchestrator {
-    /// Has the others take over what these nodes serve, at once.
+    /// Fails nodes over at once: promotes remaining copies of the vBuckets that they serve.
     ///
     /// - Parameters:
-    ///   - nodes: Active members that do not answer, or are not to.
-    ///   - isAutomatic: Nobody asked for it: then it happens only where no durable write is lost.
+    ///   - nodes: Active members, down or to be removed from service.
+    ///   - isAutomatic: Whether the policy decided: then only if no durable write is lost.
     /// - Returns: What may be lost, or why nothing was done.
     func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
-        guard isLeading else { return .refused("This node does not lead the cluster any more.") }
+        guard isLeading else { return .refused("This node is not the leader of the cluster.") }
         let names = nodes.map { name($0) }.joined(separator: ", ")
         var rounds: [Round] = []
         for bucket in state.buckets {
-            // Also what others serve no more and wait for one of these with: it is their last chance.
+            // Include vBuckets without a serving copy whose promotion waits for one of these nodes.
             let waiting = await waiting(for: nodes, in: bucket)
             guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
             let vBuckets = bucket.placements.indices.map { VBucketID(UInt16($0)) }
@@ -58,9 +58,10 @@ extension Orchestrator {
             return .refused(sentences(obstacles).joined(separator: " "))
         }
         let disagreement = "The cluster did not agree on failing over \(names)."
-        // Whoever leads by now has another picture of who is silent, and of what only they have.
+        // After a change of leader stop: the new leader may have other reports and suspects.
         for round in rounds {
-            // What nobody else has stays with its node: others may ask it for that by and by.
+            // If no other node has a copy, leave the vBucket on the failed-over node; other nodes
+            // can copy from it later.
             let others = deposed(by: round.decided.promotions, in: round.bucket)
             let deposed = others.union(nodes).sorted()
             guard await promote(round, deposing: deposed),
@@ -91,8 +92,10 @@ extension Orchestrator {
         return .done(possiblyLost: lost, sentence: sentence)
     }
 
-    /// Of what was stopped for nothing, what stays with its node: where a move has a second chain,
-    /// those are asked once the node is failed over.
+    /// The stopped vBuckets that stay with their node. vBuckets with a second chain are not among
+    /// them:
+    ///
+    /// that chain is asked once the node is failed over.
     private func stays(_ round: Round, with nodes: [NodeNumber]) -> [VBucketID] {
         let gone = nodes + failedOver
         return round.stoppedForNothing.filter { round.bucket[$0].next.without(gone).isEmpty }
@@ -103,9 +106,9 @@ extension Orchestrator {
         return reasons.map { $0.sentence(now: now, naming: { self.name($0) }) }
     }
 
-    // MARK: By itself
+    // MARK: Automatic failover
 
-    /// Asks the policy; acts, or remembers why not.
+    /// Asks the policy; carries out its decision, or records why nothing is done.
     func watchForFailures() async {
         let now = now
         let active = state.activeNodes
@@ -144,7 +147,7 @@ extension Orchestrator {
         autoFailover.decision = decision
         switch decision {
         case .nothing, .wait: autoFailover.reasons = []
-        // Why the last attempt came to nothing says more than that there was one a moment ago.
+        // The reason why the last attempt failed is more useful than that there was one.
         case .blocked where now < autoFailover.coolingUntil: break
         case .blocked(let nodes, let reasons):
             autoFailover.reasons = sentences(reasons)
@@ -164,12 +167,12 @@ extension Orchestrator {
             if case .refused(let reason) = result {
                 autoFailover.reasons = [reason]
                 autoFailover.coolingUntil = now + Self.coolingNanoseconds
-                member.tell(.warning, .node, "Automatic failover was given up: \(reason)")
+                member.tell(.warning, .node, "Automatic failover was not carried out: \(reason)")
             }
         }
     }
 
-    /// After a failover that came to nothing its reasons are looked at again.
+    /// The pause after an automatic failover that was not carried out.
     private static var coolingNanoseconds: UInt64 { 5_000_000_000 }
 
     private func rules(_ settings: AutoFailoverSettings) -> AutoFailoverRules {
@@ -181,7 +184,7 @@ extension Orchestrator {
         return rules
     }
 
-    /// What the copies that can be asked say, so that the policy can tell what would be lost.
+    /// Asks reachable nodes for reports, from which the policy estimates the loss.
     private func estimate(without dead: [NodeNumber]) async {
         guard now >= autoFailover.reportsAt + 200_000_000 else { return }
         for bucket in state.buckets {

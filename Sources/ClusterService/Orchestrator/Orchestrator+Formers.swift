@@ -2,23 +2,23 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Former owners that a rebalance or a promotion left behind, before the disks of those who serve
-/// instead had everything.
+/// Former owners of vBuckets after a move or a promotion: they keep their copies until the new
+/// owner's disk has everything.
 extension Orchestrator {
-    /// While a rebalance runs it sees to its own.
+    /// Releases former owners; a running rebalance releases those of its own bucket.
     func releaseFormers() async {
         for bucket in state.buckets where state.rebalance == nil {
             await releaseFormers(ofBucket: bucket.settings.name)
         }
     }
 
-    /// Lets a former owner drop its copy as soon as the one who serves has on disk what it had in
-    /// memory when it was first asked: that is all that was handed over, and more.
+    /// Lets a former owner drop its copy once the new owner has persisted what it had in memory
+    /// when it was first asked: that includes everything that was handed over.
     func releaseFormers(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver
         let kept = bucket.placements.enumerated().compactMap { number, placement in
-            // Where the one who serves was failed over, the former one is asked instead.
+            // If the new owner was failed over, the former owner's copy is still needed.
             let isKept = placement.chain.first.map { !failedOver.contains($0) } ?? false
             return isKept && placement.former != nil && placement.isConfirmed && !placement.isJoint
                 ? VBucketID(UInt16(number)) : nil

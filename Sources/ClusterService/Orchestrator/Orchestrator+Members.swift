@@ -4,14 +4,14 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Who votes, who has joined, whose buckets are gone.
+/// The group's voters, joining nodes, and deleted buckets.
 extension Orchestrator {
-    /// A node that does not arrive within this is left out again.
+    /// A node that has not joined after this time is removed again.
     private static let joinPatience: UInt64 = 60_000_000_000
-    /// Longer than whoever asked for it waits: what ends by time alone is not told as done.
+    /// Longer than the requester waits: an end by timeout alone is not reported as done.
     private static let deletionPatience: UInt64 = 35_000_000_000
 
-    /// Has the Raft group be the nodes of the state: active ones vote, the others listen.
+    /// Makes the Raft configuration match the state: active nodes vote, others learn.
     func reconcileMembers() async {
         let status = member.driver.status
         let configuration = status.configuration
@@ -31,7 +31,7 @@ extension Orchestrator {
         guard !plan.voters.isEmpty,
             plan.voters != configuration.voters || plan.learners != configuration.learners
         else { return }
-        // Who goes must not lead meanwhile.
+        // A leader that is to be removed first hands its leadership over.
         if !plan.voters.contains(member.node) {
             let dead = deadNodes()
             let heirs = plan.voters.filter {
@@ -40,7 +40,7 @@ extension Orchestrator {
             let furthest = heirs.map { member.driver.matched($0) }.max()
             let heir = heirs.first { member.driver.matched($0) == furthest }
             if let heir { member.driver.transfer(to: heir) }
-            // Nobody who stays votes yet: they do first, and those who go still.
+            // If no remaining node votes yet, add their votes before removing others.
             let isBare = !plan.voters.contains { configuration.voters.contains($0) }
             if isBare { await change(voters: plan.voters.map { .addVoter($0) }) }
             return
@@ -63,24 +63,29 @@ extension Orchestrator {
         do throws(ClusterError) {
             _ = try await member.driver.change(ConfigurationChange(steps))
         } catch {
-            member.tell(.warning, .node, "The cluster's voters could not be changed: \(error)")
+            member.tell(
+                .warning,
+                .node,
+                "The cluster's voters could not be changed; the change is retried: \(error)"
+            )
         }
     }
 
-    /// Whether a node that does not vote may from here on.
+    /// Whether a node without a vote may become a voter now.
     ///
-    /// From then on it is counted: of one voter and a second one that never answers nothing is decided
-    /// any more, not even that it votes no more.
+    /// A voter counts for the majority. If a second voter never answered, the first could agree on
+    /// nothing, not even on removing that voter.
     private func mayVote(_ node: NodeNumber) -> Bool {
         let driver = member.driver
         return driver.hears(node, ticks: 5) && member.calls.isConnected(to: node)
             && driver.matched(node) + Self.entriesBehindMax >= driver.status.commit
     }
 
-    /// So few that a new voter has them in a moment.
+    /// A new voter catches up on so few entries in a moment.
     private static let entriesBehindMax: UInt64 = 1_000
 
-    /// Nodes that were invited: those that have the metadata are in, those that never come are not.
+    /// Completes joins: nodes with the metadata become members, nodes that never answer are
+    /// removed.
     func finishJoins() async {
         let joining = state.nodes.filter { $0.membership == .joining }.map(\.number)
         joins = joins.filter { joining.contains($0.key) }
@@ -93,17 +98,24 @@ extension Orchestrator {
                     .setNodeState(NodeStateChange(number: node, membership: .inactiveAdded))
                 )
             } else if now - since > Self.joinPatience {
-                member.tell(.warning, .node, "Node \(name(node)) did not join in time.")
+                member.tell(
+                    .warning,
+                    .node,
+                    "Node \(name(node)) did not join in time and was removed. Check that it runs, "
+                        + "and add it again."
+                )
                 await propose(.removeNode(node))
             }
         }
     }
 
-    /// Buckets that are gone from the map are forgotten once no node serves them, and with them that
-    /// their names are taken; each node removes its own files.
+    /// Forgets deleted buckets, and frees their names, once no node serves them.
     ///
-    /// A node that says nothing may have a lease all the same, as long as a majority hears it. So the
-    /// patience counts only for nodes that nobody hears; for others the name stays taken.
+    /// Each node deletes its own files.
+    ///
+    /// A node that does not answer the leader may have a lease as long as a majority receives its
+    /// beats. So the timeout counts only for nodes that a majority has not heard of; for others the
+    /// name stays reserved.
     func finishDeletions() async {
         let gone = state.deletedBuckets
         deletions = deletions.filter { gone.contains($0.key) }
@@ -126,8 +138,8 @@ extension Orchestrator {
         }
     }
 
-    /// Whether most voters have not heard of a node for many times longer than they promise anything:
-    /// then no majority lets it serve.
+    /// Whether most voters have received no beat of a node for much longer than a promise lasts:
+    /// then it has no lease.
     private func isUnheard(_ node: NodeNumber) -> Bool {
         let configuration = member.driver.status.configuration
         guard !configuration.isJoint else { return false }
@@ -141,7 +153,7 @@ extension Orchestrator {
         return seers.count > voters.count / 2
     }
 
-    /// A flush ends when every active copy is empty under the flush's fence.
+    /// Ends a flush once every active copy is empty under the flush's fence.
     private func finish(_ flush: UInt64, of bucket: BucketRecord) async {
         let active = Set(bucket.placements.compactMap(\.chain.first)).sorted()
         let reports = await copies(of: bucket).reports(from: active)

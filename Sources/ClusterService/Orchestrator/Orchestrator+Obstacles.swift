@@ -1,21 +1,20 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// What it rests on that nobody but failed-over nodes has anything of a vBucket, as copies said: where
-/// any of this is not so any more, they are asked again.
+/// Preconditions for concluding that only failed-over nodes hold data of a vBucket.
 ///
-/// A missed answer says nothing new.
+/// If one of them changes, the copies are asked again. A missing answer changes nothing.
 struct Abandonment: Hashable, Sendable {
     let fence: UInt64
     let stage: UInt64
     let failedOver: Set<NodeNumber>
-    /// Who is taken out by one is not waited for.
+    /// A failed-over node that this rebalance removes is not waited for.
     let rebalance: String?
 }
 
-/// What keeps a rebalance from going on, and what that rests on.
+/// What delays a rebalance, and the preconditions of that conclusion.
 extension Orchestrator {
-    /// What has to be over before vBuckets of this bucket can be moved, by number.
+    /// What must end before vBuckets of this bucket can be moved, sorted by number.
     func obstacles(in bucket: BucketRecord) -> [RowObstacle] {
         forgetAbandoned()
         let failedOver = failedOver
@@ -35,13 +34,14 @@ extension Orchestrator {
         obstacle.sentence(bucket: bucket, naming: { name($0) })
     }
 
-    /// Whether a vBucket is left to those who were failed over, as far as this answer tells.
+    /// Records whether only failed-over nodes may have data of a vBucket, judged by one set of
+    /// answers.
     ///
     /// - Parameters:
-    ///   - question: What was asked.
-    ///   - bucket: Of which bucket.
-    ///   - choice: What came of it.
-    ///   - isAnswered: By everybody.
+    ///   - question: The question that was asked.
+    ///   - bucket: The bucket's name.
+    ///   - choice: The possible promotion; nil if no answering node has data.
+    ///   - isAnswered: Whether all asked nodes answered.
     func noteAbandoned(
         _ question: Promotion.Question,
         _ bucket: String,

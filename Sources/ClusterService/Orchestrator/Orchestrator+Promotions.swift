@@ -3,32 +3,34 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Seal, promote, confirm: how a vBucket gets another active copy than by handing it over.
+/// Seal, promote, confirm: how a vBucket gets another active copy without a hand-over.
 extension Orchestrator {
-    /// What came of sealing and choosing for one bucket.
+    /// The result of sealing and choosing for one bucket.
     struct Round {
         let bucket: BucketRecord
         let decided: PromotionRound
         /// Nodes that were asked and did not answer.
         var silent: [NodeNumber] = []
-        /// Nodes that live were told to stop serving these: answered or not, they may have.
+        /// vBuckets that reachable nodes were told to stop serving; they may have done so even
+        /// without an answer.
         var stopped: Set<VBucketID> = []
 
-        /// Of those, what stays with its node, as nobody else has it.
+        /// Stopped vBuckets for which no other copy was found: they stay with their node.
         var stoppedForNothing: [VBucketID] { decided.lost.filter { stopped.contains($0) } }
     }
 
-    /// Seals all surviving copies of these vBuckets and chooses among them.
+    /// Seals all surviving copies of these vBuckets and chooses the next active one among them.
     ///
-    /// A node that is not to be chosen and lives is stopped first: it takes nothing more that would be
-    /// lost with it, the others get what is on its way, and it says how far it came.
+    /// If a node that must not be chosen is reachable, it is stopped first. Then it acknowledges no
+    /// change that would be lost, the other copies receive its last changes, and it reports its
+    /// last seqno.
     ///
     /// - Parameters:
-    ///   - vBuckets: By number.
-    ///   - bucket: As of now.
-    ///   - absent: Nodes whose copies do not count.
-    ///   - givenUp: Of those, the ones that an operator gave up for good.
-    /// - Returns: The choice for each.
+    ///   - vBuckets: Sorted by number.
+    ///   - bucket: The current record.
+    ///   - absent: Nodes whose copies are not considered.
+    ///   - givenUp: Of those, nodes that an operator gave up for good.
+    /// - Returns: The choice for each vBucket.
     func sealAndChoose(
         _ vBuckets: [VBucketID],
         of bucket: BucketRecord,
@@ -38,7 +40,7 @@ extension Orchestrator {
         await sealAndChoose(questions(vBuckets, of: bucket), of: bucket, without: absent, givenUp)
     }
 
-    /// The same of what is known about the vBuckets already.
+    /// The same with questions that were prepared before.
     func sealAndChoose(
         _ questions: [Promotion.Question],
         of bucket: BucketRecord,
@@ -106,8 +108,8 @@ extension Orchestrator {
         return question
     }
 
-    /// Nodes that were failed over, and leave with the rebalance that runs, or with those that a new
-    /// epoch left behind: whoever ordered that wants nothing of them any more.
+    /// Failed-over nodes that the running rebalance or a new epoch removes: the operator has given
+    /// up their data.
     var leavingForGood: [NodeNumber] {
         let leftBehind = state.leftBehind
         guard let rebalance = state.rebalance, rebalance.kind == .rebalance else {
@@ -116,10 +118,10 @@ extension Orchestrator {
         return leftBehind + rebalance.ejected.filter { failedOver.contains($0) }
     }
 
-    /// How long a node that was heard just now may take to stop.
+    /// How long a node whose beat arrived just now may take to stop.
     private static var stopPatience: UInt64 { 300_000_000 }
 
-    /// Those that live, and what each of them is to serve no more.
+    /// The reachable ones of `nodes`, and the vBuckets that each must stop serving.
     private func nodesToStop(
         _ nodes: [NodeNumber],
         _ questions: [Promotion.Question]
@@ -133,7 +135,7 @@ extension Orchestrator {
         return found
     }
 
-    /// Their copies are given up, whatever they still have.
+    /// Nodes that are not active members: their copies are not used.
     var failedOver: Set<NodeNumber> {
         Set(state.nodes.filter { $0.membership != .active }.map(\.number))
     }
@@ -149,9 +151,9 @@ extension Orchestrator {
         return counts
     }
 
-    /// Puts the choice into the map; the chosen ones serve once they are confirmed.
+    /// Proposes the choices; the chosen copies serve once they are confirmed.
     ///
-    /// - Returns: Whether it was agreed on, as far as is known here.
+    /// - Returns: Whether the promotion is known to be agreed on.
     @discardableResult
     func promote(_ round: Round, deposing nodes: [NodeNumber]) async -> Bool {
         await promote(round.decided.promotions, of: round.bucket, deposing: nodes)
@@ -180,9 +182,9 @@ extension Orchestrator {
         return true
     }
 
-    /// Gives vBuckets that were sealed for nothing back to who served them.
+    /// Lets vBuckets that were sealed without a successor be served by their active copies again.
     ///
-    /// - Returns: Whether it was agreed on, as far as is known here.
+    /// - Returns: Whether it is known to be agreed on.
     @discardableResult
     func resume(_ vBuckets: [VBucketID], ofBucket name: String) async -> Bool {
         guard !vBuckets.isEmpty, let bucket = state.bucket(named: name) else { return true }
@@ -198,7 +200,8 @@ extension Orchestrator {
         }
     }
 
-    /// Asks those chosen whether they are ready; confirms those that are, chooses anew for others.
+    /// Asks chosen copies whether they are ready: confirms ready ones, chooses again for the
+    /// others.
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver
@@ -206,7 +209,8 @@ extension Orchestrator {
         var refused: [VBucketID] = []
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
-            // Ready or not: nobody is confirmed who was failed over since it was chosen.
+            // Do not confirm a copy whose node was failed over since it was chosen, even if it is
+            // ready.
             guard !failedOver.contains(node), !placement.isRestored else {
                 refused.append(VBucketID(UInt16(number)))
                 continue
@@ -240,14 +244,14 @@ extension Orchestrator {
         let late = chooseAnew(refused, of: bucket, without: dead)
         let due = await promising(late, of: bucket, without: dead)
         guard !due.isEmpty, let bucket = state.bucket(named: name) else { return }
-        // The chosen crashed meanwhile, or is cut off: the chain before is asked again.
+        // The chosen copy's node crashed or is cut off: ask the previous chain again.
         let round = await sealAndChoose(due, of: bucket, without: dead)
-        // Each by itself: one that has to wait for a node keeps no other one waiting.
+        // Each vBucket by itself: one that must wait for a node does not delay the others.
         let safe = round.decided.promotions.filter { $0.safety == .safe }
         await promote(safe, of: bucket, deposing: deposed(by: safe, in: bucket).sorted())
     }
 
-    /// Who is not to serve any more once others do.
+    /// Nodes that must stop serving once these choices are applied.
     func deposed(by choices: [Promotion], in bucket: BucketRecord) -> Set<NodeNumber> {
         Set(
             choices.flatMap { choice in
@@ -256,8 +260,10 @@ extension Orchestrator {
         )
     }
 
-    /// Those of the refused whose chosen copy is gone, or has not become ready for a while: one that
-    /// is being read back from disk only needs time, and every choice is an entry in the log.
+    /// The refused vBuckets for which to choose again: the chosen node is gone, or the copy has not
+    /// become ready for a while.
+    ///
+    /// A copy that is read from disk only needs time, and every choice is an entry in the log.
     private func chooseAnew(
         _ refused: [VBucketID],
         of bucket: BucketRecord,
@@ -283,13 +289,13 @@ extension Orchestrator {
         return due
     }
 
-    /// Between two times that copies are asked which have to wait for others.
+    /// The pause between calls about copies that must wait for other nodes.
     static var askingPause: UInt64 { 500_000_000 }
 
-    /// How long a chosen copy may take to become ready before the others are asked again.
+    /// How long a chosen copy may take to become ready before other copies are asked again.
     private static var readyPatience: UInt64 { 2_000_000_000 }
 
-    /// Nodes that nobody has heard of for a while.
+    /// Nodes from which no node has received a beat for a while.
     func deadNodes() -> [NodeNumber] {
         let now = now
         return state.nodes.map(\.number).filter { member.beats.table.isSuspect($0, now: now) }

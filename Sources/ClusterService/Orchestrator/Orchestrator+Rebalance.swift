@@ -4,22 +4,22 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// How the rebalance that this node leads goes, for whoever asks any time.
+/// The state of the rebalance that this node leads, for requests at any time.
 struct RebalanceProgressBoard: Sendable {
-    /// The one that is being carried out here.
+    /// The rebalance that is carried out here; nil if none is.
     var id: String?
     var progress: RebalanceProgress?
-    /// A mark of it is being agreed on.
+    /// A progress mark is being proposed.
     var isMarking = false
-    /// What the slowest move waits for.
+    /// What the slowest move waits for; nil if nothing is known.
     var obstacle: String?
     var standstill: Standstill
     var mustStop = false
-    /// Everything is moved: whoever is to go votes no more, and leads no more, before it goes.
+    /// All moves are done: nodes to be removed first lose their votes, and leadership.
     var isRetiring = false
-    /// The one whose copies are being moved.
+    /// The bucket whose vBuckets are being moved.
     var bucket: String?
-    /// When the last vBucket was given to another owner, here or by who led before.
+    /// When the last vBucket got another owner, here or under the previous leader.
     var handedOverAt: UInt64?
     /// Its vBuckets that are between two owners, as planned.
     var handedOver: Set<VBucketID> = []
@@ -30,22 +30,22 @@ struct RebalanceProgressBoard: Sendable {
     }
 }
 
-/// What came of the moves of one bucket.
+/// How the moves of one bucket ended.
 private enum BucketResult {
     case done
     case stopped
     case failed(String)
-    /// Somebody else leads now, and goes on.
+    /// Another node leads now and continues.
     case left
 }
 
 /// Rebalance and graceful failover: bucket by bucket, vBucket by vBucket.
 extension Orchestrator {
-    /// From the last move on until whoever goes may be taken out of the map: an answer that is on
-    /// its way to a busy client arrives within it.
+    /// From the last move until removed nodes leave the map: long enough for an answer to reach a
+    /// busy client.
     private static let followPause: UInt64 = 1_000_000_000
 
-    /// Begins to carry out what the state says is to be done, where nobody does.
+    /// Starts to carry out the agreed rebalance, unless that is under way.
     func advanceRebalance() {
         guard let record = state.rebalance else { return }
         guard rebalancing.id != record.id else { return sayIfNothingMoves() }
@@ -54,18 +54,18 @@ extension Orchestrator {
         executor.spawn { await self.carryOut(record) }
     }
 
-    /// Whoever reads the log later finds there what `tasks` says now.
+    /// Logs what the rebalance waits for after a while without progress.
     private func sayIfNothingMoves() {
         guard let seconds = rebalancing.standstill.secondsToTell(now: now) else { return }
-        let why = rebalancing.obstacle ?? "No node is known to hold it up."
+        let why = rebalancing.obstacle ?? "No node is known to delay it."
         member.tell(
             .warning,
             .rebalance,
-            "The rebalance has not moved for \(seconds) s. \(why)"
+            "The rebalance has made no progress for \(seconds) s. \(why)"
         )
     }
 
-    /// Begins a rebalance again that failed, when its time has come.
+    /// Starts a failed rebalance again once its retry time has come.
     func retryRebalance() async {
         guard state.rebalance == nil, let retry = state.retry,
             member.wallMilliseconds >= retry.dueMilliseconds
@@ -73,19 +73,19 @@ extension Orchestrator {
         switch await propose(.startRebalance(retry.record)) {
         case .applied:
             let attempts = "attempt \(retry.attempt) of \(state.settings.retry.attemptsMax)"
-            member.tell(.info, .rebalance, "The rebalance that failed began again: \(attempts).")
+            member.tell(.info, .rebalance, "The failed rebalance was started again: \(attempts).")
         case .refused:
             await propose(.dropRetry(id: retry.id))
             member.tell(
                 .warning,
                 .rebalance,
-                "The rebalance that failed is not begun again: the cluster's nodes are others now."
+                "The failed rebalance is not retried: the cluster's nodes changed. Start a new one."
             )
         case .repeated, nil: break
         }
     }
 
-    /// What is under way ends, and what is about to begin; what was moved stays.
+    /// Stops the rebalance after the moves under way; completed moves stay.
     func stopRebalance(_ id: String) {
         stopAsked = id
         if id == rebalancing.id { rebalancing.mustStop = true }
@@ -120,7 +120,11 @@ extension Orchestrator {
         if record.kind == .gracefulFailover {
             let step = FailoverStep(nodes: record.ejected, isAutomatic: false, mayLose: false)
             if case .refused(.nodeInUse) = await propose(.failOver(step)) {
-                return await end(record, .failed, "The node serves something again.")
+                return await end(
+                    record,
+                    .failed,
+                    "A node to be failed over is active for a vBucket again. Retry the failover."
+                )
             }
         }
         switch await retire(record) {
@@ -131,32 +135,34 @@ extension Orchestrator {
         }
     }
 
-    /// Nodes whose vBuckets are all elsewhere, and that are removed as soon as nobody counts on
-    /// their vote.
+    /// Nodes whose vBuckets were all moved, and that are removed as soon as their votes are not
+    /// needed.
     var leavingVoters: [NodeNumber] {
         guard rebalancing.isRetiring, let record = state.rebalance, record.id == rebalancing.id
         else { return [] }
         return record.ejected
     }
 
-    /// Waits until clients that were told of the last moves have what they had asked before.
+    /// Waits until clients that learned of the last moves have the answers to their earlier
+    /// requests.
     ///
-    /// Whoever goes answers them meanwhile, and stays in the map until then.
+    /// Until then the nodes to be removed answer them and stay in the map.
     private func letClientsFollow(_ record: RebalanceRecord) async -> BucketResult {
         guard let last = rebalancing.handedOverAt, !record.ejected.isEmpty else { return .done }
         while now < last + Self.followPause {
             guard isLeading, state.rebalance?.id == record.id else { return .left }
             if rebalancing.mustStop { return .stopped }
-            show(obstacle: "Clients have a moment to follow to the nodes that stay.")
+            show(obstacle: "Waiting for clients to switch to the remaining nodes.")
             await executor.sleep(nanoseconds: min(last + Self.followPause - now, 50_000_000))
         }
         return .done
     }
 
-    /// Waits until the log's voters are without those who go.
+    /// Waits until the log's voters do not include the nodes to be removed.
     ///
-    /// A node that hears of its own removal ends; were it one of two voters still, nobody could
-    /// lead without it. Where it is this one, another leads first and goes on with the rest.
+    /// A node stops when it learns of its removal. If it were still one of two voters then, no
+    /// leader could be elected without it. If it is this node, another node becomes leader and
+    /// continues.
     private func retire(_ record: RebalanceRecord) async -> BucketResult {
         guard record.kind == .rebalance, !record.ejected.isEmpty else { return .done }
         rebalancing.isRetiring = true
@@ -168,7 +174,7 @@ extension Orchestrator {
                 return .done
             }
             if rebalancing.mustStop { return .stopped }
-            show(obstacle: logObstacle ?? "The nodes that go still vote on what is decided.")
+            show(obstacle: logObstacle ?? "Waiting until the nodes to be removed have no vote.")
             notice()
             await executor.sleep(nanoseconds: 50_000_000)
         }
@@ -186,15 +192,15 @@ extension Orchestrator {
             sentence: sentence,
             endedMilliseconds: member.wallMilliseconds
         )
-        // Whoever was to go and stays votes on, and may lead on.
+        // Nodes that stay after all keep their votes, and may lead.
         if verdict != .completed { rebalancing.isRetiring = false }
-        // It is over when that is agreed on: whoever said stop is heard until then.
+        // Until the end is agreed on, a request to stop is still accepted.
         while await propose(.endRebalance(outcome)) == nil {
             guard isLeading, state.rebalance?.id == record.id else { break }
             await executor.sleep(nanoseconds: 200_000_000)
         }
         guard state.lastRebalance?.id == record.id else {
-            // Whoever leads now goes on with it.
+            // The current leader continues with it.
             rebalancing = RebalanceProgressBoard()
             return notice()
         }
@@ -210,7 +216,7 @@ extension Orchestrator {
         notice()
     }
 
-    /// A sentence about who was to hold data and was failed over meanwhile.
+    /// A sentence about nodes that were failed over during the rebalance; empty if there are none.
     private func continuedWithout(_ record: RebalanceRecord) -> String {
         guard let left = state.rebalance, record.kind == .rebalance else { return "" }
         let gone = (record.kept + record.ejected).filter { node in
@@ -218,12 +224,12 @@ extension Orchestrator {
         }
         guard !gone.isEmpty else { return "" }
         let names = gone.map { name($0) }.joined(separator: ", ")
-        return "It continued without \(names), which was failed over meanwhile."
+        return "It continued without \(names), which was failed over during the rebalance."
     }
 
     // MARK: One bucket
 
-    /// Plans and moves, and again while something came between.
+    /// Plans and moves, repeatedly while the plan is overtaken by other changes.
     private func move(
         bucket name: String,
         number: Int,
@@ -241,9 +247,9 @@ extension Orchestrator {
             if rebalancing.mustStop { return .stopped }
             await releaseFormers(ofBucket: name)
             let items = await items(of: bucket)
-            // Those that were to stay may have been failed over since.
+            // All nodes that were to stay may have been removed since.
             guard record.kept.contains(where: { state.node(number: $0) != nil }) else {
-                return .failed("None of the nodes that were to stay is left.")
+                return .failed("None of the nodes that were to stay is left in the cluster.")
             }
             let moves = moves(of: bucket, record, items)
             let isWaiting = !obstacles(in: bucket).isEmpty
@@ -257,7 +263,7 @@ extension Orchestrator {
             isFirst = false
             let crew = MoveCrew(self, bucket: name, record: record, moves: moves)
             switch await crew.run() {
-            // Somebody else may have moved others meanwhile: a plan that finds nothing says no.
+            // Other entries may have moved vBuckets meanwhile: done only if a new plan is empty.
             case .done where passes > 0 && !isWaiting:
                 passes -= 1
                 continue
@@ -267,7 +273,7 @@ extension Orchestrator {
             case .failed(let sentence): return .failed(sentence)
             case .left: return .left
             }
-            // Of what stands in the way now: the moves before may have taken an hour.
+            // Evaluated again: the moves may have taken an hour.
             let standing = state.bucket(named: name).map { obstacles(in: $0) } ?? []
             let left = isWaiting ? standing : []
             if let overdue = waits.take(left, now: now) {
@@ -293,7 +299,7 @@ extension Orchestrator {
             guard placement.isConfirmed, placement.former == nil || placement.isJoint,
                 !placement.isLeft(to: awaited)
             else { continue }
-            // What a leader before began is brought to its end, wherever it leads.
+            // Finish a move that a previous leader began, whatever its target.
             let target = placement.isJoint ? placement.next : planned
             guard !target.isEmpty, placement.chain != target else { continue }
             moves.append(
@@ -321,7 +327,7 @@ extension Orchestrator {
         return plan.targets.map { NodeChain($0) ?? NodeChain() }
     }
 
-    /// Documents of each vBucket, as the seqnos of its active copy tell: a guess is enough.
+    /// The number of documents of each vBucket, estimated by the seqno of its active copy.
     private func items(of bucket: BucketRecord) async -> [VBucketID: UInt64] {
         let reports = await copies(of: bucket).reports(from: bucket.holders)
         var items: [VBucketID: UInt64] = [:]
@@ -333,14 +339,14 @@ extension Orchestrator {
         return items
     }
 
-    // MARK: For the crew
+    // MARK: For the runner
 
-    /// In place: a rebalance's progress has a record for each vBucket.
+    /// Changes the progress in place: it has a record for each vBucket.
     func showProgress(_ change: (inout RebalanceProgress?) -> Void) {
         change(&rebalancing.progress)
     }
 
-    /// Has it agreed on that more was reached, where more is to be shown than may be.
+    /// Proposes a progress mark if more was reached than the agreed mark allows to show.
     func markProgress() {
         guard !rebalancing.isMarking, let record = state.rebalance,
             record.id == rebalancing.id, let mark = rebalancing.progress?.mark,
@@ -355,7 +361,7 @@ extension Orchestrator {
 
     private func endMarking() { rebalancing.isMarking = false }
 
-    /// A move went on.
+    /// A move made a step.
     func noteStep() { rebalancing.standstill.moved(now: now) }
 
     func show(obstacle: String?) { rebalancing.obstacle = obstacle }

@@ -3,10 +3,10 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What other nodes pass on to the leader, for whoever administers.
+/// Users' requests that other nodes pass on to the leader.
 extension Orchestrator {
     func answer(_ request: LeaderRequest) async -> LeaderAnswer {
-        guard isLeading else { return .refused("This node does not lead the cluster.") }
+        guard isLeading else { return .refused("This node is not the leader of the cluster.") }
         switch request {
         case .failOver(let nodes):
             switch await failOver(nodes, isAutomatic: false) {

@@ -1,28 +1,29 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// Active copies that have nothing, or may come back with nothing, while what was in them is with a
-/// node that is about to be failed over.
+/// Active copies that are empty, or may restart empty, while their changes are on a node that is
+/// about to be failed over.
 extension Orchestrator {
-    /// Has nobody serve what would be left with such a copy alone, before all of its chain were asked.
+    /// Reopens the promotion of vBuckets whose only remaining copy may be empty, before the
+    /// failover.
     ///
-    /// The chain that would go on has one copy less: by itself that copy serves at once, as nobody
-    /// else can be asked, and with nothing. So it is put into the map, before the failover, as what
-    /// comes back with its nodes is: whoever has most is chosen once he is heard, and what a node
-    /// that was failed over has is waited for until that is taken back, says that it has nothing, or
-    /// leaves for good.
+    /// The failover shortens the chain to that copy, which would then serve at once, empty, since
+    /// no other copy is left to ask. So the vBucket is recorded as without a decision, as after a
+    /// restart: the copy with the most changes is chosen once its node answers. A failed-over
+    /// node's copy is waited for until the node is recovered, reports that it has nothing, or is
+    /// removed for good.
     ///
     /// - Parameters:
-    ///   - empty: Nobody was found for these but the nodes.
-    ///   - name: The bucket's.
-    ///   - nodes: Who is failed over next.
-    /// - Returns: Whether it was agreed on for all of them, as far as is known here.
+    ///   - empty: vBuckets for which only copies on `nodes` were found.
+    ///   - name: The bucket's name.
+    ///   - nodes: The nodes that are failed over next.
+    /// - Returns: Whether it is known to be agreed on for all of them.
     func leaveUndecided(
         _ empty: Set<VBucketID>,
         ofBucket name: String,
         without nodes: [NodeNumber]
     ) async -> Bool {
-        // What changed while it was asked for is looked at once more.
+        // vBuckets that changed during the proposal are checked once more.
         for _ in 0..<2 {
             let steps = await undecided(empty, ofBucket: name, without: nodes)
             if steps.isEmpty { return true }
@@ -44,17 +45,18 @@ extension Orchestrator {
         guard let before = state.bucket(named: name) else { return [] }
         let isInMemory = before.settings.type == .ephemeral
         let alone = isInMemory ? Set(leftAlone(in: before, without: nodes).values) : []
-        // A beat tells of a node, not of a copy: others of it may be on their way just now.
+        // A beat reports about its node, not about one copy, so ask for the copies.
         let asked = alone.subtracting(deadNodes()).sorted()
         let reports = await copies(of: before).reports(from: asked)
         guard let bucket = state.bucket(named: name) else { return [] }
-        // Who died while slower ones answered, too: its answer is of before.
+        // Include nodes that failed while slower ones answered: their answer is out of date.
         let dead = deadNodes()
         let left = leftAlone(in: bucket, without: nodes)
         return bucket.placements.enumerated().compactMap { number, placement in
             let vBucket = VBucketID(UInt16(number))
             guard isExposed(placement, to: nodes) else { return nil }
-            // Whoever does not answer may just be started anew, which memory does not outlive.
+            // A node that does not answer may be restarting, which loses an ephemeral bucket's
+            // data.
             let mayForget = left[vBucket].map { active in
                 let report = reports[active]?[vBucket]
                 let isServing = report?.state == .active && report?.fence == placement.fence
@@ -70,7 +72,7 @@ extension Orchestrator {
         }
     }
 
-    /// Active copies that nobody else could be asked instead of, once `nodes` are gone.
+    /// Active copies that become the only one of their chain once `nodes` are failed over.
     private func leftAlone(
         in bucket: BucketRecord,
         without nodes: [NodeNumber]
@@ -84,7 +86,7 @@ extension Orchestrator {
         return found
     }
 
-    /// Somebody serves it who stays, and one of `nodes` has a copy.
+    /// The active copy stays, and one of `nodes` has another copy.
     private func isExposed(_ placement: VBucketPlacement, to nodes: [NodeNumber]) -> Bool {
         guard placement.isConfirmed, let active = placement.chain.first else { return false }
         return !nodes.contains(active) && !failedOver.contains(active)

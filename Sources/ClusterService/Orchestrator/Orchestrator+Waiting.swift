@@ -1,12 +1,14 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// vBuckets that nobody serves, or that a node serves which was failed over: who of the others takes
-/// them over.
+/// vBuckets without a serving copy, or whose active copy is on a failed-over node: which other copy
+/// replaces it.
 extension Orchestrator {
-    /// An active copy that lost its memory serves nobody: the others are asked first.
+    /// Chooses new active copies for vBuckets whose active copy does not serve, as after a restart
+    /// that lost its memory.
     ///
-    /// Nodes say with their beats that something is not ready; only then they are asked what.
+    /// Beats report whether all copies of a node are ready; only nodes that are not ready are
+    /// asked.
     func restoreHeldCopies() async {
         let now = now
         let unready = state.nodes.map(\.number).filter { member.isUnready($0) }
@@ -21,7 +23,7 @@ extension Orchestrator {
             let reports = await copies(of: bucket).reports(from: unready)
             guard let found = state.bucket(named: bucket.settings.name) else { continue }
             await resume(sealedForNothing(in: found, reports), ofBucket: found.settings.name)
-            // That may have ended a move with its second chain, of which nobody was chosen.
+            // The resume may have ended a move in its second chain, which has no choice yet.
             guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
             let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
             guard !held.isEmpty else { continue }
@@ -30,8 +32,8 @@ extension Orchestrator {
             guard !due.isEmpty, let bucket = state.bucket(named: bucket.settings.name)
             else { continue }
             let round = await sealAndChoose(due, of: bucket, without: dead)
-            // Where an answer is missing that may hold a committed write, it waits for it: who is
-            // not taken for dead may still be too busy to say anything in time.
+            // If the answer of a node that may hold a committed write is missing, wait: a node that
+            // is not suspected may be too busy to answer in time.
             let choices = round.decided.promotions.filter { $0.safety == .safe }
             await promote(choices, of: bucket, deposing: deposed(by: choices, in: bucket).sorted())
         }
@@ -50,10 +52,10 @@ extension Orchestrator {
         }
     }
 
-    /// vBuckets whose active copy serves nobody, or is with a node that was failed over, and that
-    /// have to ask one of `nodes` before another one serves.
+    /// vBuckets that have no serving copy, or an active copy on a failed-over node, and whose
+    /// promotion must ask one of `nodes`.
     ///
-    /// - Returns: Them, by number.
+    /// - Returns: The vBuckets, sorted by number.
     func waiting(for nodes: [NodeNumber], in bucket: BucketRecord) async -> [VBucketID] {
         let unready = state.nodes.map(\.number).filter {
             !nodes.contains($0) && member.isUnready($0)
@@ -65,13 +67,13 @@ extension Orchestrator {
             .map(\.vBucket)
     }
 
-    /// The same, whomever they wait for.
+    /// The same, regardless of the nodes that must be asked.
     func waiting(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
         let failedOver = failedOver
         let spoilt = bucket.placements.enumerated().compactMap { number, placement -> VBucketID? in
             let vBucket = VBucketID(UInt16(number))
             guard !placement.isConfirmed, let chosen = placement.chain.first else { return nil }
-            // It was failed over since, or crashed and is not what it was taken for.
+            // The chosen node was failed over since, or its copy lost changes in a crash.
             let position = reports[chosen]?[vBucket]?.position
             let isLess = position.flatMap { here in placement.expected.map { here < $0 } } ?? false
             return failedOver.contains(chosen) || isLess ? vBucket : nil
@@ -79,10 +81,10 @@ extension Orchestrator {
         return Set(held(in: bucket, reports) + stranded(in: bucket) + spoilt).sorted()
     }
 
-    /// vBuckets that are with a node which was failed over.
+    /// vBuckets whose active copy is on a failed-over node.
     ///
-    /// When that was done nobody else who has them could be asked; whoever has takes them over as
-    /// soon as he can be.
+    /// At the failover no other node with the vBucket could be asked; such a node replaces the
+    /// active copy as soon as it answers.
     private func stranded(in bucket: BucketRecord) -> [VBucketID] {
         let failedOver = failedOver
         return bucket.placements.enumerated().compactMap { number, placement in
@@ -91,10 +93,10 @@ extension Orchestrator {
         }
     }
 
-    /// vBuckets that are served while others of their copies are sealed.
+    /// vBuckets with a serving active copy of which other copies are sealed.
     ///
-    /// Who sealed them died, or came too late, or they remember it from before a restart: another
-    /// fence sets them free.
+    /// The sealing leader failed, or its choice came too late, or a copy restored its seal after a
+    /// restart: a new fence ends the seal.
     private func sealedForNothing(
         in bucket: BucketRecord,
         _ reports: CopyCalls.Reports
@@ -116,16 +118,17 @@ extension Orchestrator {
         return since.filter { now - $0.value >= Self.sealPatience }.map(\.key).sorted()
     }
 
-    /// How long after a seal its promotion may come: a leader waits for the slowest answer.
+    /// The longest time between a seal and its promotion: a leader waits for the slowest answer.
     private static var sealPatience: UInt64 { CopyCalls.patience + 1_000_000_000 }
 
-    // MARK: Asking without stopping anybody
+    // MARK: Asking without sealing
 
-    /// What to ask of those for which somebody could be chosen safely, as far as copies tell that are
-    /// not sealed.
+    /// The questions whose answer could be a safe choice, judged by reports of copies that are not
+    /// sealed.
     ///
-    /// Nothing is stopped, and nobody's choice spoilt, for what has to wait all the same. Who was
-    /// failed over and lives is asked too: it may have nothing, and then nobody waits for it.
+    /// So no copy is stopped, and no earlier choice made invalid, for vBuckets that must wait
+    /// anyway. Reachable failed-over nodes are asked too: if such a node has nothing, it is not
+    /// waited for.
     func promising(
         _ vBuckets: [VBucketID],
         of bucket: BucketRecord,
@@ -153,7 +156,7 @@ extension Orchestrator {
 }
 
 extension CopyReport {
-    /// Of a copy that an answering node does not have.
+    /// The report for a copy that an answering node does not have.
     fileprivate static func missing(_ question: Promotion.Question) -> CopyReport {
         CopyReport(
             vBucket: question.vBucket,

@@ -4,17 +4,18 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What the leader does: sees to it that the cluster becomes what its state says.
+/// The leader's work: makes the cluster match the agreed state.
 ///
-/// It keeps nothing of its own that a new leader would need: what was begun is in the agreed state,
-/// and each look begins from there. Policy is in `Orchestration`, here is only the carrying out.
+/// The orchestrator keeps nothing that a new leader would need: what was begun is in the agreed
+/// state, and each round begins from there. Policies are in `Orchestration`; this type carries them
+/// out.
 ///
-/// - Everything runs on the control lane, after every suspension too.
-/// - It acts only while this node leads and has applied what was committed before it did. What it
-///   proposed may be applied long after that: so each step says what it rests on (a fence, a stage,
-///   a rebalance's id, that nothing is lost by it), and comes to nothing where that is not so.
+/// - Everything runs on the control lane, also after every suspension.
+/// - It acts only while this node leads and has applied everything committed before its term. A
+///   proposed step may be applied long after that: so each step names its precondition (a fence, a
+///   stage, a rebalance's id, that nothing is lost), and has no effect if the precondition is gone.
 actor Orchestrator {
-    /// Between two looks where nothing happens; changes are looked at at once.
+    /// The pause between rounds without a cause; changes start a round at once.
     private static let interval: UInt64 = 100_000_000
 
     nonisolated let executor: LaneExecutor
@@ -29,25 +30,26 @@ actor Orchestrator {
     private var timer: LaneTimer?
     /// Since when this node leads, in monotonic nanoseconds.
     private(set) var leadsSince: UInt64?
+    /// By joining node: since when this leader waits for it.
     var joins: [NodeNumber: UInt64] = [:]
-    /// Buckets that were deleted: an entry of the log behind that, and since when it is waited for.
+    /// Deleted buckets: a log index at or after the deletion, and since when it is waited for.
     var deletions: [DeletedBucket: (index: UInt64, at: UInt64)] = [:]
     var autoFailover = AutoFailoverProgress()
     var rebalancing = RebalanceProgressBoard()
-    /// The rebalance that is to stop, begun here or not yet.
+    /// The rebalance that was asked to stop, whether or not it has begun here.
     var stopAsked: String?
     var epoch = EpochProgress()
     /// By bucket: since when chosen copies have not become ready.
     var refusedSince: [String: [VBucketID: UInt64]] = [:]
-    /// By bucket: when others were last asked instead of those.
+    /// By bucket: when copies were last asked again instead of those.
     var choseAnewAt: [String: UInt64] = [:]
-    /// By bucket: what all who may be asked have nothing of, and somebody may who was failed over.
+    /// By bucket: vBuckets of which only failed-over nodes may have data, with the preconditions.
     var abandoned: [String: [VBucketID: Abandonment]] = [:]
-    /// By bucket: since when copies are known to be sealed though their active one is confirmed.
+    /// By bucket: since when copies have been sealed although their active copy is confirmed.
     var sealedSince: [String: [VBucketID: UInt64]] = [:]
-    /// Up to where the disks of those who took over have to be, until the former owners may go.
+    /// By bucket: the seqno that a new owner must persist before the former owner drops its copy.
     var formersWaitFor: [String: [VBucketID: (fence: UInt64, high: Seqno)]] = [:]
-    /// Copies that their nodes hold back are asked about so often at most.
+    /// When copies that do not serve were last asked for reports.
     var askedAboutHeld: UInt64 = 0
 
     init(_ member: ClusterMember, executor: LaneExecutor) {
@@ -67,7 +69,7 @@ actor Orchestrator {
         timer = nil
     }
 
-    /// Something changed: leadership, an entry, a beat.
+    /// Starts a round after a change: leadership, an entry, a beat.
     nonisolated func notice() {
         executor.spawn { await self.look() }
     }
@@ -77,7 +79,7 @@ actor Orchestrator {
 
     var isLeading: Bool { !isStopped && member.driver.status.isReadyToLead }
 
-    /// One look after the other, and once more where something changed meanwhile.
+    /// Runs one round at a time, and another one if something changed meanwhile.
     private func look() async {
         guard !isStopped else { return }
         if isLooking {
@@ -103,8 +105,8 @@ actor Orchestrator {
         armTimer()
     }
 
-    /// A lone node has nobody to look after: whatever changes there tells of itself, but for copies
-    /// that a flush waits for.
+    /// A lone node needs no timer, since every change there starts a round; only copies of a bucket
+    /// flush are polled.
     private func armTimer() {
         let isOpen =
             state.rebalance != nil || state.retry != nil || !state.deletedBuckets.isEmpty
@@ -128,10 +130,11 @@ actor Orchestrator {
 
     // MARK: Parts
 
-    /// Proposes as the leader: nil where it came to nothing, which the next look will see.
+    /// Proposes as the leader; nil if the outcome is unknown or it failed, which the next round
+    /// sees.
     ///
-    /// What follows from what this leader knows is not passed on to the next one: that one may know
-    /// better by then, and would have it applied under what it does itself.
+    /// The proposal is not forwarded to another leader: that leader may know better, and would have
+    /// it applied among its own steps.
     @discardableResult
     func propose(_ command: ClusterCommand) async -> ClusterOutcome? {
         guard isLeading else { return nil }
@@ -139,13 +142,17 @@ actor Orchestrator {
             return try await member.proposeAsLeader(command)
         } catch {
             if isLeading {
-                member.tell(.warning, .node, "A step of the cluster's leader failed: \(error)")
+                member.tell(
+                    .warning,
+                    .node,
+                    "The cluster's leader could not complete a step and will retry: \(error)"
+                )
             }
             return nil
         }
     }
 
-    /// Questions about the copies of a bucket, as of what is applied here.
+    /// Calls about the copies of a bucket, as of the applied state.
     func copies(of bucket: BucketRecord) -> CopyCalls {
         CopyCalls(
             calls: member.calls,
@@ -155,6 +162,7 @@ actor Orchestrator {
         )
     }
 
+    /// The host and admin port of a node, for sentences.
     func name(_ node: NodeNumber) -> String {
         state.node(number: node).map { "\($0.host):\($0.ports.admin)" } ?? "node \(node.value)"
     }

@@ -4,16 +4,17 @@ package import Persistence
 package import Seams
 internal import Vocabulary
 
-/// This node's side of what the leader asks about copies: tell of them, seal them, take them up, hand
-/// them over.
+/// This node's side of the leader's calls about copies: report, seal, activate, hand over.
 ///
 /// - Belongs to the control lane.
-/// - Nothing is answered on a map older than the asker's: the node first applies what it applied.
-/// - A seal is on disk before it is answered, and so is that the only copy was handed over; the data
-///   service stops acknowledging before that.
-/// - A leader of an earlier term than one that was heard is refused.
+/// - No call is answered by an older map than the caller's: the node first applies what the caller
+///   has applied.
+/// - A seal is on disk before the answer, and so is the hand-over of an only copy; the data service
+///   stops acknowledging before that.
+/// - A call from a leader of an earlier term than the newest known one is refused.
 package final class OwnershipService: @unchecked Sendable {  // tidy:allow the control lane's
-    /// A follower is a few entries behind at most, or cut off: then the asker goes on without it.
+    /// A follower is a few entries behind at most, or cut off: then the caller continues without
+    /// it.
     private static let patience: UInt64 = 1_000_000_000
 
     private let calls: PeerCalls
@@ -26,9 +27,9 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     package struct Sources {
         var applied: () -> UInt64
-        /// The bucket with this UUID, as of what is applied.
+        /// The bucket with this UUID in the applied state; nil if there is none.
         var bucket: (String) -> BucketRecord?
-        /// Keeps seals on disk.
+        /// Stores seals on disk.
         var keep:
             ([ControlChange], @escaping @Sendable (Result<Void, ClusterError>) -> Void) -> Void
 
@@ -55,7 +56,8 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     package func start() {
         handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) { service, call, name in
-            // Of files that could not be opened nobody knows what they have; memory has nothing then.
+            // If files could not be opened, their content is unknown; an ephemeral bucket is then
+            // empty.
             let isInFiles = service.sources.bucket(call.bucketUUID)?.settings.type == .persistent
             if isInFiles, service.dataPlane.status(ofBucket: name) == nil {
                 return ReportsAnswer.refused("the bucket is not open")
@@ -100,7 +102,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         waiting = []
     }
 
-    /// Entries were applied: who waited for them goes on.
+    /// Entries were applied: runs the calls that waited for them.
     func applied(through index: UInt64) {
         guard waiting.contains(where: { $0.index <= index }) else { return }
         let due = waiting.filter { $0.index <= index }
@@ -115,17 +117,17 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     ) {
         let reports = dataPlane.seal(bucket: name, call.subjects)
         keepSeals(of: Set(reports.map(\.vBucket)), call) { error in
-            // Stopped, and not to be counted on: the next seal, or a new fence, finds it so.
+            // The copy is stopped but must not be counted: the next seal or fence decides.
             if let error { return answer(ReportsAnswer.refused(error.description)) }
             answer(ReportsAnswer(reports: reports).bytes)
         }
     }
 
-    /// What is drained serves no more under this fence, in no life of the node: whoever takes over has
-    /// no more than what was there then, and its entry may be applied here long after a restart.
+    /// A drained copy never serves under this fence again, not even after a restart: the new owner
+    /// has only what was there then, and this node may apply the take-over long after its restart.
     ///
-    /// A copy without others serves at once when its node starts, also after a crash, so that one is
-    /// sealed on disk. Where there are others it is dead then, or its own record says that it ended.
+    /// The only copy of a chain serves at once when its node starts, also after a crash; so it is
+    /// sealed on disk. A copy of a longer chain is then dead, or its own record says that it ended.
     private func handOver(
         _ call: VBucketsCall,
         _ name: String,
@@ -151,7 +153,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         }
     }
 
-    /// Calls back once it is on disk that these copies act no more under the fences asked about.
+    /// Calls back once it is on disk that these copies do not act under the given fences again.
     private func keepSeals(
         of vBuckets: Set<VBucketID>,
         _ call: VBucketsCall,
@@ -183,7 +185,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         }
     }
 
-    /// Refuses what makes no sense, waits for the asker's map, then goes on.
+    /// Refuses invalid calls, waits for the caller's map, then runs `work`.
     private func admit<Subject: LeaderSubject>(
         _ bytes: [UInt8],
         _ type: LeaderCall<Subject>.Type,
@@ -191,17 +193,17 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         _ answer: @escaping PeerCalls.Answer,
         _ work: @escaping (OwnershipService, LeaderCall<Subject>, String) -> Void
     ) {
-        guard let call = type.init(bytes: bytes) else { return answer(refused("nonsense")) }
+        guard let call = type.init(bytes: bytes) else { return answer(refused("invalid call")) }
         guard call.term >= newestTerm, !isStopped else {
-            return answer(refused("a leader of term \(newestTerm) was heard"))
+            return answer(refused("a leader of the later term \(newestTerm) is known"))
         }
         newestTerm = call.term
         whenApplied(call.index) { [weak self] isApplied in
             guard isApplied, let self, !isStopped else {
-                return answer(refused("the node is behind"))
+                return answer(refused("the node has not applied the caller's log yet"))
             }
             guard let bucket = sources.bucket(call.bucketUUID) else {
-                return answer(refused("there is no such bucket"))
+                return answer(refused("the bucket does not exist"))
             }
             let count = bucket.placements.count
             guard call.subjects.allSatisfy({ Int($0.vBucket.number) < count }) else {
@@ -216,7 +218,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         waiting.append((index, work))
         lane.post(after: Self.patience) { [weak self] in
             guard let self else { return }
-            // Whatever waited so long waits for nothing: entries come in milliseconds, or not.
+            // Entries arrive in milliseconds or, on a cut-off node, not at all.
             let behind = waiting.filter { $0.index == index }
             waiting.removeAll { $0.index == index }
             for wait in behind { wait.work(false) }
