@@ -1,7 +1,7 @@
 internal import Consensus
 internal import Seams
 
-/// What a driver waits for.
+/// The timers of a driver.
 struct DriverTimers {
     var tick: LaneTimer?
     var nextTick: UInt64 = 0
@@ -16,7 +16,7 @@ struct DriverTimers {
 }
 
 extension RaftDriver {
-    /// A lone voter that leads has nobody to beat for and nothing to time out: it wakes nobody.
+    /// Whether time matters: a lone voter that leads sends no heartbeats and needs no timer.
     private var needsTicks: Bool {
         guard case .running = life else { return !proposals.isEmpty || !reads.isEmpty }
         let isAlone = raft.isLeader && raft.configuration.members == [settings.node]
@@ -28,7 +28,7 @@ extension RaftDriver {
         guard timers.tick == nil, !disk.isInline, needsTicks else { return }
         let now = now
         timers.nextTick = max(now, timers.nextTick + settings.tickNanoseconds)
-        // After a rest, a full tick from now.
+        // After a pause without ticks, a full tick from now.
         if timers.nextTick == now { timers.nextTick = now + settings.tickNanoseconds }
         timers.tick = lane.post(after: timers.nextTick - now) {
             self.timers.tick = nil

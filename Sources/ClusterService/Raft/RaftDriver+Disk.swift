@@ -4,31 +4,31 @@ package import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// What waits for the disk, in order.
+/// The writes that wait for the disk, in order.
 struct DiskQueue {
     struct Item: Sendable {
-        /// Runs on the disk's lane: turning a state into bytes takes time.
+        /// Runs on the disk's lane, because encoding a state takes time.
         var changes: @Sendable () -> [ControlChange]
-        /// Wants the newest snapshot back, as it is behind these changes.
+        /// Whether to read the newest snapshot after these changes.
         var readsSnapshot = false
-        /// On the control lane, when it is on disk or cannot be.
+        /// Called on the control lane with the result.
         var done: @Sendable (Result<ControlSnapshot?, StorageError>) -> Void
     }
 
-    /// One transaction takes so many at most, so that the first need not wait for the last.
+    /// The most items in one transaction, so that the first does not wait long for the last.
     static let groupMax = 256
-    /// After so long somebody looks whether a failed disk works again.
+    /// The pause between checks whether a failed disk works again.
     static let retryNanoseconds: UInt64 = 1_000_000_000
-    /// A disk that takes so long holds up all decisions, and is worth a line in the log.
+    /// A write that takes longer delays all decisions and is logged.
     static let slowNanoseconds: UInt64 = 2_000_000_000
 
     var items: [Item] = []
-    /// Since when it works on what it was given; nil while it has nothing to do.
+    /// Since when a write is under way; nil if none is.
     var busySince: UInt64?
     var isBusy: Bool { busySince != nil }
-    /// The disk's work is done at once where it is asked for: while a node starts.
+    /// Whether writes are carried out synchronously: while a node starts.
     var isInline = false
-    /// Counts lives: what an earlier one asked for is nobody's business any more.
+    /// Counts restarts of the driver: results of writes from before a restart are ignored.
     var life: UInt64 = 0
 
     mutating func takeGroup() -> [Item] {
@@ -43,7 +43,7 @@ struct DiskQueue {
 }
 
 extension RaftDriver {
-    /// Keeps what others have to keep, behind everything that was asked for before.
+    /// Stores other services' changes, after everything that was requested before.
     package func keep(
         _ changes: [ControlChange],
         done: @escaping @Sendable (Result<Void, ClusterError>) -> Void
@@ -61,17 +61,17 @@ extension RaftDriver {
         done(.failure(ClusterError(code: .disk, description: text)))
     }
 
-    /// What is known to be committed goes to disk with the next entry, which may be long: a node
-    /// that starts meanwhile would not know its newest bucket until it hears from the others.
+    /// Stores the commit index now instead of with the next entry, which may be much later: a node
+    /// that restarts meanwhile would not know its newest bucket until other nodes answer.
     func keepCommit() {
         guard let state = unkeptCommit else { return }
         commitKept = state.commit
-        // Where this fails the next write does too, and that one is looked after.
+        // If this write fails, so does the next one, whose failure is handled.
         disk.items.append(DiskQueue.Item(changes: { [.hardState(state)] }) { _ in })
     }
 
-    /// Before the driver stops, and in this very turn: whoever comes next may begin another history in
-    /// the same store.
+    /// Stores the commit index before the driver stops, synchronously: the caller may begin another
+    /// history in the same store right after.
     func keepLastCommit() {
         guard let state = unkeptCommit else { return }
         do throws(StorageError) {
@@ -81,7 +81,7 @@ extension RaftDriver {
         }
     }
 
-    /// What is committed and not on disk, nor on its way there; nil while entries are.
+    /// The commit index if it is neither stored nor being stored; nil otherwise.
     private var unkeptCommit: ControlHardState? {
         guard case .running = life, raft.commit > commitKept, disk.items.isEmpty, !disk.isBusy
         else { return nil }
@@ -110,7 +110,7 @@ extension RaftDriver {
         )
     }
 
-    /// Gives the disk what waits, where it has nothing to do.
+    /// Starts the next write if none is under way.
     func pumpDisk() {
         guard !disk.isBusy, !disk.items.isEmpty else { return }
         let group = disk.takeGroup()
@@ -145,8 +145,8 @@ extension RaftDriver {
         _ life: UInt64
     ) {
         guard life == disk.life else {
-            // Another life asked; whoever waits must still hear that it may not be there.
-            let late = StorageError(.failed, "the node began again from its disk meanwhile")
+            // The driver restarted since; callers must still learn that the write may be missing.
+            let late = StorageError(.failed, "the node restarted from its disk meanwhile; retry")
             for item in group { item.done(.failure(late)) }
             return
         }
@@ -171,8 +171,8 @@ extension RaftDriver {
         let took = now - min(now, since)
         guard took >= DiskQueue.slowNanoseconds else { return }
         let text =
-            "The disk took \(took / 1_000_000) ms to keep what the cluster decided: nothing is decided "
-            + "without it."
+            "The disk took \(took / 1_000_000) ms to store a decision of the cluster. Until such a "
+            + "write ends, this node takes part in no decision. Check the disk's load and health."
         environment.trace.warning("cluster", text)
     }
 
@@ -192,12 +192,12 @@ extension RaftDriver {
         return text
     }
 
-    /// Falls silent, as a crash would; what was not kept never happened here.
+    /// Stops taking part after a disk error, as after a crash: what was not stored is dropped.
     func fail(_ reason: String) {
         if case .stopped = life { return }
         let text =
-            "This node takes no part in the cluster's decisions, because it cannot keep them: "
-            + "\(reason). It tries again every second."
+            "This node takes no part in the cluster's decisions, because it cannot store them: "
+            + "\(reason). Check the disk. The node retries every second."
         life = .failing(text)
         if lastFailure != text { environment.trace.error("cluster", text) }
         lastFailure = text
@@ -206,7 +206,7 @@ extension RaftDriver {
         dropDisk(error)
         transferNothing()
         let voters = raft.configuration.electorate
-        // Nobody else can have what this disk did not take.
+        // If this node is the only voter, no other node can have what was not stored.
         if voters == [settings.node] { failEverybody(error) } else { failChanges(error) }
         proposals.sendAgain()
         reads.askAgain()
@@ -222,7 +222,8 @@ extension RaftDriver {
         }
     }
 
-    /// Reads the disk again and has it take something; then this node begins anew.
+    /// Reads the disk again and writes to it; if both succeed, the driver restarts from what it
+    /// read.
     func recover() {
         guard case .failing = life, !disk.isBusy else { return }
         disk.busySince = now
@@ -270,7 +271,7 @@ extension RaftDriver {
             }
         }
         raft = Raft(settings.raft, restoring: restored)
-        // What was on its way when the disk failed may not be there.
+        // Writes under way when the disk failed may be missing.
         commitKept = restored.hardState.commit
         life = .running
         if isNews { restorePromises() }

@@ -2,12 +2,12 @@ internal import Bytes
 package import Consensus
 package import Vocabulary
 
-/// What a new epoch is made of: the log of this node as it is, committed or not.
+/// The basis of a new epoch: this node's log, committed or not.
 extension RaftDriver {
-    /// The term this node is in, and where its log ends.
+    /// This node's term, and the position of its last log entry.
     package var logEnd: (term: Term, last: LogPosition) { (raft.term, raft.log.last) }
 
-    /// Commands that nobody knows to be committed, or that wait for the disk.
+    /// Commands in the log that are not applied: not known to be committed, or not on disk.
     package var unapplied: [(index: LogIndex, bytes: [UInt8])] {
         raft.log.entries(from: max(applied + 1, raft.log.firstIndex)).compactMap { entry in
             guard case .command(let bytes) = entry.payload else { return nil }
@@ -15,7 +15,7 @@ extension RaftDriver {
         }
     }
 
-    /// Where the state here stands and who decides there; nil while who decides is changing.
+    /// The applied position and the voters at it; nil during a change of voters.
     package var standing: (position: LogPosition, configuration: VoterConfiguration)? {
         guard !raft.configuration.isJoint, raft.log.configurationIndex <= applied,
             let term = raft.log.term(at: applied)
@@ -23,25 +23,26 @@ extension RaftDriver {
         return (LogPosition(term: term, index: applied), raft.configuration)
     }
 
-    /// How many voters there are, how many of them answer this node, how many it takes.
+    /// The number of voters, of voters that answer this node, and of voters that form a majority.
     package var quorum: (voters: Int, answering: Int, needed: Int) {
         let voters = raft.configuration.voters
         return (voters.count, voters.count { hears($0) }, voters.count / 2 + 1)
     }
 
-    /// Whether a node has lately taken part in what is decided: one whose disk fails does not, though
-    /// it may say much else.
+    /// Whether a frame of a node's driver arrived lately: a node whose disk fails sends none,
+    /// though it may send beats.
     ///
     /// - Parameters:
-    ///   - node: Who.
-    ///   - ticks: How long ago that may be; whoever is well answers the leader at every one.
-    /// - Returns: Whether it has; this node always.
+    ///   - node: The node.
+    ///   - ticks: The longest time since, in ticks; a healthy node answers the leader at every
+    ///     tick.
+    /// - Returns: True if it arrived; always true for this node.
     package func hears(_ node: NodeNumber, ticks: UInt64 = 15) -> Bool {
         let since = now - min(now, ticks * settings.tickNanoseconds)
         return node == settings.node || (heard[node] ?? 0) > since
     }
 
-    /// How much of the log a member has on its disk, as far as the leader knows.
+    /// The last log index that a member is known to have on disk; 0 unless this node leads.
     package func matched(_ node: NodeNumber) -> LogIndex {
         status.progress.first { $0.node == node }?.progress.matched ?? 0
     }

@@ -5,22 +5,23 @@ internal import Vocabulary
 
 /// Promises to lease holders, as delays of acknowledgements (docs of `LeasePromises`).
 extension RaftDriver {
-    /// Answers a beat; a promise given here holds back what would break it.
+    /// Answers a beat; a promise in the answer withholds acknowledgements that would break it.
     package func answer(_ beat: LeaseBeat) -> LeaseReply {
         promises.answer(beat, naming: leaseVoters, by: settings.node, now: now)
     }
 
-    /// The newest configuration in the log, and a place by which two of them can be compared.
+    /// The newest configuration in the log, with a position that orders configurations.
     ///
-    /// The log forgets where an old configuration stood: then the snapshot's place, which lies
-    /// behind it and before any newer one, orders them as well.
+    /// If the log was cut behind the configuration's entry, the snapshot's position is used: it is
+    /// behind that entry and before any newer configuration.
     package var leaseVoters: LeaseVoters {
         leaseVoters(raft.configuration, at: raft.log.configurationIndex)
     }
 
-    /// The configuration that is agreed on, while there is a newer one; nil where there is none.
+    /// The agreed configuration while a newer one is in the log; nil otherwise.
     ///
-    /// The newer one may never be: as long as nobody else has it, the others decide by this one.
+    /// The newer one may never be agreed on: until another node has it, other nodes decide by this
+    /// one.
     package var agreedLeaseVoters: LeaseVoters? {
         raft.log.configurationBefore.map { leaseVoters($0.configuration, at: $0.index) }
     }
@@ -39,10 +40,10 @@ extension RaftDriver {
         )
     }
 
-    /// This node was invited, and nothing of the cluster's log has come.
+    /// Whether this node was invited and has received nothing of the cluster's log.
     package var isUninformed: Bool { raft.configuration.members.isEmpty }
 
-    /// Whether something in the log takes writing from this node and is not applied.
+    /// Whether an unapplied entry of the log deposes this node.
     package var isDeposedUnapplied: Bool {
         raft.log.entries(from: max(applied + 1, raft.log.firstIndex)).contains { entry in
             guard case .deposes(let nodes) = effect(of: entry) else { return false }
@@ -53,20 +54,20 @@ extension RaftDriver {
     private func effect(of entry: LogEntry) -> LeasePromises.Effect {
         switch entry.payload {
         case .empty: .none
-        // The next voters are asked beside those of before, and then alone: only the first takes
-        // something from a promise. Who listens and does not vote has none to give.
+        // A joint configuration adds the next voters, the final one only removes the old ones: only
+        // the first can break a promise. A learner gives no promises.
         case .configuration(let next): next.isJoint ? .changesVoters : .none
         case .command(let bytes): state.effect(of: bytes)
         }
     }
 
-    /// Entries enter the log: what they have to wait for is settled before any acknowledgement.
+    /// Records new entries: what they must wait for is known before any acknowledgement is sent.
     func noticePromises(_ write: StorageWrite) {
         for entry in write.entries { promises.appended(effect(of: entry), at: entry.index) }
         if !write.entries.isEmpty { holdBack() }
     }
 
-    /// What is in the log when a life begins.
+    /// Records the entries that are in the log at a start.
     func noticeLog() {
         for entry in raft.log.entries(from: max(raft.log.firstIndex, raft.log.snapshot.index + 1)) {
             promises.appended(effect(of: entry), at: entry.index)
@@ -76,19 +77,19 @@ extension RaftDriver {
         holdBack()
     }
 
-    /// A snapshot took the place of the log: its deposing entries are known by the state only.
+    /// A snapshot replaced the log: its deposing entries are known only from the state.
     func noticeSnapshot() {
         restorePromises()
         promises.committed(through: raft.commit)
         holdBack()
     }
 
-    /// What the state that was restored says of them; what to hold back follows from the log.
+    /// Restores the deposing entries from the state; entries to withhold follow from the log.
     func restorePromises() {
         promises.restored(deposedAt: state.deposedAt, through: applied)
     }
 
-    /// Commits end what had to wait, and so does time.
+    /// Updates what is withheld: a commit or the passing of time can end it.
     func releasePromises() {
         promises.committed(through: raft.commit)
         holdBack()
@@ -101,10 +102,10 @@ extension RaftDriver {
         hold = next
     }
 
-    /// Somebody has to look again when the promises end.
+    /// Arms the timer for the end of the promises.
     ///
-    /// Where the disk fails nothing is acknowledged, nor released: to look would be to look again at
-    /// once, until it is well.
+    /// During a disk error no acknowledgement is sent or released, and the timer would fire again
+    /// at once; so it is not armed.
     func armHold() {
         var until = hold?.untilNanoseconds
         if case .running = life {} else { until = nil }

@@ -2,22 +2,22 @@ package import Consensus
 internal import Seams
 package import Vocabulary
 
-/// A change of who votes, until it is through.
+/// A change of the voters, until it is done.
 struct PendingChange {
     var change: ConfigurationChange
     var deadline: UInt64
-    /// Where it stands in the log; nil until it was taken.
+    /// Its position in the log; nil until the machine accepted it.
     var place: LogPosition?
     var isAsked = false
     var done: (Result<VoterConfiguration, ClusterError>) -> Void
 }
 
-/// Who votes and who leads; only the leader can change either.
+/// Changes of voters and leader; only the leader can make them.
 extension RaftDriver {
-    /// Changes the members; `done` comes once the change is committed and, where the joint
-    /// configuration leaves by itself, left.
+    /// Changes the members; `done` is called once the change is committed and an automatic joint
+    /// configuration is left.
     ///
-    /// While another change is under way it waits its turn.
+    /// Changes are made one after the other.
     package func change(
         _ change: ConfigurationChange,
         timeout: UInt64 = 5_000_000_000,
@@ -28,6 +28,10 @@ extension RaftDriver {
         run()
     }
 
+    /// Changes the members, for callers on any thread.
+    ///
+    /// - Throws: `ClusterError`: `.notLeader`, `.refused` if the change is impossible, `.noQuorum`
+    ///   if it was not agreed on in time.
     package func change(
         _ change: ConfigurationChange,
         timeout: UInt64 = 5_000_000_000
@@ -41,9 +45,9 @@ extension RaftDriver {
         return try result.get()
     }
 
-    /// Hands the lead to another voter; `onChange` tells when it took it.
+    /// Hands the leadership over to another voter; `onChange` reports its result.
     ///
-    /// - Returns: Whether it was asked to.
+    /// - Returns: Whether the hand-over was started.
     @discardableResult
     package func transfer(to node: NodeNumber) -> Bool {
         guard case .running = life, raft.isLeader, node != settings.node,
@@ -73,14 +77,15 @@ extension RaftDriver {
         }
     }
 
-    /// Voters are never changed at once, though consensus would allow it for one of them.
+    /// Changes voters only through a joint configuration, though Raft allows single changes
+    /// directly.
     ///
-    /// Leases are promised by voters that block every quorum of a configuration, and need not block
-    /// those of the next: without one of four, two of the three that are left could decide what those
-    /// who promised, and whoever was promised, have not heard of (`LeaseMistake.changesAtOnce`).
+    /// Leases are promised by voters that block every quorum of a configuration, but need not block
+    /// those of the next. If one of four voters is removed directly, two of the remaining three
+    /// could decide without any voter that promised (`LeaseMistake.changesAtOnce`).
     private func throughBothHalves(_ change: ConfigurationChange) -> ConfigurationChange {
         let now = raft.configuration
-        // What cannot be is refused by consensus.
+        // The machine refuses impossible changes.
         guard change.transition == .automatic, !now.isJoint,
             let next = try? now.applying(change), next.voters != now.voters
         else { return change }
@@ -95,18 +100,18 @@ extension RaftDriver {
             changes.removeFirst()
             let error = ClusterError(
                 code: .refused,
-                description: "the voters cannot be changed like that: \(Self.sentence(refusal))"
+                description: "the voters cannot be changed: \(Self.sentence(refusal))"
             )
             callbacks.append { first.done(.failure(error)) }
-        case .refused: break  // Again at the next tick.
+        case .refused: break  // Proposed again at the next tick.
         }
     }
 
     private static func sentence(_ refusal: ConfigurationRefusal) -> String {
         switch refusal {
-        case .noVoterLeft: "nobody would be left to vote"
-        case .alreadyJoint: "the change before is not over"
-        case .notJoint: "there is no change under way that could end"
+        case .noVoterLeft: "no voter would be left"
+        case .alreadyJoint: "the previous change is not complete"
+        case .notJoint: "no change is under way that could be completed"
         }
     }
 
@@ -125,10 +130,10 @@ extension RaftDriver {
     }
 
     var notLeader: ClusterError {
-        let leader = raft.leader.map { "\($0) does" } ?? "nobody does now"
+        let leader = raft.leader.map { "\($0) does" } ?? "no node does at the moment"
         return ClusterError(
             code: .notLeader,
-            description: "this node does not lead the cluster: \(leader)"
+            description: "this node does not lead the cluster; \(leader)"
         )
     }
 }

@@ -2,28 +2,30 @@ internal import Consensus
 internal import Seams
 internal import Vocabulary
 
-/// Wishes of this node, in the order of their numbers: those that gather, and one batch under way.
+/// This node's proposals, in the order of their numbers: the waiting ones, and one batch under way.
 ///
-/// One batch at a time, because the state tells repetitions by the highest number it took: a wish
-/// that overtook an earlier one would have that one taken for a repetition.
+/// One batch at a time, because the state detects repetitions by the highest number that it
+/// applied: if a proposal overtook an earlier one, the earlier one would be dropped as a
+/// repetition.
 struct ProposalLine<Outcome: Sendable> {
     struct Proposal {
         var number: UInt64
         var bytes: [UInt8]
         var deadline: UInt64
-        /// Made by the leader of this term as such: nobody else is asked to have it agreed on.
+        /// Made by this node as the leader of this term: it must not be forwarded to another
+        /// leader.
         var term: UInt64?
         var done: (Result<Outcome, ClusterError>) -> Void
     }
 
     enum Place: Equatable {
-        /// To be sent as soon as there is somebody to send it to.
+        /// Sent as soon as there is a leader.
         case nowhere
         case inOwnLog
         case forwarded(call: UInt64, at: UInt64)
-        /// In the leader's log, by its word.
+        /// In the leader's log, by its answer.
         case accepted
-        /// Not now: again at the next tick.
+        /// Refused for now; sent again at the next tick.
         case refused
     }
 
@@ -37,7 +39,7 @@ struct ProposalLine<Outcome: Sendable> {
 
     var isEmpty: Bool { gathering.isEmpty && batch.isEmpty }
 
-    /// What became of the batch is not known any more.
+    /// The fate of the batch is unknown: send it again.
     mutating func sendAgain() { place = .nowhere }
 
     mutating func fillBatch(bytesMax: Int) {
@@ -64,7 +66,7 @@ struct ProposalLine<Outcome: Sendable> {
         return batch + gathering
     }
 
-    /// Those of a leader that this node is no more.
+    /// Removes the proposals made as the leader of another term than `term`.
     mutating func removeOutlived(leading term: UInt64?) -> [Proposal] {
         let isOutlived = { (one: Proposal) in one.term != nil && one.term != term }
         let outlived = (batch + gathering).filter(isOutlived)
@@ -84,18 +86,19 @@ struct ProposalLine<Outcome: Sendable> {
 }
 
 extension RaftDriver {
-    /// How long an answer of the leader may take before it is asked again.
+    /// How long to wait for the leader's answer before the batch is sent again.
     private static var patience: UInt64 { 500_000_000 }
 
-    /// Has a command agreed on, wherever the leader is; `done` comes once it is applied here.
+    /// Proposes a command to the current leader; `done` is called once it is applied here.
     ///
     /// - Parameters:
-    ///   - timeout: In nanoseconds; then `noQuorum`, and the command may still come to be applied.
-    ///   - isLeaders: It follows from what this node knows as the leader, so it is for this leader's
-    ///     log alone: `notLeader` once another may lead. What is in that log by then comes to be
-    ///     applied before the next leader is ready, or never.
-    ///   - encode: Makes the command, with the number that keeps it from being applied twice.
-    ///   - done: On the control lane, once.
+    ///   - timeout: In nanoseconds. Afterwards `noQuorum` is reported; the command may still be
+    ///     applied.
+    ///   - isLeaders: Whether the command follows from what this node knows as the leader. Then it
+    ///     enters only this leader's log, and `notLeader` is reported once another node may lead.
+    ///     If it is in that log, it is applied before the next leader is ready, or never.
+    ///   - encode: Makes the command with the number that prevents a repeated application.
+    ///   - done: Called on the control lane, once.
     package func propose(
         timeout: UInt64 = 5_000_000_000,
         isLeaders: Bool = false,
@@ -118,12 +121,15 @@ extension RaftDriver {
                 done: done
             )
         )
-        // Somebody waits: see at once whether the disk works again.
+        // A caller waits: check at once whether the disk works again.
         if case .failing = life { recover() }
         run()
     }
 
-    /// The same for those who are not on the control lane.
+    /// Proposes a command, for callers on any thread.
+    ///
+    /// - Throws: `ClusterError`: `.noQuorum` after the timeout, `.disk`, `.notLeader`, or
+    ///   `.stopping`.
     package func propose(
         timeout: UInt64 = 5_000_000_000,
         isLeaders: Bool = false,
@@ -161,7 +167,7 @@ extension RaftDriver {
         }
     }
 
-    /// Another node's wishes: whoever applies them tells their sender.
+    /// Proposes another node's commands; that node learns the outcome by applying them itself.
     func takeForwarded(_ commands: [[UInt8]], _ call: UInt64, from node: NodeNumber) {
         enqueue(.propose(commands)) { answer in
             if case .accepted = answer {
@@ -205,7 +211,7 @@ extension RaftDriver {
         failChanges(error)
     }
 
-    /// Why nothing was decided in time.
+    /// The error of a proposal that was not agreed on in time.
     var noQuorum: ClusterError {
         if let failureText { return ClusterError(code: .disk, description: failureText) }
         let (voters, answering, needed) = quorum
@@ -213,10 +219,9 @@ extension RaftDriver {
         return ClusterError(
             code: .noQuorum,
             description: answering < needed
-                ? "\(who) this node, and \(needed) are needed to decide anything. What was asked "
-                    + "for may still happen when more of them are back."
-                : "\(who) this node, but they did not decide in time. What was asked for may "
-                    + "still happen."
+                ? "\(who) this node, and \(needed) are needed to decide anything. The change may "
+                    + "still happen when more of them answer."
+                : "\(who) this node, but did not agree in time. The change may still happen."
         )
     }
 }

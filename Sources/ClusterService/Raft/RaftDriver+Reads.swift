@@ -1,13 +1,13 @@
 package import Consensus
 internal import Seams
 
-/// Who wants to read what is current.
+/// Callers that wait for an index up to which the state is current.
 struct ReadLine {
     struct Read {
         var contexts: [UInt64] = []
         var deadline: UInt64
         var askedAt: UInt64
-        /// Current once this is applied.
+        /// The state is current once this index is applied; nil until the leader answered.
         var index: LogIndex?
         var done: (Result<LogIndex, ClusterError>) -> Void
     }
@@ -19,7 +19,7 @@ struct ReadLine {
 
     var isEmpty: Bool { reads.isEmpty }
 
-    /// Whoever was asked may not lead any more.
+    /// The asked node may have lost the leadership: ask again.
     mutating func askAgain() {
         for place in reads.indices where reads[place].index == nil { reads[place].askedAt = 0 }
     }
@@ -36,12 +36,12 @@ struct ReadLine {
     }
 }
 
-/// Reads of what is current: the leader names an index, this node waits until it has applied it.
+/// Linearizable reads: the leader confirms an index, and this node waits until it is applied.
 extension RaftDriver {
-    /// A question or its answer may be lost: after so long it is asked again.
+    /// How long to wait for the leader's answer before it is asked again.
     private static var patience: UInt64 { 200_000_000 }
 
-    /// `done` comes with the index up to which the state here is current since this was called.
+    /// Calls `done` with an applied index that includes everything committed before this call.
     package func readIndex(
         timeout: UInt64 = 500_000_000,
         done: @escaping (Result<LogIndex, ClusterError>) -> Void
@@ -53,6 +53,9 @@ extension RaftDriver {
         run()
     }
 
+    /// Waits for the current index, for callers on any thread.
+    ///
+    /// - Throws: `ClusterError`: `.noQuorum` after the timeout, `.disk`, or `.stopping`.
     package func readIndex(timeout: UInt64 = 500_000_000) async throws(ClusterError) -> LogIndex {
         let result: Result<LogIndex, ClusterError> = await withUnsafeContinuation { waiter in
             lane.post { self.readIndex(timeout: timeout) { waiter.resume(returning: $0) } }
@@ -63,7 +66,7 @@ extension RaftDriver {
     func take(_ answer: ReadAnswer) {
         let place = reads.reads.firstIndex { $0.contexts.contains(answer.context) }
         guard let place, case .index(let index) = answer.result else { return }
-        // Every question was put after the reader came, so any answer will do.
+        // Every request was sent after the read began, so the answer to any of them is valid.
         reads.reads[place].index = min(index, reads.reads[place].index ?? .max)
     }
 

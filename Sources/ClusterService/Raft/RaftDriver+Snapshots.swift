@@ -4,13 +4,13 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Snapshots: when the next one is due, which are on their way out, which one comes in.
+/// Snapshots: when the next one is due, outgoing transfers, the incoming transfer.
 struct SnapshotProgress {
     struct Outgoing {
         var transfer: UInt64
         var head: RaftFrame.SnapshotHead
         var parts: [[UInt8]]
-        /// On the other one's disk.
+        /// Parts that the receiver has on disk.
         var taken: UInt64 = 0
         var sent: UInt64 = 0
         var progressAt: UInt64
@@ -24,22 +24,22 @@ struct SnapshotProgress {
         var checksum: UInt32 = 0
     }
 
-    /// Parts on their way at once: what a slow disk at the other end has to swallow.
+    /// Parts sent without an answer: what a slow disk of the receiver must absorb.
     static let window: UInt64 = 4
-    /// A part or its answer was lost: after so long it is sent again.
+    /// A part is sent again if its answer is missing for this time.
     static let patience: UInt64 = 300_000_000
-    /// Nothing moved for so long: Raft is told, and tries anew when it hears of that node.
+    /// A transfer without progress for this time is reported to Raft as failed; Raft retries later.
     static let patienceMax: UInt64 = 3_000_000_000
 
     private(set) var entriesSince: UInt64 = 0
     private(set) var bytesSince = 0
     var isTaking = false
-    /// The state is being replaced by a leader's.
+    /// The state is being replaced by the leader's snapshot.
     var isInstalling = false
     var loading: Set<NodeNumber> = []
     var outgoing: [NodeNumber: Outgoing] = [:]
     var incoming: Incoming?
-    /// The last one that was whole, for a sender that did not hear so.
+    /// The last complete transfer, for a sender that missed the answer.
     var finished: (from: NodeNumber, transfer: UInt64, parts: UInt64)?
 
     mutating func applied(_ entry: LogEntry) {
@@ -51,16 +51,16 @@ struct SnapshotProgress {
 }
 
 extension RaftDriver {
-    // MARK: This node's own
+    // MARK: Own snapshots
 
     func takeSnapshotIfDue() {
         let isDue =
             snapshots.entriesSince >= settings.snapshotEntries
             || snapshots.bytesSince >= settings.snapshotBytes
-        // A configuration that is not applied is not the snapshot's: then a little later.
+        // A snapshot cannot contain a configuration that is not applied: take it a little later.
         guard isDue, !snapshots.isTaking, !snapshots.isInstalling,
             raft.log.configurationIndex <= applied, applied > raft.log.snapshot.index,
-            // After a disk that failed more may be applied than is known to be committed.
+            // After a disk error, more may be applied than is known to be committed.
             applied <= raft.log.applied,
             let term = raft.log.term(at: applied)
         else { return }
@@ -85,7 +85,7 @@ extension RaftDriver {
 
     private func snapshotTaken(_ description: SnapshotDescription) {
         enqueue(.snapshotTaken(description))
-        // Behind that step the log knows where it begins.
+        // After that step the log's new beginning is known.
         lane.post {
             guard case .running = self.life, !self.snapshots.isInstalling else { return }
             let base = RaftStorage.position(self.raft.log.base)
@@ -94,9 +94,9 @@ extension RaftDriver {
         }
     }
 
-    // MARK: Out
+    // MARK: Outgoing
 
-    /// The machine wants a member to have the snapshot: it gets the newest there is.
+    /// Sends a member the newest snapshot, at the machine's request.
     func beginSnapshot(_ message: Message) {
         let node = message.to
         guard snapshots.outgoing[node] == nil, snapshots.loading.insert(node).inserted else {
@@ -175,7 +175,8 @@ extension RaftDriver {
             } else if now >= max(outgoing.progressAt, outgoing.sentAt) + SnapshotProgress.patience {
                 outgoing.sentAt = now
                 outgoing.sent = outgoing.taken
-                // Whoever lost the head cannot use a part; whoever has it says how far it is.
+                // A receiver without the head cannot use a part; one with the head answers its
+                // progress.
                 send(.snapshotHead(outgoing.head), to: node)
                 snapshots.outgoing[node] = outgoing
             }
@@ -193,7 +194,7 @@ extension RaftDriver {
 
     func stopSendingSnapshots() { snapshots.outgoing = [:] }
 
-    /// Nothing comes in or goes out any more; what lies half received is dropped with the next.
+    /// Ends all transfers; a half-received snapshot is deleted when the next one begins.
     func transferNothing() {
         stopSendingSnapshots()
         snapshots.loading = []
@@ -202,7 +203,7 @@ extension RaftDriver {
         snapshots.isInstalling = false
     }
 
-    // MARK: In
+    // MARK: Incoming
 
     func takeHead(_ head: RaftFrame.SnapshotHead, from node: NodeNumber) {
         guard head.message.from == node, head.message.to == settings.node, head.parts > 0,
@@ -214,7 +215,7 @@ extension RaftDriver {
         if let incoming = snapshots.incoming, incoming.head == head {
             return send(.snapshotTaken(transfer: head.transfer, parts: incoming.stored), to: node)
         }
-        // A leader of the past, or one whose snapshot came a second time on other ways.
+        // From an earlier term's leader, or while another snapshot is installed.
         guard head.message.term >= raft.term, !snapshots.isInstalling else {
             return send(.snapshotRefused(transfer: head.transfer), to: node)
         }
@@ -255,7 +256,10 @@ extension RaftDriver {
         }
         snapshots.incoming = nil
         guard incoming.checksum == incoming.head.checksum else {
-            environment.trace.error("cluster", "a snapshot from \(node) is not what was sent")
+            environment.trace.error(
+                "cluster",
+                "A snapshot from \(node) was damaged on the way and is requested again."
+            )
             disk.items.append(DiskQueue.Item(changes: { [.dropStaged] }) { _ in })
             return send(.snapshotRefused(transfer: transfer), to: node)
         }
@@ -265,7 +269,7 @@ extension RaftDriver {
         enqueue(.received(incoming.head.message))
     }
 
-    /// It is on disk in place of log and snapshot: now it is the state.
+    /// Installs the received state: on disk it has already replaced log and snapshot.
     func install(_ snapshot: ControlSnapshot) {
         snapshots.isInstalling = false
         let index = snapshot.mark.position.index
@@ -275,7 +279,7 @@ extension RaftDriver {
             return fail(error.description)
         }
         noticeSnapshot()
-        // Whether our own wishes are in it, only the state can tell: they are asked for again.
+        // Only the state knows whether it contains this node's proposals: send them again.
         proposals.sendAgain()
     }
 

@@ -5,27 +5,28 @@ package import Persistence
 package import Seams
 package import Vocabulary
 
-/// Drives this node's member of the Raft group: time, disk, messages, the state, and whoever waits.
+/// Drives this node's member of the Raft group: time, disk, messages, the state, waiting callers.
 ///
-/// Everything happens on the control lane, one event after the other; only the disk works beside
-/// it, on a lane of its own, in order, with everything that gathered meanwhile in one transaction.
+/// Everything happens on the control lane, one event after the other. Only the disk works in
+/// parallel, on a lane of its own, in order; changes that gather meanwhile share one transaction.
 ///
-/// - Nothing is answered before it is applied here, and nothing is applied before it is on disk.
-/// - A disk that fails is as a crash: what was not kept is forgotten, the node falls silent, and
-///   begins again from its disk as soon as that takes something.
-/// - Acknowledgements are held back as the promises to lease holders demand, before any can leave.
-/// - Callbacks come when the turn is over, so they may ask for more.
+/// - A proposal is answered only after it is applied here, and an entry is applied only after it is
+///   on disk.
+/// - A disk error is like a crash: what was not stored is dropped, the node sends nothing, and it
+///   restarts from its disk once a write succeeds.
+/// - Acknowledgements are withheld as the promises to lease holders demand, before any can be sent.
+/// - Callbacks run at the end of a turn, so they may call the driver again.
 package final class RaftDriver<State: ReplicatedState>:
     @unchecked Sendable  // tidy:allow touched on one lane only
 {
     enum Life {
         case running
-        /// The disk does not take what must be kept: a sentence for the operator.
+        /// The disk does not store what must be stored: a sentence for the operator.
         case failing(String)
         case stopped
     }
 
-    /// Something for the machine, and who wants to know what it said to a proposal.
+    /// An event for the machine, and the callback for the answer if it is a proposal.
     struct Step {
         var event: RaftEvent
         var answered: ((ProposalAnswer) -> Void)?
@@ -38,12 +39,12 @@ package final class RaftDriver<State: ReplicatedState>:
     let lane: any Lane
     let diskLane: any Lane
     let transport: any RaftTransport
-    /// Called at the end of a turn in which role, leader, members or health became others.
+    /// Called at the end of a turn that changed role, leader, members or health.
     package var onChange: (@Sendable (RaftStatus) -> Void)?
 
     var raft: Raft
     var life = Life.running
-    /// Told once, however often it comes again.
+    /// The last logged failure: a repeated one is logged once.
     var lastFailure: String?
     var applied: LogIndex
     private var steps: [Step] = []
@@ -58,13 +59,15 @@ package final class RaftDriver<State: ReplicatedState>:
     var hold: LeasePromises.Hold?
     var timers = DriverTimers()
     var heard: [NodeNumber: UInt64] = [:]
-    /// The last entry that was in the log when this life began, committed or not.
+    /// The last entry in the log when this node started, committed or not.
     let restoredIndex: UInt64
-    /// The newest commit index that is on disk, or on its way there.
+    /// The newest commit index that is on disk, or being written.
     var commitKept: UInt64
     private let published = Guarded(RaftStatus())
 
-    /// Reads back what the store has; a store without a history is begun by `RaftBeginning`.
+    /// Restores what the store has; `RaftBeginning` writes the first history of a store.
+    ///
+    /// - Throws: `ClusterError` if the store or the state in it cannot be read.
     package init(
         _ settings: RaftDriverSettings,
         store: ControlStore,
@@ -116,13 +119,15 @@ package final class RaftDriver<State: ReplicatedState>:
         }
     }
 
-    /// Begins; call it once, before the lanes know of this driver.
+    /// Starts the driver; call it once, before any other thread can call the driver.
     ///
-    /// A lone voter asks nobody, so it leads, and has applied all it has, when this returns.
+    /// A lone voter needs no other node: when this returns, it leads and has applied its whole log.
+    ///
+    /// - Throws: `ClusterError` with the code `.disk` if the first write fails.
     package func start() throws(ClusterError) {
         disk.isInline = true
         noticeLog()
-        // Nothing new, but what is known to be committed is applied with it.
+        // Stores nothing new, but applies what is known to be committed.
         enqueue(.stored(0))
         if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
         run()
@@ -134,10 +139,10 @@ package final class RaftDriver<State: ReplicatedState>:
         lane.post { self.run() }
     }
 
-    /// Answers everybody who waits, and closes the store behind the last write.
+    /// Fails all waiting callers, and closes the store after the last write.
     ///
-    /// What is known to be committed goes with it: of two nodes, one that is started alone serves
-    /// because all that is in its log is.
+    /// The newest commit index is stored too: if one of two nodes is started alone afterwards, it
+    /// serves because its whole log is known to be committed.
     package func stop() {
         if case .stopped = life { return }
         keepLastCommit()
@@ -159,10 +164,10 @@ package final class RaftDriver<State: ReplicatedState>:
         runCallbacks()
     }
 
-    /// As of the end of the last turn; from any thread.
+    /// The status at the end of the last turn; from any thread.
     package var status: RaftStatus { published.withLock { $0 } }
 
-    /// As of now; on the control lane, or where there is one thread only.
+    /// The current log; on the control lane, or if there is only one thread.
     package var log: RaftLog { raft.log }
 
     var now: UInt64 { environment.time.monotonicNanoseconds() }
@@ -195,7 +200,7 @@ package final class RaftDriver<State: ReplicatedState>:
         runCallbacks()
     }
 
-    /// What a finished turn makes possible.
+    /// Continues what a finished turn makes possible.
     private func settle() {
         releasePromises()
         takeSnapshotIfDue()
@@ -220,7 +225,7 @@ package final class RaftDriver<State: ReplicatedState>:
 
     func forgetSteps() { steps = [] }
 
-    /// Ahead of everything: an acknowledgement that may not leave could be in the next step.
+    /// Inserts a step before all others: the next step may contain an acknowledgement to withhold.
     func stepNext(_ event: RaftEvent) { steps.insert(Step(event: event), at: 0) }
 
     private func runCallbacks() {
@@ -234,7 +239,8 @@ package final class RaftDriver<State: ReplicatedState>:
     // MARK: Applying
 
     private func apply(_ entry: LogEntry) {
-        // After a failing disk the machine begins at its snapshot, and the state need not.
+        // After a disk error the machine restarts at its snapshot, but the state may be ahead of
+        // it.
         guard case .running = life, entry.index > applied else { return }
         precondition(entry.index == applied + 1, "entries are applied in order, none left out")
         switch entry.payload {
@@ -261,7 +267,7 @@ package final class RaftDriver<State: ReplicatedState>:
         transport.send(frame.encoded, to: node)
     }
 
-    /// What another node's driver sent; on the control lane.
+    /// Handles a frame from another node's driver; on the control lane.
     package func receive(_ bytes: [UInt8], from node: NodeNumber) {
         guard case .running = life else { return }
         guard let frame = RaftFrame.decode(bytes) else {
@@ -272,7 +278,7 @@ package final class RaftDriver<State: ReplicatedState>:
         switch frame {
         case .message(let message):
             guard message.from == node, message.to == settings.node else { break }
-            // The state comes first, and then this node says so to itself.
+            // First the state is stored, then this node delivers the message to itself.
             if case .snapshot = message.body { break }
             enqueue(.received(message))
         case .snapshotHead(let head): takeHead(head, from: node)
@@ -286,7 +292,7 @@ package final class RaftDriver<State: ReplicatedState>:
         run()
     }
 
-    /// The transport knows that something did not reach that node.
+    /// The transport reports that a frame did not reach a node.
     package func unreachable(_ node: NodeNumber) {
         enqueue(.unreachable(node))
         snapshotFailed(to: node)

@@ -2,14 +2,13 @@ internal import Bytes
 internal import Consensus
 internal import Vocabulary
 
-/// What drivers say to each other: Raft's messages, snapshots in parts, proposals on their way to
-/// the leader.
+/// Frames between drivers: Raft's messages, snapshots in parts, proposals forwarded to the leader.
 ///
-/// - No count is believed before that many bytes are there.
+/// - A count is checked against the bytes that are there before memory is reserved for it.
 enum RaftFrame: Hashable {
     struct SnapshotHead: Hashable {
         var transfer: UInt64
-        /// Raft's own message, for when all of it is there.
+        /// Raft's snapshot message, delivered once all parts have arrived.
         var message: Message
         var parts: UInt64
         var checksum: UInt32
@@ -23,13 +22,13 @@ enum RaftFrame: Hashable {
     case message(Message)
     case snapshotHead(SnapshotHead)
     case snapshotPart(transfer: UInt64, number: UInt64, bytes: [UInt8])
-    /// So many parts are on disk; `refused` where the transfer makes no sense any more.
+    /// So many parts are on disk. `snapshotRefused`: the receiver does not want the transfer.
     case snapshotTaken(transfer: UInt64, parts: UInt64)
     case snapshotRefused(transfer: UInt64)
     case forward(call: UInt64, commands: [[UInt8]])
     case forwardAnswer(call: UInt64, ForwardAnswer)
 
-    /// What is read from disk as one row, and fits a packet of any transport.
+    /// The size of a part: one row on disk, one packet of any transport.
     static let partBytes = 64 << 10
     private static let version: UInt8 = 1
 

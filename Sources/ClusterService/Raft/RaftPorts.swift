@@ -2,22 +2,22 @@ package import Consensus
 package import Orchestration
 package import Vocabulary
 
-/// Carries bytes to the same driver on other nodes.
+/// Carries frames to the drivers of other nodes.
 ///
-/// It may lose, delay and repeat; it never waits, and what it carries is never answered by itself.
+/// It may lose, delay and repeat frames. It never blocks and returns no answers.
 package protocol RaftTransport: AnyObject, Sendable {
     func send(_ bytes: [UInt8], to node: NodeNumber)
 }
 
-/// Who asked for a command, and which of its wishes it was.
+/// Identifies a proposal: the proposing node, its start, and a number.
 ///
-/// The command carries it, and the replicated state takes each only once: so a wish whose fate is
-/// unknown can be repeated.
+/// The command contains it, and the replicated state applies each number only once: so a proposal
+/// of unknown outcome can be repeated.
 package struct ProposalNumber: Hashable, Sendable {
     package var node: NodeNumber
-    /// Another one after each start.
+    /// Random, different after each start.
     package var boot: UInt64
-    /// Grows by one with every wish of that life.
+    /// Grows by one with every proposal since that start.
     package var number: UInt64
 
     package init(node: NodeNumber, boot: UInt64, number: UInt64) {
@@ -27,7 +27,7 @@ package struct ProposalNumber: Hashable, Sendable {
     }
 }
 
-/// What came of an entry, and who may be waiting for it.
+/// The outcome of an applied entry, and the proposal that may wait for it.
 package struct AppliedCommand<Outcome: Sendable>: Sendable {
     package var proposal: ProposalNumber?
     package var outcome: Outcome
@@ -38,43 +38,45 @@ package struct AppliedCommand<Outcome: Sendable>: Sendable {
     }
 }
 
-/// What the driver needs of the state that all nodes agree on; called on the control lane only.
+/// What the driver needs of the replicated state; called on the control lane only.
 ///
-/// - `apply` and `pass` come in the order of the indexes, none left out.
-/// - A command whose number was taken before changes nothing, and its outcome says so.
+/// - `apply` and `pass` are called in the order of the indexes, without gaps.
+/// - A command whose number was applied before changes nothing, and its outcome reports that.
 package protocol ReplicatedState: AnyObject, SendableMetatype {
     associatedtype Outcome: Sendable
 
-    /// - Throws: Where the command cannot be understood: the node then takes no further part,
-    ///   because to leave one out would make its state another than everybody's.
+    /// - Throws: If the command cannot be decoded. The node then takes no further part: skipping
+    ///   the command would make its state differ from the other nodes'.
     func apply(
         _ command: [UInt8],
         at index: UInt64
     ) throws(ClusterError) -> AppliedCommand<Outcome>
-    /// The entry at this index is Raft's own.
+    /// The entry at this index is Raft's own and changes nothing.
     func pass(_ index: UInt64)
-    /// The state as of now, to be turned into bytes elsewhere and later.
+    /// Captures the current state; the result is encoded later, on another lane.
     func snapshot() -> @Sendable () -> [UInt8]
-    /// Replaces the state by one that was a snapshot when `index` was applied.
+    /// Replaces the state by a snapshot that was taken when `index` was applied.
+    ///
+    /// - Throws: `ClusterError` if the snapshot cannot be decoded.
     func restore(_ bytes: [UInt8], at index: UInt64) throws(ClusterError)
-    /// What a command in the log does to leases, applied or not.
+    /// The effect of a command in the log on leases, applied or not.
     func effect(of command: [UInt8]) -> LeasePromises.Effect
-    /// The newest applied entry that took writing from each node.
+    /// By node: the newest applied entry that deposed it.
     var deposedAt: [NodeNumber: UInt64] { get }
 }
 
-/// Which member a driver is, and how it behaves.
+/// The identity and the settings of a driver's member.
 package struct RaftDriverSettings: Sendable {
     package var raft: RaftSettings
     package var node: NodeNumber { raft.node }
-    /// Another one after each start.
+    /// Random, different after each start.
     package var boot: UInt64
     package var leases: LeaseTerms
     package var tickNanoseconds: UInt64 = 100_000_000
-    /// A snapshot is taken when so much was applied since the last one.
+    /// A snapshot is taken after so many entries since the last one.
     package var snapshotEntries: UInt64 = 10_000
     package var snapshotBytes = 8 << 20
-    /// Bytes of one batch of proposals: well below what an append may carry.
+    /// The most bytes in one batch of proposals: well below what an append message may carry.
     package var batchBytes = 128 << 10
 
     package init(node: NodeNumber, boot: UInt64, leases: LeaseTerms = LeaseTerms()) {

@@ -3,7 +3,7 @@ package import Consensus
 package import Persistence
 package import Vocabulary
 
-/// Between Raft's words and the control store's numbers and bytes.
+/// Converts between Raft's types and those of the control store.
 enum RaftStorage {
     private enum Kind: UInt8 {
         case empty = 0
@@ -36,7 +36,7 @@ enum RaftStorage {
         ControlPosition(term: position.term, index: position.index)
     }
 
-    /// What a member begins with; nil where the bytes are none of ours.
+    /// The state with which a member restarts; nil if an entry cannot be decoded.
     static func restored(_ contents: ControlContents) -> RestoredState? {
         guard let snapshot = description(contents.snapshot) else { return nil }
         var entries: [LogEntry] = []
@@ -86,7 +86,7 @@ enum RaftStorage {
         return LogEntry(term: position.term, index: position.index, payload: payload)
     }
 
-    /// A configuration has bytes as part of an entry; which one does not matter.
+    /// Encodes a configuration, as part of an otherwise empty entry.
     private static func bytes(_ configuration: VoterConfiguration) -> [UInt8] {
         let writer = ByteWriter(capacity: 64)
         let entry = LogEntry(term: 0, index: 0, payload: .configuration(configuration))
@@ -101,9 +101,11 @@ enum RaftStorage {
     }
 }
 
-/// How a node's part in an order begins.
+/// The first contents of a member's store.
 package enum RaftBeginning {
-    /// The first of a new group: the only voter, with a state that may have a past.
+    /// Founds a new group with this node as the only voter and the given state.
+    ///
+    /// - Throws: `StorageError` if it cannot be written; the store is unchanged then.
     package static func found(
         _ store: ControlStore,
         node: NodeNumber,
@@ -125,9 +127,11 @@ package enum RaftBeginning {
         )
     }
 
-    /// The first of a new epoch, on each of those that are in it: the same history for all.
+    /// Begins a new epoch: every node of it writes the same history.
     ///
-    /// Seals stay: whoever asked for them may be among those who are left.
+    /// Seals stay: the node that asked for them may be in the epoch.
+    ///
+    /// - Throws: `StorageError` if it cannot be written; the store is unchanged then.
     package static func renew(
         _ store: ControlStore,
         at position: LogPosition,
@@ -144,7 +148,9 @@ package enum RaftBeginning {
         )
     }
 
-    /// One that was invited: it knows nothing, votes for nobody and waits for a leader.
+    /// Joins after an invitation: without entries and without a vote, until a leader sends its log.
+    ///
+    /// - Throws: `StorageError` if it cannot be written; the store is unchanged then.
     package static func join(
         _ store: ControlStore,
         emptyState: [UInt8],
