@@ -4,21 +4,21 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What came of a request about the cluster.
+/// The result of a request about the cluster.
 package enum ClusterFormOutcome: Sendable {
     case done
     case refused([FieldError])
-    /// Somebody else changed it meanwhile: it is to be judged anew, by what is true now.
+    /// The settings were changed meanwhile: the request must be checked again.
     case overtaken
-    /// A sentence for whoever asked.
+    /// A sentence for the user.
     case failed(String)
 }
 
-/// How a node is: what the dot in a console shows.
+/// The health of a node: the dot in a console.
 package enum NodeStatus: String, Sendable {
     /// Every bucket serves everything.
     case healthy
-    /// A bucket is still being read back from disk.
+    /// A bucket is still being read from disk.
     case warmup
     /// A bucket does not serve.
     case unhealthy
@@ -27,7 +27,7 @@ package enum NodeStatus: String, Sendable {
 extension AdministrationService {
     // MARK: Provisioning
 
-    /// What is wrong with a form for a new cluster.
+    /// Checks the form for a new cluster.
     package func judgeInitialisation(_ parameters: FormParameters) -> ClusterForm {
         let state = state
         var form = ClusterForm(parameters, state: state)
@@ -45,7 +45,7 @@ extension AdministrationService {
         return form
     }
 
-    /// Sets all that a new cluster needs in one go; nothing is set where a field is wrong.
+    /// Sets everything that a new cluster needs at once; if a field is wrong, nothing is set.
     package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
         let form = judgeInitialisation(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
@@ -57,20 +57,20 @@ extension AdministrationService {
         return await carry([.initialise(birth)], telling: "The cluster was initialized.")
     }
 
-    /// What is wrong with a form for the administrator.
+    /// Checks the form for the administrator.
     package func judgeAdministrator(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
         form.judgeAdministrator(port: adminPort)
         return form
     }
 
-    /// Sets who administers the cluster; the first time that ends free access.
+    /// Sets the administrator; the first time this ends access without a password.
     ///
     /// - Parameters:
-    ///   - parameters: What was filled in.
-    ///   - isFirst: The request was admitted without a password, as there was no administrator. The
-    ///     log refuses it if there is one by then.
-    /// - Returns: What came of it.
+    ///   - parameters: The form.
+    ///   - isFirst: Whether the request was admitted without a password because there was no
+    ///     administrator. The log refuses it if there is one by then.
+    /// - Returns: The result.
     package func setAdministrator(
         _ parameters: FormParameters,
         isFirst: Bool
@@ -89,7 +89,7 @@ extension AdministrationService {
         )
     }
 
-    /// Sets memory quota and name, whichever is given.
+    /// Sets those of memory quota and name that are given.
     package func change(_ parameters: FormParameters) async -> ClusterFormOutcome {
         let form = judgeChange(parameters)
         guard form.errors.isEmpty else { return .refused(form.errors) }
@@ -99,7 +99,7 @@ extension AdministrationService {
         return await carry(commands, telling: "The cluster's settings were changed.")
     }
 
-    /// What is wrong with a form for the cluster's name and quotas.
+    /// Checks the form for the cluster's name and quotas.
     package func judgeChange(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
         form.judgeQuotas(memoryTotal: settings.memoryTotal)
@@ -114,7 +114,7 @@ extension AdministrationService {
         return form
     }
 
-    /// Sets `settings` where they still are what they were when whoever asks read them.
+    /// Sets `settings`, unless they were changed since the caller read `was`.
     package func change(
         settings: ClusterSettings,
         was: ClusterSettings
@@ -128,7 +128,7 @@ extension AdministrationService {
     package func resetAutoFailoverCount() async -> ClusterFormOutcome {
         await carry(
             [.resetAutoFailoverCount],
-            telling: "Automatic failovers are counted anew."
+            telling: "The count of automatic failovers was reset."
         )
     }
 
@@ -138,7 +138,7 @@ extension AdministrationService {
         settings.maxBucketCount = maxBucketCount
         return await carry(
             [.setSettings(settings, was: was)],
-            telling: "At most \(Words.count(Int(maxBucketCount), "bucket")) may be made now."
+            telling: "The limit is now \(Words.count(Int(maxBucketCount), "bucket"))."
         )
     }
 
@@ -150,7 +150,7 @@ extension AdministrationService {
         )
     }
 
-    /// Takes some ten milliseconds, on purpose.
+    /// Derives the stored credentials; slow on purpose, some ten milliseconds.
     private func administrator(_ user: String, _ password: String) -> Administrator {
         let stored = Array(password.utf8).withUnsafeBytes { password in
             StoredCredentials.derive(password: ByteView(password)) { _ in
@@ -176,14 +176,14 @@ extension AdministrationService {
                 case .done, .failed: break
                 }
             } catch {
-                return .failed("The cluster's state could not be kept: \(error)")
+                return .failed("The cluster's state could not be changed: \(error)")
             }
         }
         if !commands.isEmpty { tell(.info, .settings, text) }
         return .done
     }
 
-    // MARK: Who and how
+    // MARK: Administrator and health
 
     /// Whether these are the administrator's name and password.
     package func isAdministrator(_ user: String, _ password: String) -> Bool {
@@ -198,10 +198,10 @@ extension AdministrationService {
     /// Random hexadecimal digits for sessions and tokens, two for each byte.
     package func token(bytes: Int) -> String { environment.entropy.hex(bytes) }
 
-    /// As healthy as the worst of its buckets.
+    /// The worst of its buckets' states.
     package var nodeStatus: NodeStatus {
         let state = state
-        // Whoever waits for a rebalance has no bucket open, and is well.
+        // A node that waits for a rebalance has no bucket open, and is healthy.
         guard state.node(number: thisNode)?.membership == .active else { return .healthy }
         let statuses = state.buckets.map { status(ofBucket: $0.settings.name) }
         let isUnfollowed = core.withLock { $0.unfollowed != nil }
@@ -209,7 +209,7 @@ extension AdministrationService {
         return statuses.contains(.warmup) ? .warmup : .healthy
     }
 
-    /// How this node serves one bucket.
+    /// The state of one bucket on this node.
     package func status(ofBucket name: String) -> NodeStatus {
         switch dataPlane.status(ofBucket: name) {
         case .ready: .healthy
@@ -220,7 +220,7 @@ extension AdministrationService {
 
     package var adminPort: UInt16 { state.node(number: thisNode)?.ports.admin ?? 0 }
 
-    /// Of the file system that holds the data, in bytes; nil where it cannot be asked.
+    /// The file system that holds the data, in bytes; nil if the disk does not tell.
     package var diskSpace: (free: UInt64, total: UInt64)? {
         do {
             return try environment.disk.space(settings.directory)

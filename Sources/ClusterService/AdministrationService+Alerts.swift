@@ -4,13 +4,13 @@ internal import Seams
 internal import Vocabulary
 
 extension AdministrationService {
-    /// A twentieth of the disk: what is left when somebody should look.
+    /// An alert is raised when less than a twentieth of the disk is free.
     private static let diskShareMin: UInt64 = 20
-    /// A write that takes so long is none that a busy disk takes.
+    /// A busy disk completes a write sooner: an alert is raised after this time.
     private static let diskPatienceSeconds: UInt64 = 3
 
-    /// What an operator should know now: what the data plane noticed, buckets that do not serve or
-    /// not all of theirs, a disk that is nearly full.
+    /// What an operator should know now: alerts of the data plane, buckets that do not serve all
+    /// their vBuckets, a disk that is nearly full.
     package var alerts: [Alert] {
         var alerts = dataPlane.alerts()
         if let failure = member.driver.status.failure {
@@ -29,7 +29,7 @@ extension AdministrationService {
         let (unopened, unfollowed) = core.withLock { ($0.unopened, $0.unfollowed) }
         if let unfollowed { alerts.append(Alert(id: "following", message: unfollowed)) }
         for (name, reason) in unopened.sorted(by: { $0.key < $1.key }) {
-            let message = "Bucket \(name) could not be opened and is tried again: \(reason)"
+            let message = "Bucket \(name) could not be opened and is retried: \(reason)"
             alerts.append(Alert(id: "bucket/\(name)", message: message))
         }
         alerts += nodeAlerts
@@ -53,16 +53,16 @@ extension AdministrationService {
         if let (free, total) = diskSpace, free < total / Self.diskShareMin {
             let message =
                 "The disk that holds \(settings.directory) is nearly full: \(free >> 20) MB of "
-                + "\(total >> 20) MB are left. Make room, or documents will not be persisted."
+                + "\(total >> 20) MB are free. Free disk space, or documents will not be persisted."
             alerts.append(Alert(id: "disk", message: message))
         }
         return alerts
     }
 
-    /// That the machine cannot give the quota; nil if it can.
+    /// Why the machine's memory is too small for the quota; nil if it is not.
     ///
-    /// The quota was set on a larger machine, or by a release that took any. The node serves all the
-    /// same: a node that does not start serves nothing.
+    /// The quota was set on a larger machine, or by a release without this check. The node serves
+    /// anyway, since a node that refused to start would serve nothing.
     var memoryFlaw: String? {
         let quota = state.memoryQuota >> 20
         guard
@@ -76,7 +76,7 @@ extension AdministrationService {
             + "quotas and memoryQuota (POST /pools/default), or give the machine more memory."
     }
 
-    /// A disk that stands still takes part in no decision, and nobody is to look for another reason.
+    /// A write that does not end explains why this node takes part in no decision.
     private var diskAlerts: [Alert] {
         guard let since = member.driver.status.diskBusySince else { return [] }
         let now = environment.time.monotonicNanoseconds()
@@ -84,26 +84,27 @@ extension AdministrationService {
         guard seconds >= Self.diskPatienceSeconds else { return [] }
         let message =
             "The disk that holds \(settings.directory) has not finished a write for \(seconds) "
-            + "seconds: until it does, this node takes part in no decision of the cluster."
+            + "seconds. Until it does, this node takes part in no decision. Check the disk."
         return [Alert(id: "disk/slow", message: message)]
     }
 
-    /// Nodes that are down and why they stay in, or that nobody can decide anything.
+    /// Alerts about nodes that are down and not failed over, and about a missing majority.
     private var nodeAlerts: [Alert] {
         let state = state
         let (reasons, looks) = board.core.withLock { ($0.failoverReasons, $0.looksWithoutLeader) }
         var alerts: [Alert] = []
         if looks > 1 {
             let message =
-                "This node cannot reach a majority of the nodes that decide: what it shows may be "
-                + "old, and nothing can be changed here."
+                "This node cannot reach a majority of the voting nodes: what it shows may be out of "
+                + "date, and nothing can be changed here. Check that the other nodes run and can be "
+                + "reached."
             alerts.append(Alert(id: "majority", message: message))
         }
         let down = state.activeNodes.filter { isSilent($0.number) && $0.number != thisNode }
         for node in down {
             var message = silenceSentence(node.number)
             if !reasons.isEmpty {
-                message += " It is not failed over by itself: " + reasons.joined(separator: " ")
+                message += " It is not failed over automatically: " + reasons.joined(separator: " ")
             }
             alerts.append(Alert(id: "node/\(node.number.value)", message: message))
         }

@@ -3,30 +3,30 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What came of a request about a bucket.
+/// The result of a request about a bucket.
 package enum BucketOutcome: Sendable {
     case done
     case refused([FieldError], BucketSummaries)
-    /// The cluster has as many as it may.
+    /// The cluster has as many buckets as allowed, with that number.
     case tooMany(Int)
     case unknown
     case flushDisabled
-    /// Not now: something else is under way.
+    /// Another operation is under way; with a sentence for the user.
     case busy(String)
-    /// It began, and goes on; whoever asked has waited long enough.
+    /// Begun and still running, but longer than the caller waits; with a sentence for the user.
     case late(String)
-    /// A sentence for whoever asked; the details are in the log.
+    /// A sentence for the user; the details are in the log.
     case failed(String)
 }
 
 extension AdministrationService {
-    /// Judges a form without doing anything.
+    /// Checks a form without changing anything.
     ///
     /// - Parameters:
-    ///   - form: What was filled in.
+    ///   - form: The form.
     ///   - name: The bucket to be changed; nil for a new one.
-    /// - Returns: What is wrong, if anything, and how memory and disk would be shared out; nil
-    ///   where there is no such bucket.
+    /// - Returns: The errors, and how memory and disk would be shared; nil if there is no such
+    ///   bucket.
     package func judgeBucket(
         _ form: FormParameters,
         changing name: String?
@@ -46,14 +46,14 @@ extension AdministrationService {
     }
 
     package func createBucket(_ form: FormParameters) async -> BucketOutcome {
-        // Each round but the last was overtaken by a change of nodes or buckets.
+        // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
             if let outcome = await tryCreatingBucket(form) { return outcome }
         }
-        return .busy("Nodes or buckets are being changed at the same time: ask again.")
+        return .busy("Nodes or buckets are being changed by other requests. Retry.")
     }
 
-    /// Nil where nodes or buckets changed meanwhile, and the form passes all the same.
+    /// Nil if nodes or buckets changed meanwhile and the form is still valid.
     private func tryCreatingBucket(_ form: FormParameters) async -> BucketOutcome? {
         let state = state
         guard state.buckets.count < state.settings.maxBucketCount else {
@@ -82,16 +82,16 @@ extension AdministrationService {
     }
 
     package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
-        // Each that comes in between is somebody else's change that was carried out.
+        // A round ends without an outcome if another request changed the bucket meanwhile.
         for _ in 0..<Self.changesMax {
             if let outcome = await tryChangingBucket(name, form) { return outcome }
         }
-        return .busy("The bucket is being changed by others at the same time: ask again.")
+        return .busy("The bucket is being changed by other requests. Reload and retry.")
     }
 
     private static var changesMax: Int { 10 }
 
-    /// Nil where somebody else changed it meanwhile.
+    /// Nil if another request changed the bucket meanwhile.
     private func tryChangingBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome? {
         let state = state
         guard let existing = state.bucket(named: name) else { return .unknown }
@@ -111,8 +111,8 @@ extension AdministrationService {
 
     /// Deletes a bucket; returns when no node serves it any more.
     ///
-    /// A node that is cut off reads and writes on as long as its lease goes, and does not know. Until
-    /// then nobody can make another bucket of that name (`Orchestrator.finishDeletions`).
+    /// A node that is cut off serves reads and writes until its lease ends, without knowing of the
+    /// deletion. Until then the name stays reserved (`Orchestrator.finishDeletions`).
     package func deleteBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
@@ -127,17 +127,19 @@ extension AdministrationService {
 
     private static var deletionPatience: UInt64 { 30_000_000_000 }
 
-    /// Empties a bucket on all nodes; returns when every active copy is empty, or the bucket gone.
+    /// Empties a bucket on all nodes; returns when every active copy is empty, or the bucket
+    /// deleted.
     ///
-    /// A flush that runs already is not this one: copies that it has emptied have taken writes since.
-    /// So this one begins when that is over; whatever runs then began after it was asked for.
+    /// If another flush is running, copies that it has emptied may have new documents. So this
+    /// flush begins after it; a flush that another request begins then is as good, since it began
+    /// after this call.
     package func flushBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         guard bucket.settings.flushEnabled else { return .flushDisabled }
         let uuid = bucket.settings.uuid
         let deadline = environment.time.monotonicNanoseconds() + Self.flushPatience
         let late = BucketOutcome.late(
-            "Some node has not emptied its copies yet; it will, once it is back, or its disk lets it."
+            "Not all nodes have emptied their copies yet. Each does so once it runs and its disk works."
         )
         var begun = await beginFlush(name, uuid)
         if case .another = begun {
@@ -147,7 +149,7 @@ extension AdministrationService {
         }
         if case .not(let outcome) = begun { return outcome }
         guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
-        // It was deleted meanwhile: some node may not have heard of either, and have all of it still.
+        // The bucket was deleted meanwhile: a node that missed both may still have its documents.
         guard state.bucket(named: name)?.settings.uuid == uuid else { return .unknown }
         tell(.info, .bucket, "Bucket \"\(name)\" was flushed.")
         return .done
@@ -155,7 +157,7 @@ extension AdministrationService {
 
     private enum FlushBeginning {
         case done
-        /// One runs already.
+        /// Another flush is running.
         case another
         case not(BucketOutcome)
     }
@@ -164,7 +166,7 @@ extension AdministrationService {
         let begin = BucketStep(name: name, uuid: uuid, phase: .begin)
         do throws(ClusterError) {
             switch try await propose(.flushBucket(begin)) {
-            // Where this node's disk refused, which the log says, it goes on copy by copy.
+            // If this node's disk refused, which is logged, the copies are emptied one by one.
             case .done, .failed: return .done
             case .refused(.flushRunning): return .another
             case .refused(.bucketUnknown): return .not(.unknown)
@@ -175,11 +177,12 @@ extension AdministrationService {
                 return .not(.failed("The bucket cannot be flushed now. \(refusal.sentence)"))
             }
         } catch {
-            return .not(.failed("The cluster did not agree on it: \(error)"))
+            return .not(.failed("The cluster did not agree on the flush: \(error)"))
         }
     }
 
-    /// Waits until this flush, or any where it is nil, is over, or the bucket gone.
+    /// Waits until this flush (any flush if nil) is over, or the bucket deleted; false at the
+    /// deadline.
     private func whenFlushed(
         _ name: String,
         _ uuid: String,
@@ -197,7 +200,7 @@ extension AdministrationService {
 
     private static var flushPatience: UInt64 { 30_000_000_000 }
 
-    /// Which nodes get the copies of a new bucket.
+    /// The chains of a new bucket.
     private func rows(for settings: BucketSettings, _ state: ClusterState) -> [NodeChain] {
         InitialPlacement.rows(
             vBuckets: settings.vBuckets,
@@ -218,7 +221,7 @@ extension AdministrationService {
         return .refused(errors, summaries)
     }
 
-    /// Nil where what it rests on was changed meanwhile, and the form passes all the same.
+    /// Nil if its basis was changed meanwhile and the form is still valid.
     private func tryCarrying(
         _ command: ClusterCommand,
         _ form: FormParameters,
@@ -228,7 +231,7 @@ extension AdministrationService {
         do {
             outcome = try await propose(command)
         } catch {
-            return .failed("The cluster's state could not be kept: \(error)")
+            return .failed("The cluster's state could not be changed: \(error)")
         }
         switch outcome {
         case .done: return .done
@@ -241,18 +244,18 @@ extension AdministrationService {
             return .busy("Cannot create, empty or delete buckets during rebalance")
         case .refused(.bucketBeingDeleted):
             return .failed(
-                "Bucket with given name still exists: it is being deleted, and some node has not "
-                    + "said that it serves it no more"
+                "Bucket with given name still exists: it is being deleted, and not all nodes have "
+                    + "confirmed that. Retry in a moment"
             )
         case .refused(.tooManyBuckets): return .tooMany(Int(state.settings.maxBucketCount))
         case .refused(let refusal): return judgeAgain(form, changing: name, after: refusal)
         }
     }
 
-    /// Another request came first in the log: the form, judged by the state of now, says in words and
-    /// by field what is wrong.
+    /// Checks the form again by the current state, after another request came first in the log, to
+    /// report errors by field.
     ///
-    /// - Returns: Nil if nothing is wrong any more, so that the request can be made again.
+    /// - Returns: Nil if the form has no errors now, so that the request can be repeated.
     private func judgeAgain(
         _ form: FormParameters,
         changing name: String?,

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Which bucket to compact, told apart by UUID: another one may have its name by now.
+/// The bucket to compact, by UUID: another bucket may have its name by now.
 struct CompactCall: PeerPayload, Hashable {
     let uuid: String
 
@@ -17,14 +17,14 @@ struct CompactCall: PeerPayload, Hashable {
     func append(to writer: ByteWriter) { writer.append(counted: uuid) }
 }
 
-/// Compaction of a bucket, on every node that has some of it.
+/// Compaction of a bucket, on every node with a part of it.
 extension AdministrationService {
     private static var compactionPatience: UInt64 { 5_000_000_000 }
     private static var begun: [UInt8] { [1] }
 
-    /// Has all nodes begin to compact what they have of a bucket; the work goes on behind.
+    /// Starts compaction on all nodes; it continues in the background.
     ///
-    /// - Returns: Done where all have begun, else who has not.
+    /// - Returns: Done if all nodes have begun, else which have not.
     package func compactBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         let call = CompactCall(uuid: bucket.settings.uuid)
@@ -42,7 +42,7 @@ extension AdministrationService {
         }
         guard missing.isEmpty else {
             let names = missing.joined(separator: ", ")
-            return .failed("Compaction has begun, but not on \(names): no answer. Ask again.")
+            return .failed("Compaction has begun, but \(names) did not answer. Retry.")
         }
         tell(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
         return .done

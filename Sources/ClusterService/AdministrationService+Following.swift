@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Carrying out what was agreed on; on the control lane.
+/// Carries out what was agreed on; on the control lane.
 extension AdministrationService: StateFollower {
     func stateChanged(
         from before: ClusterState,
@@ -14,7 +14,8 @@ extension AdministrationService: StateFollower {
         core.withLock { $0.state = now }
         guard core.withLock({ $0.isFollowing }) else {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
-            // It may be what a lease counted for, of one or two voters, that is no more.
+            // This change may remove the voter configuration that validated our lease (one- or
+            // two-voter clusters).
             member.beats.tellLease()
             return nil
         }
@@ -25,7 +26,7 @@ extension AdministrationService: StateFollower {
         let member = member
         member.ownership.applied(through: now.index)
         if !effects.isEmpty {
-            // A rebalance's entries come by the hundred: the look that is due sees to them all.
+            // A rebalance applies hundreds of entries: an armed timer covers them all.
             if !core.withLock({ $0.isLookingAfterCopies }) { lookAfterCopies() }
             member.beats.membersChanged()
             core.withLock { $0.orchestrator }?.notice()
@@ -34,11 +35,11 @@ extension AdministrationService: StateFollower {
         return failure
     }
 
-    /// A snapshot came: everything is compared with what was.
+    /// Carries out the difference between two states, after a snapshot was received.
     func stateReplaced(from before: ClusterState, by now: ClusterState) {
         core.withLock { $0.state = now }
         guard core.withLock({ $0.isFollowing }) else { return }
-        tellUsers(before, now)
+        updateUsers(before, now)
         for bucket in before.buckets
         where !now.buckets.contains(where: { $0.settings.uuid == bucket.settings.uuid }) {
             close(bucket.settings.name)
@@ -61,7 +62,7 @@ extension AdministrationService: StateFollower {
         tellWatchers()
     }
 
-    /// It was failed over while it was away, and is taken in again without what it has.
+    /// Whether this node was failed over while it was down, and was taken back in full recovery.
     private func beginsEmpty(_ before: ClusterState, _ now: ClusterState) -> Bool {
         guard let own = now.node(number: thisNode), let rebalance = now.rebalance else {
             return false
@@ -71,7 +72,7 @@ extension AdministrationService: StateFollower {
             && rebalance.kept.contains(thisNode) && !rebalance.delta.contains(thisNode)
     }
 
-    /// Copies that no chain counts: what is built here is built from nothing.
+    /// Deletes copies that are in no chain: copies that are built here are built from nothing.
     private func dropWhatIsToBeBuilt(_ name: String, _ now: ClusterState) {
         guard var assignment = now.assignment(ofBucket: name) else { return }
         for number in assignment.vBuckets.indices {
@@ -80,7 +81,7 @@ extension AdministrationService: StateFollower {
         follow(assignment)
     }
 
-    /// Made by an entry that no life of this node before can have carried out.
+    /// Whether the bucket's entry is newer than anything this node carried out before its restart.
     private func isNew(_ bucket: BucketRecord) -> Bool {
         let known = member.driver.restoredIndex
         return known > 0 && bucket.placements.allSatisfy { $0.origin > known }
@@ -99,7 +100,7 @@ extension AdministrationService: StateFollower {
         case .nodeRemoved(let node):
             if node == thisNode { leave() }
         case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut: break
-        case .administratorChanged: tellUsers(before, now)
+        case .administratorChanged: updateUsers(before, now)
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name), isServing(now) else { break }
             if let error = open(bucket, of: now, isNew: true) { return error }
@@ -112,13 +113,13 @@ extension AdministrationService: StateFollower {
         case .assignmentsChanged(let name, _):
             guard let bucket = now.bucket(named: name) else { break }
             follow(name, from: before, now)
-            // Most steps of a move are nothing that a client sees.
+            // Most steps of a move change nothing that a client sees.
             let old = before.bucket(named: name)
             if old?.rev != bucket.rev || old?.settings.uuid != bucket.settings.uuid {
                 publish(bucket, of: now)
             }
         case .bucketFlushed(let name):
-            // Also where the node was failed over: it may serve something yet.
+            // Also on a failed-over node, which may still serve something.
             guard now.bucket(named: name) != nil,
                 isServing(now) || dataPlane.status(ofBucket: name) != nil
             else { break }
@@ -127,10 +128,14 @@ extension AdministrationService: StateFollower {
                 try dataPlane.flush(bucket: name)
             } catch {
                 failure = error
-                let text = "Bucket \"\(name)\" could not be emptied at once: \(error)"
-                tell(.error, .bucket, text + ". Its copies follow one by one.")
+                tell(
+                    .error,
+                    .bucket,
+                    "Bucket \"\(name)\" could not be emptied at once: \(error). Its copies are "
+                        + "emptied one by one."
+                )
             }
-            // Also then: what is of before the flush counts for nothing, and nobody serves it.
+            // Follow in any case: copies from before the flush do not count and must not be served.
             follow(name, from: before, now)
             return failure
         case .bucketDeleted(let name): close(name)
@@ -138,7 +143,7 @@ extension AdministrationService: StateFollower {
         return nil
     }
 
-    private func tellUsers(_ before: ClusterState, _ now: ClusterState) {
+    private func updateUsers(_ before: ClusterState, _ now: ClusterState) {
         if let old = before.administrator, old.name != now.administrator?.name {
             dataPlane.setCredentials(user: old.name, stored: nil)
         }
@@ -149,13 +154,13 @@ extension AdministrationService: StateFollower {
 
     // MARK: Buckets
 
-    /// Nodes that hold data have every bucket open, with or without copies.
+    /// Whether this node is an active member: then every bucket is open, with or without copies.
     private func isServing(_ state: ClusterState) -> Bool {
         state.node(number: thisNode)?.membership == .active
     }
 
     private func followNodes(_ before: ClusterState, _ now: ClusterState) {
-        // How it is to come back says which of its old copies it keeps.
+        // The recovery type decides which of its old copies a returning node keeps.
         let (old, own) = (before.node(number: thisNode), now.node(number: thisNode))
         if old?.membership != own?.membership || old?.recovery != own?.recovery {
             for bucket in now.buckets where dataPlane.status(ofBucket: bucket.settings.name) != nil
@@ -192,13 +197,13 @@ extension AdministrationService: StateFollower {
             return nil
         } catch {
             let reason = (error as? DataPlaneError) ?? DataPlaneError("\(error)")
-            // A new bucket of a lone node is taken back.
+            // A new bucket of a lone node is deleted again instead.
             if !isNew || state.nodes.count > 1 { reopenLater(name, reason) }
             return reason
         }
     }
 
-    /// How long until a bucket that could not be opened is tried again.
+    /// The pause before a bucket that could not be opened is opened again.
     private static var reopenNanoseconds: UInt64 { 5_000_000_000 }
 
     private func reopenLater(_ name: String, _ error: DataPlaneError) {
@@ -206,7 +211,12 @@ extension AdministrationService: StateFollower {
             core.unopened.updateValue(error.description, forKey: name) == nil
         }
         if isFirst {
-            tell(.error, .bucket, "Bucket \"\(name)\" could not be opened: \(error)")
+            tell(
+                .error,
+                .bucket,
+                "Bucket \"\(name)\" could not be opened: \(error). The node retries every "
+                    + "\(Self.reopenNanoseconds / 1_000_000_000) seconds."
+            )
         }
         lane.post(after: Self.reopenNanoseconds) { [weak self] in self?.reopen(name) }
     }
@@ -219,7 +229,7 @@ extension AdministrationService: StateFollower {
             dataPlane.status(ofBucket: name) == nil,
             open(bucket, of: state, isNew: false) == nil
         else { return }
-        tell(.info, .bucket, "Bucket \"\(name)\" is open now.")
+        tell(.info, .bucket, "Bucket \"\(name)\" was opened after all.")
         publish(bucket, of: state)
         lookAfterCopies()
         tellWatchers()
@@ -242,10 +252,11 @@ extension AdministrationService: StateFollower {
 
     // MARK: Copies
 
-    /// Has copies serve that the map names for it, where the map alone says what they must be.
+    /// Has copies serve whose placement alone, without other copies' reports, says what they
+    /// contain.
     private func takeUp(_ bucket: BucketRecord, knowing before: BucketRecord?) {
         let own = thisNode
-        // Up to here a life of this node before may have served, and forgotten it in a crash.
+        // A placement up to here may have been served before a restart, and lost in a crash.
         let known = member.driver.restoredIndex
         var due: [CopyActivation] = []
         for (number, placement) in bucket.placements.enumerated() {
@@ -267,9 +278,9 @@ extension AdministrationService: StateFollower {
         if !due.isEmpty { _ = dataPlane.activate(bucket: bucket.settings.name, due) }
     }
 
-    /// Copies that wait although no other one could be asked serve with what they have.
+    /// Has pending copies serve if they are the only one of their chain.
     ///
-    /// A copy may still be read back from disk: so this looks again until none waits.
+    /// Repeated by a timer until no copy is pending, because a copy may still be read from disk.
     func lookAfterCopies() {
         guard !dataPlane.isReady else { return }
         let own = thisNode
@@ -301,7 +312,7 @@ extension AdministrationService: StateFollower {
         }
     }
 
-    // MARK: What clients are told
+    // MARK: Publishing to clients
 
     func publishAll() {
         let state = state

@@ -4,17 +4,17 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// From what a node knew when it started to what the cluster has agreed on since.
+/// A restarted node's way from the state that it had to the state that the cluster has agreed on.
 ///
-/// - Until then it has no lease, and serves nobody.
-/// - What was sealed before it stopped is sealed from the first moment on; a node that cannot read
-///   that back does not follow, and says so.
+/// - Until then the node has no lease and serves nothing.
+/// - Seals from before the restart are in force from the first moment. If they cannot be read, the
+///   node does not follow, and an alert says so.
 extension AdministrationService {
-    /// Goes from what the node knew when it started to what is true now, in one step.
+    /// Follows from the state at the start to the current state, in one step.
     ///
-    /// What a node of several knows to be committed when it starts is not all that was: the rest
-    /// comes from the leader, and was carried out already in the life before. Carried out once more,
-    /// step by step, a bucket would be made, or emptied, that has documents since.
+    /// A restarted node of several may not know all committed entries. The leader sends the rest,
+    /// but this node may have carried them out before its restart. Carrying them out one by one
+    /// again could create or empty a bucket that has documents since.
     func followWhenCurrent() async {
         let member = member
         while !core.withLock({ $0.isStopped }), self.member === member {
@@ -30,14 +30,16 @@ extension AdministrationService {
         }
     }
 
-    /// - Returns: What keeps it from following; nil where it does, or need not.
+    /// Follows the current state.
+    ///
+    /// - Returns: The error that prevents it; nil if the node follows, or need not.
     private func beginFollowing() -> StorageError? {
         let now = state
         guard !core.withLock({ $0.isStopped || $0.isFollowing }) else { return nil }
         let isMember = !now.isProvisioned || now.node(number: thisNode) != nil
         let seals: [String: [FencedVBucket]]
         do throws(StorageError) {
-            // First of all: a copy that does not know what it promised would break its word.
+            // First of all: without its seals a copy could break its promise.
             seals = try isMember ? keptSeals(now) : [:]
         } catch {
             return error
@@ -56,7 +58,7 @@ extension AdministrationService {
             leave()
             return nil
         }
-        // Before anybody is told of it: copies follow first thing, in this very turn.
+        // Before other nodes are told of the state, copies follow it, in this turn.
         member.actsAsOf(nil)
         stateReplaced(from: opened, by: now)
         dataPlane.retain(only: now.buckets.map(\.settings))
@@ -64,8 +66,8 @@ extension AdministrationService {
         return nil
     }
 
-    /// By UUID of the bucket: what was sealed before the node ended, also under fences that its own
-    /// copy of the map had not been told to be committed.
+    /// By bucket UUID: the seals from before the restart, also those of fences that were not known
+    /// to be committed here.
     private func keptSeals(
         _ now: ClusterState
     ) throws(StorageError) -> [String: [FencedVBucket]] {
@@ -78,11 +80,12 @@ extension AdministrationService {
         return found
     }
 
-    /// It has no lease until it follows, and so serves nobody: whoever looks is to see why.
+    /// Logs, and keeps for an alert, why the node does not follow: it has no lease and serves
+    /// nothing.
     private func noteUnfollowed(_ error: StorageError) {
         let reason =
-            "This node serves nothing: what it promised before it stopped cannot be read back, and "
-            + "is tried again every second: \(error.description)"
+            "This node serves nothing, because its seals from before its restart cannot be read: "
+            + "\(error.description). Check the disk. The node retries every second."
         let isNews = core.withLock { core in
             defer { core.unfollowed = reason }
             return core.unfollowed != reason

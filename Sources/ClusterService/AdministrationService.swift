@@ -6,25 +6,26 @@ package import Persistence
 package import Seams
 package import Vocabulary
 
-/// The cluster's truth on this node: agreed, kept on disk, carried out.
+/// The cluster's administration on this node: agreed, stored on disk, carried out.
 ///
-/// A command is agreed on by a majority of the voters, on disk, before it is applied; carried out as
-/// it is applied, in the order of the log; and answered then. All of it happens on the control lane.
+/// A command is agreed on by a majority of the voters, on disk, before it is applied. It is carried
+/// out when it is applied, in the order of the log, and answered then. All of this runs on the
+/// control lane.
 ///
-/// - Nothing is answered before it is on disk.
-/// - The data plane is told of a bucket before its configuration is published, so that a client
+/// - A request is answered only after its change is on disk.
+/// - The data plane opens a bucket before the bucket's configuration is published, so that a client
 ///   that learns of a bucket can select it.
-/// - A bucket whose data plane refuses to open it is taken back where there is but one node.
+/// - If the data plane cannot open a new bucket, a lone node deletes the bucket again.
 package final class AdministrationService: Sendable {
-    /// What the operator and the machine say, and the state does not hold.
+    /// Settings by the operator and the machine that are not part of the state.
     package struct Settings: Sendable {
-        /// Where the state is kept; made where it is missing.
+        /// The directory of the state; created if it is missing.
         package var directory: String
-        /// For documents, in bytes, where nobody has set it yet.
+        /// The initial memory quota for documents, in bytes.
         package var memoryQuota: UInt64
-        /// Bytes of memory that the machine, or the container, gives us.
+        /// Memory of the machine, or of the container, in bytes.
         package var memoryTotal: UInt64
-        /// For plain memcached clients; nil if there is none.
+        /// The listener for plain memcached clients; nil if there is none.
         package var memcached: MemcachedListener?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
@@ -42,33 +43,34 @@ package final class AdministrationService: Sendable {
         var isStopped = false
         var startedNanoseconds: UInt64 = 0
         var watch = ChangeWatch()
-        /// Buckets are open: what is applied from here on is carried out.
+        /// Buckets are open: applied entries are carried out from here on.
         var isFollowing = false
-        /// A majority of several said in this life which buckets there are.
+        /// Whether a majority of several voters confirmed the list of buckets since this start.
         ///
-        /// A lone node may have been given an older state by hand: nobody knows better.
+        /// A lone node may have been given an older state by hand, which no other node can correct.
         var hasHeardOthers = false
-        /// What buckets were opened by, until this node follows.
+        /// The state by which buckets were opened, until this node follows; nil afterwards.
         var opened: ClusterState?
-        /// Why it does not follow yet, where that is more than that it waits for the others.
+        /// Why the node does not follow yet, if the reason is not only that other nodes are
+        /// missing.
         var unfollowed: String?
-        /// What was promised before a restart, by bucket, while this node begins to follow.
+        /// By bucket UUID: seals from before a restart, while this node begins to follow.
         var seals: [String: [FencedVBucket]] = [:]
-        /// Copies wait for this node alone: it looks again.
+        /// A timer to activate copies that no other node needs to confirm is armed.
         var isLookingAfterCopies = false
-        /// Buckets that could not be opened, and why; tried again.
+        /// By name: buckets that could not be opened, with the reason; retried.
         var unopened: [String: String] = [:]
-        /// What was last shown of a rebalance here, and of which: never less is shown after it.
+        /// The rebalance report that was last shown; reported progress never decreases.
         var shown: (rebalance: String, report: RebalanceReport)?
-        /// A new epoch that is being formed, here or elsewhere.
+        /// The new epoch that is being formed, here or elsewhere.
         var forming: FormingEpoch?
-        /// This node goes over to another epoch just now.
+        /// This node is changing to another cluster or epoch.
         var isAdopting = false
-        /// Nodes that are being brought over into this node's epoch.
+        /// Nodes that are being brought into this node's epoch.
         var bringing: Set<NodeNumber> = []
-        /// Where this node really listens.
+        /// The address at which this node listens.
         var address: (host: String, ports: NodePorts)?
-        /// Who knows the machine's memory and processors.
+        /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
     }
 
@@ -76,7 +78,7 @@ package final class AdministrationService: Sendable {
     package let dataPlane: any DataPlane
     package let events: EventLog
     package let sampler: StatisticsSampler
-    /// Connections to the other nodes: shared with the data plane.
+    /// Connections to the other nodes, shared with the data plane.
     package let transport: PeerTransport
     let environment: Environment
     let passwords: PasswordVerifier
@@ -85,13 +87,15 @@ package final class AdministrationService: Sendable {
     let diskLane: any Lane
     let executor: LaneExecutor
     let calls: PeerCalls
-    /// What a member needs of this node: whichever cluster it is a member of.
+    /// What every member of this process uses, whatever its cluster.
     let surroundings: ClusterMember.Surroundings
     let core: Guarded<Core>
-    /// What the other nodes said of themselves.
+    /// Statistics received from the other nodes.
     let board = StatisticsBoard()
 
-    /// Reads the state back, or makes the one of a new node.
+    /// Restores the node's state, or creates that of a new node.
+    ///
+    /// - Throws: `ClusterError` if the state cannot be read or written.
     package init(
         settings: Settings,
         environment: Environment,
@@ -128,16 +132,16 @@ package final class AdministrationService: Sendable {
         member.log.follower = self
     }
 
-    /// As of now; it is another one after joining a cluster or leaving one.
+    /// The current member; replaced when the node joins or leaves a cluster.
     var member: ClusterMember { core.withLock { $0.member } }
 
     /// The number of this node in its cluster.
     package var thisNode: NodeNumber { member.node }
 
-    /// The state as of now.
+    /// The applied state.
     package var state: ClusterState { core.withLock { $0.state } }
 
-    /// How new it is, without a copy of it; nil before provisioning.
+    /// The revision of the state, without a copy of it; nil before provisioning.
     package var stateAge: ClusterState.Age? {
         core.withLock { $0.state.isProvisioned ? $0.state.age : nil }
     }
@@ -153,22 +157,23 @@ package final class AdministrationService: Sendable {
     }
 
     package var wallMilliseconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000 }
-    /// For durations: nobody sets it.
+    /// For durations: unlike the wall clock it is never set.
     package var monotonicNanoseconds: UInt64 { environment.time.monotonicNanoseconds() }
 
     // MARK: Life
 
-    /// Has the data plane open every bucket and know every user: before it listens, so that no
-    /// client is told that a bucket is unknown that is only not there yet.
+    /// Has the data plane open every bucket and learn every user, before it listens: otherwise a
+    /// client could be told that an existing bucket is unknown.
     ///
+    /// A bucket that cannot be opened is shown as failed; the others are served.
     /// A bucket that cannot be opened does not keep the others from serving: it shows as failed.
     package func openBuckets() {
         let state = state
         let isAlone = isAlone
         followMemcachedListener()
-        // Before the others have promised anything, the map here may be one of long ago.
+        // Until other nodes have given promises, the map here may be out of date.
         if !isAlone { dataPlane.setLease(endNanoseconds: 0) }
-        // What others have agreed on since may have made more buckets than are known here.
+        // Only on a lone node: a cluster may have agreed on buckets that are not known here yet.
         if isAlone { dataPlane.retain(only: state.buckets.map(\.settings)) }
         if let administrator = state.administrator {
             dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
@@ -184,25 +189,31 @@ package final class AdministrationService: Sendable {
         lookAfterCopies()
     }
 
-    /// Without anybody in its configuration it is not alone: it was invited, and waits.
+    /// Whether this node is the only member.
+    ///
+    /// False after an invitation: the configuration is empty then.
     var isAlone: Bool { member.driver.status.configuration.members.count == 1 }
 
-    /// Claims the port for other nodes.
+    /// Listens for other nodes; returns the port.
+    ///
+    /// - Throws: `NetworkError` if the address cannot be listened on.
     package func listenForPeers(on address: SocketAddress) throws(NetworkError) -> UInt16 {
         try transport.listen(on: address).port
     }
 
-    /// Takes the addresses this node really got, publishes configurations, begins to serve.
+    /// Starts to serve under the addresses at which the node listens, and publishes configurations.
+    ///
+    /// - Throws: `ClusterError` if a lone node cannot store its address.
     package func start(host: String, ports: NodePorts) async throws(ClusterError) {
         core.withLock { $0.address = (host, ports) }
         await onControl { self.connect() }
         if isAlone {
             try await announceAddress()
         } else {
-            // The others may be down: the address is told as soon as it can be.
+            // Other nodes may be down: the address is announced as soon as possible.
             executor.spawn {
                 await self.followWhenCurrent()
-                // What it knew when it started may be of before another start.
+                // The state at the start may be older than the previous start.
                 if !self.isKnownByItsAddress { await self.announceUntilKnown() }
             }
             executor.spawn { await self.announceUntilKnown() }
@@ -218,11 +229,11 @@ package final class AdministrationService: Sendable {
         }
         startStatistics()
         let name = state.node(number: thisNode)?.otpNode ?? ""
-        tell(.info, .node, "Node \(name) serves.")
+        tell(.info, .node, "Node \(name) has started to serve.")
         if let flaw = memoryFlaw { tell(.warning, .settings, flaw) }
     }
 
-    /// A cluster invited this node, and none of its metadata has come.
+    /// A cluster invited this node, and its metadata has not arrived.
     var isInvited: Bool { member.driver.status.configuration.members.isEmpty }
 
     private func announceUntilKnown() async {
@@ -243,7 +254,7 @@ package final class AdministrationService: Sendable {
         }
     }
 
-    /// Begins to talk to the other nodes, and to lead if it comes to that; on the control lane.
+    /// Starts to communicate with other nodes, and an orchestrator; on the control lane.
     func connect() {
         let member = member
         let orchestrator = Orchestrator(member, executor: executor)
@@ -258,7 +269,7 @@ package final class AdministrationService: Sendable {
         }
         calls.handleCalls(PeerKind.leader) { [weak orchestrator] _, bytes, answer in
             guard let orchestrator, let request = LeaderRequest(bytes: bytes) else {
-                return answer(LeaderAnswer.refused("nonsense").bytes)
+                return answer(LeaderAnswer.refused("The call is malformed.").bytes)
             }
             orchestrator.executor.spawn { answer(await orchestrator.answer(request).bytes) }
         }
@@ -272,7 +283,7 @@ package final class AdministrationService: Sendable {
         orchestrator.start()
     }
 
-    /// Has every stream end and every new request refused; what is under way may still propose.
+    /// Ends every stream and refuses new requests; requests under way may still propose.
     package func beginStop() {
         let waiters = core.withLock { core in
             core.isServing = false
@@ -281,9 +292,9 @@ package final class AdministrationService: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Ends the control lane; once is enough, twice does no harm.
+    /// Ends the control lane; further calls have no effect.
     ///
-    /// The data plane is stopped by whoever made it.
+    /// The owner of the data plane stops the data plane.
     package func stop() {
         beginStop()
         let isFirst = core.withLock { core in
@@ -294,7 +305,7 @@ package final class AdministrationService: Sendable {
         sampler.stop()
         let (member, orchestrator) = core.withLock { ($0.member, $0.orchestrator) }
         lane.post {
-            // Answers everybody who waits: nobody must wait for a lane that has ended.
+            // Fail all waiting callers: an ended lane would never resume them.
             member.stop()
             self.calls.stop()
         }
@@ -306,15 +317,18 @@ package final class AdministrationService: Sendable {
 
     // MARK: Changes
 
-    /// What came of a proposal.
+    /// The outcome of a proposal.
     package enum Outcome: Sendable {
         case done
         case refused(ClusterRefusal)
-        /// Agreed on, but the data plane could not follow, and it was taken back.
+        /// Agreed on, but the data plane could not carry it out; a new bucket of a lone node is
+        /// deleted.
         case failed(DataPlaneError)
     }
 
-    /// Has a command agreed on, applied and carried out.
+    /// Proposes a command; returns once it is applied and carried out here.
+    ///
+    /// - Throws: `ClusterError`: `.stopping`, or as `RaftDriver.propose`.
     package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
         guard !core.withLock({ $0.isStopped }) else { throw .stopping }
         let carried = try await member.carry(command)
@@ -328,7 +342,7 @@ package final class AdministrationService: Sendable {
         return .done
     }
 
-    /// A bucket that cannot be opened must not stay behind: nobody could use or explain it.
+    /// Deletes a new bucket that cannot be opened: it could be neither used nor explained.
     private func takeBack(_ settings: BucketSettings) async throws(ClusterError) {
         for phase in [BucketStep.Phase.begin, .end] {
             let step = BucketStep(name: settings.name, uuid: settings.uuid, phase: phase)
@@ -336,9 +350,10 @@ package final class AdministrationService: Sendable {
         }
     }
 
-    /// The state, with everything that was agreed on before this was asked.
+    /// The state with everything that was agreed on before this call.
     ///
-    /// - Throws: Where no majority answers in time: then only `state` can be had, as it was here.
+    /// - Throws: `ClusterError` with the code `.noQuorum` if no majority answers in time; then only
+    ///   `state` is available, which may be out of date.
     package func readCurrent(
         timeout nanoseconds: UInt64 = 500_000_000
     ) async throws(ClusterError) -> ClusterState {
@@ -347,16 +362,16 @@ package final class AdministrationService: Sendable {
         return state
     }
 
-    /// What this node may never forget.
+    /// The store of this node's log, state, seals and identity.
     package var controlStore: ControlStore { member.store }
 
-    /// How this node stands among those that decide.
+    /// The status of this node's Raft member.
     package var raftStatus: RaftStatus { member.driver.status }
 
-    /// All that it keeps of the log, for simulations: they have one thread.
+    /// The log that this node has, for simulations, which have one thread.
     package var raftLog: RaftLog { member.driver.log }
 
-    /// Tells the operator, in the log and under `/logs`.
+    /// Logs an event for the operator, also for `/logs`.
     package func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
         Self.tell(severity, kind, text, environment, events)
     }

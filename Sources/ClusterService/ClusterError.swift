@@ -1,19 +1,19 @@
-/// Why the cluster service could not begin, or could not keep what it was told.
+/// Why the cluster service could not start, store a change, or have it agreed on.
 package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
-        /// The state was written by a newer release.
+        /// A newer release wrote the state.
         case newerSchema
-        /// The state's bytes are not what was written.
+        /// Stored bytes do not match their checksum, or are missing.
         case damaged
-        /// The disk did not take it, or did not give it back.
+        /// The disk could not be read or written.
         case disk
-        /// The node is stopping and takes nothing new.
+        /// The node is stopping and accepts no new request.
         case stopping
-        /// Too few voters answer, or no leader was found in time: it may still happen.
+        /// Too few voters answer, or they did not agree in time; the change may still be applied.
         case noQuorum
-        /// Only the leader can do it, and this node is none.
+        /// Only the leader can do it, and this node does not lead.
         case notLeader
-        /// The members cannot be changed like that.
+        /// The members cannot be changed in this way.
         case refused
     }
 

@@ -1,37 +1,36 @@
 package import Orchestration
 
-/// Why the cluster did not do what was asked, in words for whoever asked: cause, then cure.
+/// A sentence for the user about each refusal: the cause, and what to do.
 ///
-/// Who asked for something in particular says it in its own words where it can; this is what is left,
-/// mostly where others were faster.
+/// Requests with a more specific answer use their own words; these remain, mostly for conflicts with
+/// requests that came first.
 extension ClusterRefusal {
     package var sentence: String {
         switch self {
         case .refusedBefore:
-            "The cluster refused this request when it first came. Look at how things are, and ask "
-                + "anew."
-        case .changedMeanwhile:
-            "Somebody else changed it at the same time. Look at how it is now, and ask again."
+            "The cluster refused this request when it was first sent. Check the current state and "
+                + "send a new request."
+        case .changedMeanwhile: "Another request changed it at the same time. Reload and retry."
         case .alreadyInitialised: "The cluster is initialized already."
         case .notInitialised:
-            "This node is not part of a cluster: initialize one first (POST /clusterInit)."
-        case .bucketExists: "A bucket of that name exists already: choose another name."
-        case .bucketUnknown: "There is no such bucket any more: somebody deleted it."
+            "This node is not part of a cluster. Initialize one first (POST /clusterInit)."
+        case .bucketExists: "A bucket with this name exists already. Choose another name."
+        case .bucketUnknown: "The bucket does not exist any more: another request deleted it."
         case .tooManyBuckets:
-            "There are as many buckets as there may be: delete one, or raise maxBucketCount "
+            "The cluster has the maximum number of buckets. Delete one, or raise maxBucketCount "
                 + "(POST /internalSettings)."
         case .bucketBeingDeleted:
-            "A bucket of that name is still being deleted, and some node has not said that it serves "
-                + "it no more: ask again in a moment."
-        case .flushRunning: "A bucket is being flushed just now: ask again when that is over."
-        case .flushNotRunning: "The flush is over already."
+            "A bucket with this name is still being deleted, and not all nodes have confirmed that. "
+                + "Retry in a moment."
+        case .flushRunning: "A bucket is being flushed. Retry when the flush has ended."
+        case .flushNotRunning: "The flush has ended already."
         case .flushDisabled:
-            "Flush is disabled for the bucket: set flushEnabled to 1 before you flush it."
+            "Flush is disabled for the bucket. Set flushEnabled to 1 before you flush it."
         case .memoryQuotaExceeded:
             "The memory quotas of all buckets together would exceed the memory quota of a node. Lower "
                 + "a bucket's quota, or raise memoryQuota (POST /pools/default)."
         case .rowsImpossible:
-            "The cluster's nodes, or the bucket, changed while it was dealt out: ask again."
+            "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. Retry."
         default: sentenceOnNodes
         }
     }
@@ -39,38 +38,38 @@ extension ClusterRefusal {
     private var sentenceOnNodes: String {
         switch self {
         case .nodeExists:
-            "A node of that name, or this very node, is part of the cluster already: rebalance it "
-                + "out, or eject it, before it is added anew."
+            "A node with this name, or this node itself, is part of the cluster already. Rebalance it "
+                + "out or eject it before you add it again."
         case .nodeTooSmall:
-            "A node has too little memory for the memory quota, which holds on every node. Lower "
+            "A node has too little memory for the memory quota, which applies to every node. Lower "
                 + "memoryQuota (POST /pools/default), or give the node more memory."
-        case .nodeUnknown: "The cluster has no such node any more: somebody took it out."
+        case .nodeUnknown: "The cluster does not have this node any more: it was removed."
         case .nodeNumbersUsedUp:
-            "This cluster has had so many nodes that it has no number left for another: make a new "
+            "All node numbers of this cluster are used up, so no node can be added. Create a new "
                 + "cluster."
-        case .nodeInUse: "The node is active, or holds documents: rebalance it out first."
+        case .nodeInUse: "The node is active, or holds documents. Rebalance it out first."
         case .onlyCopies:
-            "Other nodes have no copy of some vBuckets that the node serves. Add replicas and "
-                + "rebalance, or fail the node over without moving anything."
+            "No other node has a copy of some vBuckets that the node serves. Add replicas and "
+                + "rebalance, or use a hard failover, which moves nothing."
         case .nodeStateImpossible:
-            "What the node is to the cluster does not allow that, or changed meanwhile: look at "
-                + "/pools/default, and ask again where it still applies."
+            "The node's membership state does not allow this, or changed meanwhile. Check "
+                + "/pools/default and retry."
         case .nodeNotActive:
-            "A node that takes part has been failed over, or left behind by a failover without a "
-                + "quorum: say what becomes of it first (POST /controller/setRecoveryType, or "
+            "A node of the rebalance was failed over, or left behind by a failover without a quorum. "
+                + "Decide about it first (POST /controller/setRecoveryType or "
                 + "/controller/ejectNode)."
         case .lastActiveNode:
-            "It is the last active node, and nobody would be left to serve: add another one, and "
-                + "rebalance, first."
+            "It is the last active node, so no node would be left to serve. Add another node and "
+                + "rebalance first."
         case .groupUnknown:
-            "There is no such server group any more, or two would have one name: look at "
+            "The server group does not exist any more, or two groups would have the same name. Check "
                 + "/pools/default/serverGroups."
-        case .groupInUse: "There are nodes in the server group: move them to another one first."
-        case .rebalanceRunning: "A rebalance is running: wait until it is over, or stop it first."
-        case .rebalanceNotRunning: "The rebalance is over already."
+        case .groupInUse: "The server group has nodes. Move them to another group first."
+        case .rebalanceRunning: "A rebalance is running. Wait until it has ended, or stop it first."
+        case .rebalanceNotRunning: "The rebalance has ended already."
         case .nodesMismatch:
-            "The nodes named are not all that there are: look at /pools/default, and ask again."
-        default: "The cluster refused it. Look at how things are, and ask again."
+            "The named nodes are not all nodes of the cluster. Check /pools/default and retry."
+        default: "The cluster refused the request. Check the current state and retry."
         }
     }
 }

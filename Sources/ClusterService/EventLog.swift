@@ -1,7 +1,7 @@
 internal import Bytes
 package import Seams
 
-/// What happened to the cluster lately, for `/logs`: the newest few hundred events, in memory.
+/// The latest events of this node, for `/logs`: a few hundred, in memory.
 package final class EventLog: Sendable {
     package enum Kind: String, Sendable {
         case node = "divan_node"
@@ -17,7 +17,7 @@ package final class EventLog: Sendable {
         package let milliseconds: UInt64
     }
 
-    /// What a page of a console shows, several times over.
+    /// Several pages of a console.
     private static let entriesMax = 512
 
     private let entries = Guarded<[Entry]>([])
@@ -37,10 +37,10 @@ package final class EventLog: Sendable {
         }
     }
 
-    /// Oldest first.
+    /// All kept events, oldest first.
     package func all() -> [Entry] { entries.withLock { $0 } }
 
-    /// Oldest first: the newest of those that are not older than `milliseconds`.
+    /// The newest `countMax` events not older than `milliseconds`, oldest first.
     func newest(_ countMax: Int, sinceMilliseconds milliseconds: UInt64) -> [Entry] {
         all().filter { $0.milliseconds >= milliseconds }.suffix(max(countMax, 0))
     }

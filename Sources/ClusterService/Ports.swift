@@ -3,38 +3,46 @@ package import Vocabulary
 
 /// What the cluster service needs from the data service, no more.
 ///
-/// `Server` introduces the two. Every call may come from any thread and returns at once; only the
+/// `Server` connects the two. Every call may come from any thread and returns at once; only the
 /// document calls wait, because documents may be on disk.
 package protocol DataPlane: Sendable {
-    /// Removes what is left of buckets that are not among `buckets` (told apart by UUID): a crash
-    /// came between forgetting a bucket and removing its files. Called once, before any `open`.
+    /// Removes what is left of buckets other than `buckets` (compared by UUID), for example after a
+    /// crash between deleting a bucket and removing its files. Called once, before any `open`.
     func retain(only buckets: [BucketSettings])
-    /// Opens a bucket, making its files where there are none; answers at once, warmup goes on
-    /// behind.
+    /// Opens a bucket, creating its files if there are none; returns at once, warmup continues in
+    /// the background.
+    ///
+    /// - Throws: `DataPlaneError` if the files cannot be created or opened.
     func open(_ opening: BucketOpening) throws(DataPlaneError)
+    /// Applies changed settings of a bucket.
     func change(_ settings: BucketSettings)
-    /// O(1) for the caller; files go in the background.
+    /// Deletes a bucket; returns at once, files are removed in the background.
     func delete(bucket name: String)
-    /// The same where the bucket lives on, on nodes that this one does not belong to any more.
+    /// Like `delete`, on a node that was removed from a cluster in which the bucket continues to
+    /// exist.
     func giveUp(bucket name: String)
+    /// Empties a bucket on this node.
+    ///
+    /// - Throws: `DataPlaneError` if its disk cannot be emptied at once; its copies are emptied one
+    ///   by one.
     func flush(bucket name: String) throws(DataPlaneError)
     func compact(bucket name: String)
     func status(ofBucket name: String) -> BucketStatus?
     func statistics(ofBucket name: String) -> BucketStatistics?
-    /// New configurations for GET_CLUSTER_CONFIG, rendered.
+    /// Sets rendered configurations for GET_CLUSTER_CONFIG.
     func publish(global configuration: RenderedConfiguration)
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String)
-    /// Who may authenticate by SASL; nil takes the user away.
+    /// Lets a user authenticate by SASL; nil removes the user.
     func setCredentials(user: String, stored: StoredCredentials?)
-    /// Carries out an operation on one document; waits for disk and copies where it has to.
+    /// Carries out an operation on one document; waits for disk and copies if necessary.
     func perform(
         _ action: DocumentAction,
         on key: [UInt8],
         inBucket name: String
     ) async -> DocumentOutcome
-    /// The key of some document in memory; nil where none is found quickly.
+    /// The key of any document in memory; nil if none is found quickly.
     func randomKey(inBucket name: String) -> [UInt8]?
-    /// The keys of live documents from `from` up to `to`, sorted, for the browser page.
+    /// The keys of live documents from `from` to `to`, sorted, for the browser page.
     func list(
         bucket: String,
         from: [UInt8]?,
@@ -48,46 +56,46 @@ package protocol DataPlane: Sendable {
 
     // MARK: Copies
 
-    /// Carries out what the map says of this node's copies; those that come to a fence of `seals`,
-    /// which was promised before the node stopped, act no more under it.
+    /// Makes this node's copies follow the map. `seals` are those from before a restart: a copy at
+    /// such a fence does not act under it again.
     func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket])
-    /// All that this node has of a bucket.
-    /// Of all its copies, or of these vBuckets'.
+    /// Reports of all copies of a bucket on this node, or of the given vBuckets only.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport]
-    /// How far all that this node serves of a bucket is; nil where it has no such bucket.
+    /// The highest seqnos of the vBuckets that this node serves; nil if it does not have the
+    /// bucket.
     func served(bucket name: String) -> ServedHighs?
-    /// How many changes copies here discarded since this was asked last, by bucket: they alone had
-    /// them.
+    /// By bucket: the number of changes that copies here discarded since the last call and that no
+    /// other node had.
     func takeDiscarded() -> [String: UInt64]
-    /// Has copies take nothing more from the active ones of these fences, and active ones serve no
-    /// more; tells of all that were asked for.
+    /// Has copies accept no more changes from the active copies of these fences, and active copies
+    /// stop serving; returns the reports of all requested copies.
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport]
-    /// Has copies take up what the map names them for; returns those that are ready.
+    /// Has copies serve as the map says; returns those that are ready.
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID]
-    /// Has active copies stop for good, each when all of the next chain has everything; `done` gets
-    /// every outcome, once the last is known.
+    /// Has active copies stop serving for good, each once all copies of the next chain have
+    /// everything; `done` receives all outcomes together.
     func handOver(
         bucket name: String,
         _ vBuckets: [FencedVBucket],
         done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
     )
-    /// Nothing is answered for what this node owns once its clock says so; `.max` for never.
+    /// Until when this node may answer for what it owns, in monotonic nanoseconds; `.max` for ever.
     func setLease(endNanoseconds: UInt64)
-    /// Every copy that the map has serve does.
+    /// Whether every copy that must serve by the map does.
     var isReady: Bool { get }
 }
 
-/// A bucket as it is opened on this node.
+/// The arguments for opening a bucket on this node.
 package struct BucketOpening: Sendable {
     package var settings: BucketSettings
     package var assignment: BucketAssignment
     package var own: NodeNumber
-    /// The map made it just now: nobody can have written to it before.
+    /// The bucket was just created: it cannot have documents from before.
     package var isNew: Bool
-    /// What was promised before the node stopped.
+    /// Seals from before the restart.
     package var seals: [FencedVBucket]
-    /// The cluster has no other bucket of this name, by all that it has agreed on: files of another
-    /// one are of a bucket that was deleted.
+    /// Whether this is known to be the cluster's current bucket of this name: files of another
+    /// bucket with the name then belong to a deleted bucket.
     package var isCurrent = false
 }
 
@@ -100,7 +108,7 @@ package struct DataPlaneError: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// How far a bucket is from serving everything.
+/// The state of a bucket on this node.
 package enum BucketStatus: Hashable, Sendable {
     /// Progress from 0 to 1.
     case warmingUp(Double)
@@ -109,9 +117,9 @@ package enum BucketStatus: Hashable, Sendable {
     case failed(String)
 }
 
-/// Something that is wrong now.
+/// A condition that an operator should know about.
 package struct Alert: Hashable, Sendable {
-    /// Stays the same while the same thing is wrong.
+    /// Identifies the condition: it stays the same while the condition lasts.
     package let id: String
     package let message: String
 
