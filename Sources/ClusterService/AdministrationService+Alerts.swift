@@ -72,8 +72,9 @@ extension AdministrationService {
             )
         else { return nil }
         return "The memory quota of \(quota) MB is more than this machine can give: at most "
-            + "\(most) MB of its \(total) MB. Full buckets can exhaust its memory. Lower the buckets' "
-            + "quotas and memoryQuota (POST /pools/default), or give the machine more memory."
+            + "\(most) MB of its \(total) MB. Full buckets can exhaust its memory. Lower the "
+            + "buckets' quotas and memoryQuota (POST /pools/default), or give the machine more "
+            + "memory."
     }
 
     /// A write that does not end explains why this node takes part in no decision.
@@ -95,9 +96,9 @@ extension AdministrationService {
         var alerts: [Alert] = []
         if looks > 1 {
             let message =
-                "This node cannot reach a majority of the voting nodes: what it shows may be out of "
-                + "date, and nothing can be changed here. Check that the other nodes run and can be "
-                + "reached."
+                "This node cannot reach a majority of the voting nodes: what it shows may be out "
+                + "of date, and nothing can be changed here. Check that the other nodes run and "
+                + "can be reached."
             alerts.append(Alert(id: "majority", message: message))
         }
         let down = state.activeNodes.filter { isSilent($0.number) && $0.number != thisNode }

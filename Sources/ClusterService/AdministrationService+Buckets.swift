@@ -139,7 +139,8 @@ extension AdministrationService {
         let uuid = bucket.settings.uuid
         let deadline = environment.time.monotonicNanoseconds() + Self.flushPatience
         let late = BucketOutcome.late(
-            "Not all nodes have emptied their copies yet. Each does so once it runs and its disk works."
+            "Not all nodes have emptied their copies yet. Each does so once it runs and its disk "
+                + "works."
         )
         var begun = await beginFlush(name, uuid)
         if case .another = begun {

@@ -20,17 +20,18 @@ extension ClusterRefusal {
             "The cluster has the maximum number of buckets. Delete one, or raise maxBucketCount "
                 + "(POST /internalSettings)."
         case .bucketBeingDeleted:
-            "A bucket with this name is still being deleted, and not all nodes have confirmed that. "
-                + "Retry in a moment."
+            "A bucket with this name is still being deleted, and not all nodes have confirmed "
+                + "that. Retry in a moment."
         case .flushRunning: "A bucket is being flushed. Retry when the flush has ended."
         case .flushNotRunning: "The flush has ended already."
         case .flushDisabled:
             "Flush is disabled for the bucket. Set flushEnabled to 1 before you flush it."
         case .memoryQuotaExceeded:
-            "The memory quotas of all buckets together would exceed the memory quota of a node. Lower "
-                + "a bucket's quota, or raise memoryQuota (POST /pools/default)."
+            "The memory quotas of all buckets together would exceed the memory quota of a node. "
+                + "Lower a bucket's quota, or raise memoryQuota (POST /pools/default)."
         case .rowsImpossible:
-            "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. Retry."
+            "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. "
+                + "Retry."
         default: sentenceOnNodes
         }
     }
@@ -38,8 +39,8 @@ extension ClusterRefusal {
     private var sentenceOnNodes: String {
         switch self {
         case .nodeExists:
-            "A node with this name, or this node itself, is part of the cluster already. Rebalance it "
-                + "out or eject it before you add it again."
+            "A node with this name, or this node itself, is part of the cluster already. Rebalance "
+                + "it out or eject it before you add it again."
         case .nodeTooSmall:
             "A node has too little memory for the memory quota, which applies to every node. Lower "
                 + "memoryQuota (POST /pools/default), or give the node more memory."
@@ -55,15 +56,15 @@ extension ClusterRefusal {
             "The node's membership state does not allow this, or changed meanwhile. Check "
                 + "/pools/default and retry."
         case .nodeNotActive:
-            "A node of the rebalance was failed over, or left behind by a failover without a quorum. "
-                + "Decide about it first (POST /controller/setRecoveryType or "
+            "A node of the rebalance was failed over, or left behind by a failover without a "
+                + "quorum. Decide about it first (POST /controller/setRecoveryType or "
                 + "/controller/ejectNode)."
         case .lastActiveNode:
             "It is the last active node, so no node would be left to serve. Add another node and "
                 + "rebalance first."
         case .groupUnknown:
-            "The server group does not exist any more, or two groups would have the same name. Check "
-                + "/pools/default/serverGroups."
+            "The server group does not exist any more, or two groups would have the same name. "
+                + "Check /pools/default/serverGroups."
         case .groupInUse: "The server group has nodes. Move them to another group first."
         case .rebalanceRunning: "A rebalance is running. Wait until it has ended, or stop it first."
         case .rebalanceNotRunning: "The rebalance has ended already."

@@ -30,8 +30,8 @@ package final class MemcachedListener: Sendable {
     package static func refusal(ofBucket bucket: String, nodes: Int) -> String? {
         guard nodes > 1 else { return nil }
         return "The memcached port (--memcached-bucket \(bucket)) refuses requests: the cluster "
-            + "has \(nodes) nodes, and memcached clients reach the documents of one node alone. Use "
-            + "Couchbase clients, and start the node without --memcached-port."
+            + "has \(nodes) nodes, and memcached clients reach the documents of one node alone. "
+            + "Use Couchbase clients, and start the node without --memcached-port."
     }
 
     /// Follows the number of nodes.

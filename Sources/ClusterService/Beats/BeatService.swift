@@ -3,36 +3,36 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What beats need to know of this node's member of the Raft group; called on the control lane.
+/// What beats need from this node's member of the Raft group; called on the control lane.
 struct BeatSources {
-    /// The other nodes of the cluster, whatever their membership.
+    /// The other nodes of the cluster, regardless of their membership state.
     var others: () -> [NodeNumber]
     var applied: () -> UInt64
-    /// The newest configuration in this node's log, and the one before while that one is not known to
-    /// be committed.
+    /// The newest configuration in this node's log, and the previous one until the newest is known
+    /// to be committed.
     var voters: () -> (newest: LeaseVoters, agreed: LeaseVoters?)
-    /// Something in this node's log takes writing from it and is not applied.
+    /// Whether an unapplied entry in this node's log deposes it.
     var isDeposed: () -> Bool
-    /// Every bucket can serve.
+    /// Whether every bucket can serve.
     var isReady: () -> Bool
-    /// Promises, or says why not.
+    /// Answers another node's beat with a promise, or with the reason why not.
     var answer: (LeaseBeat) -> LeaseReply
-    /// How far this node is in what it serves, by the UUIDs of buckets.
+    /// By bucket UUID: the seqnos of what this node serves.
     var served: () -> [String: ServedHighs]
-    /// Until when this node may answer for what it owns; 0 for not at all, `.max` for ever.
+    /// Receives the end of the lease: 0 for none, `.max` for ever.
     var leaseChanged: (UInt64) -> Void
 }
 
-/// "I am here": to every node, ten times a second; and what comes of it, this node's own lease and
-/// the table of who is heard.
+/// Sends a beat to every node ten times a second, and evaluates the beats received: this node's
+/// lease, and the table of nodes that answer.
 ///
 /// - Belongs to the control lane.
-/// - A lone node sends nothing, and nothing wakes it.
-/// - The time of a beat is read before it leaves: the lease counts from there.
-/// - Who is heard and cannot be reached is silent: it hears nothing itself, so it has no lease, and
-///   nobody can ask it anything.
+/// - A lone node sends nothing and needs no timer.
+/// - The time of a beat is read before it is sent: the lease counts from there.
+/// - A node whose beats arrive but that cannot be connected to counts as silent: it receives
+///   nothing, so it has no lease and can answer no call.
 final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the control lane
-    /// Beats of large clusters are fewer: every node sends to every other.
+    /// In large clusters beats are sent less often, because every node sends to every other.
     private static let manyNodes = 16
     private static let interval: UInt64 = 100_000_000
     private static let intervalOfMany: UInt64 = 250_000_000
@@ -49,14 +49,14 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private var leaseEnd: UInt64?
     private var isStopped = false
     private var toldServedAt: UInt64 = 0
-    /// What each node last said of what it serves.
+    /// By node: the last received seqnos of what it serves.
     private var served: [NodeNumber: [String: ServedHighs]] = [:]
-    /// Who said so with its last beat.
+    /// Nodes whose last beat said that not all buckets serve.
     private var unready: Set<NodeNumber> = []
-    /// When each node was heard last, and what it acted by, for whoever asks from elsewhere.
+    /// When each node was last heard, and the log index by which it acts; for other threads.
     private let heardAt = Guarded<[NodeNumber: UInt64]>([:])
     private let actedAsOf = Guarded<[NodeNumber: UInt64]>([:])
-    /// When a beat came last of each node that could not be reached.
+    /// When the last beat arrived from each node that cannot be connected to.
     private let unreachedAt = Guarded<[NodeNumber: UInt64]>([:])
     private let startedAt: UInt64
 
@@ -105,7 +105,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         timer = nil
     }
 
-    /// The nodes, the voters, or what is applied are others now.
+    /// Updates the tables after a change of nodes, voters or applied entries.
     func membersChanged() {
         guard !isStopped else { return }
         table.expect(sources.others(), now: now)
@@ -119,27 +119,28 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         unreachedAt.withLock { $0[other] = nil }
     }
 
-    /// By the last word of each of these nodes, how far it is in what it serves of a bucket.
+    /// By node: the last received seqnos of what it serves of a bucket; nodes without any are
+    /// missing.
     func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ServedHighs] {
         others.reduce(into: [:]) { $0[$1] = served[$1]?[uuid] }
     }
 
-    /// How long nothing was heard of a node; from anywhere.
+    /// Nanoseconds since the last beat of a node; from any thread.
     func silence(of other: NodeNumber) -> UInt64 {
         let (heard, now) = (heardAt.withLock { $0[other] }, self.now)
         return now - min(heard ?? startedAt, now)
     }
 
-    /// It was heard within so many nanoseconds, and could not be reached; from anywhere.
+    /// Whether a node's beats arrived lately although it cannot be connected to; from any thread.
     func isUnreached(_ other: NodeNumber, within nanoseconds: UInt64) -> Bool {
         let (heard, now) = (unreachedAt.withLock { $0[other] }, self.now)
         return heard.map { now - min($0, now) < nanoseconds } ?? false
     }
 
-    /// By its own last word, the entry up to which its copies follow; from anywhere.
+    /// The log index by which a node's copies act, by its last beat; from any thread.
     func actsAsOf(_ other: NodeNumber) -> UInt64 { actedAsOf.withLock { $0[other] ?? 0 } }
 
-    /// By its own last word, all its buckets serve; of this node, as of now.
+    /// Whether all buckets of a node serve, by its last beat; for this node, the current state.
     func isReady(_ other: NodeNumber) -> Bool {
         other == node ? sources.isReady() : !unready.contains(other)
     }
@@ -170,7 +171,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     }
 
     private func tellServed(_ others: [NodeNumber]) {
-        // Who leads by and by may have heard nothing of who is silent now.
+        // A future leader may never have received a heartbeat from a node that is silent now.
         let silent = others.filter { table.isSuspect($0, now: now) }
         let told = [(node, sources.served())] + silent.map { ($0, served[$0] ?? [:]) }
         let rows = told.flatMap { teller, histories in
@@ -213,13 +214,13 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         renew()
     }
 
-    /// Says what the promises come to once more: whoever is told could not heed it before.
+    /// Reports the end of the lease again, after the receiver could not use it before.
     func tellLease() {
         guard let leaseEnd, !isStopped else { return }
         sources.leaseChanged(leaseEnd)
     }
 
-    /// What the promises come to now; told only where it became another.
+    /// Computes the end of the lease; reports it if it changed.
     private func renew() {
         let (newest, agreed) = sources.voters()
         let isDeposed = sources.isDeposed()

@@ -3,30 +3,32 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What became of a command, and of carrying it out here.
+/// The outcome of a command, and of carrying it out on this node.
 struct CarriedOutcome: Sendable {
     var outcome: ClusterOutcome
-    /// Agreed on, but the data plane here could not follow.
+    /// Why the data plane could not carry it out; nil if it did.
     var failure: DataPlaneError?
 }
 
-/// Who carries out what was agreed on; called on the control lane, once for each entry.
+/// Carries out applied changes; called on the control lane, once for each entry.
 protocol StateFollower: AnyObject, Sendable {
-    /// - Returns: Why the data plane could not follow, if so.
+    /// An entry was applied.
+    ///
+    /// - Returns: Why the data plane could not carry it out; nil if it did.
     func stateChanged(
         from before: ClusterState,
         to now: ClusterState,
         _ effects: [ClusterEffect]
     ) -> DataPlaneError?
-    /// Another state took the place of the one before: nobody knows by which steps.
+    /// Another state replaced the previous one; the steps between them are unknown.
     func stateReplaced(from before: ClusterState, by now: ClusterState)
 }
 
-/// The cluster's state as the thing that Raft replicates.
+/// The cluster's state as the state that Raft replicates.
 ///
 /// - Belongs to the control lane.
-/// - While a node starts, what its log holds is applied and not carried out: the whole state is,
-///   once it is all there.
+/// - While a node starts, its log is applied but not carried out; the whole state is carried out
+///   once it is current.
 final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow the control lane's
     private(set) var state: ClusterState
     weak var follower: (any StateFollower)?
@@ -43,7 +45,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
             throw ClusterError(
                 code: .newerSchema,
                 description: "entry \(index) of the cluster's log is of a kind that this release "
-                    + "does not know: start the release that the other nodes have"
+                    + "does not know. Start the release of the other nodes."
             )
         }
         let before = state
@@ -60,7 +62,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         )
     }
 
-    /// Indexes of the state may be skipped.
+    /// Does nothing: the state's indexes may have gaps.
     func pass(_ index: UInt64) {}
 
     func snapshot() -> @Sendable () -> [UInt8] {
@@ -86,7 +88,8 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         case .damaged:
             throw ClusterError(
                 code: .damaged,
-                description: "the cluster's state is damaged: its checksum does not fit its content"
+                description: "the cluster's state is damaged: its checksum does not match its "
+                    + "content. Restore the control file from a backup."
             )
         }
     }

@@ -5,9 +5,11 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// New epochs: what this node can give to one, and how it goes over to one.
+/// New epochs: what this node contributes to one, and how it changes to one.
 extension ClusterMember {
-    /// The member that this store says the node is, whatever came before.
+    /// The member that the store describes.
+    ///
+    /// - Throws: `ClusterError` if the store cannot be read or is damaged.
     static func reopen(
         _ store: ControlStore,
         _ surroundings: Surroundings
@@ -15,7 +17,9 @@ extension ClusterMember {
         try ClusterMember(identity(in: store), store, surroundings)
     }
 
-    /// Who the node is, as its disk says.
+    /// The node's identity, read from the store.
+    ///
+    /// - Throws: `ClusterError`: `.damaged` if there is none, or as reading fails.
     static func identity(in store: ControlStore) throws(ClusterError) -> NodeIdentity {
         let bytes: [UInt8]?
         do throws(StorageError) {
@@ -26,13 +30,14 @@ extension ClusterMember {
         guard let bytes, let identity = NodeIdentity(bytes: bytes) else {
             throw ClusterError(
                 code: .damaged,
-                description: "\(store.path) does not say which node this is"
+                description: "\(store.path) does not contain this node's identity. Restore the "
+                    + "file from a backup."
             )
         }
         return identity
     }
 
-    /// Puts a new epoch in the place of this node's history: all of it, or nothing.
+    /// Replaces this node's history by a new epoch, atomically; returns the error, if any.
     static func keep(
         _ epoch: EpochHandover,
         as identity: NodeIdentity,
@@ -63,7 +68,9 @@ extension ClusterMember {
         )
     }
 
-    /// The state with all of the log, as if every entry of it had been agreed on.
+    /// The state with all entries of the log applied, as if they had been agreed on.
+    ///
+    /// - Throws: `ClusterError` with the code `.newerSchema` if an entry is of an unknown kind.
     func wholeState() throws(ClusterError) -> ClusterState {
         var whole = state
         for (index, bytes) in driver.unapplied {
@@ -71,7 +78,7 @@ extension ClusterMember {
                 throw ClusterError(
                     code: .newerSchema,
                     description: "entry \(index) of the cluster's log is of a kind that this "
-                        + "release does not know"
+                        + "release does not know. Start the release of the other nodes."
                 )
             }
             _ = whole.apply(envelope, at: index)
@@ -79,7 +86,7 @@ extension ClusterMember {
         return whole
     }
 
-    /// What brings a node of an earlier epoch into this one; nil while that cannot be said.
+    /// What brings a member of an earlier epoch into this one; nil during a change of voters.
     var handover: EpochHandover? {
         guard let standing = driver.standing else { return nil }
         return EpochHandover(

@@ -4,9 +4,11 @@ internal import Seams
 
 /// A node's first start in a directory.
 extension ClusterMember {
-    /// Makes a group of this node alone.
+    /// Founds a group of this node alone; the previous release's state, if any, is its first
+    /// snapshot.
     ///
-    /// The state of the release before is its first snapshot, if there is one.
+    /// - Throws: `ClusterError` or `StorageError` if the directory cannot be read or written, or
+    ///   has buckets without a state.
     static func found(
         _ store: ControlStore,
         _ surroundings: Surroundings
@@ -28,7 +30,9 @@ extension ClusterMember {
         )
     }
 
-    /// Who has buckets was somebody; as a new node it would remove them, as nobody's.
+    /// Refuses to found a group in a directory with buckets: a new node would delete them.
+    ///
+    /// - Throws: `ClusterError` with the code `.damaged` if there are buckets.
     private static func refuseBuckets(
         _ store: ControlStore,
         _ surroundings: Surroundings
@@ -39,11 +43,11 @@ extension ClusterMember {
             guard try disk.read("\(buckets)/\(name)/bucket.divan") != nil else { continue }
             throw ClusterError(
                 code: .damaged,
-                description: "\(store.path) is missing or empty, and \(buckets) is not: without it "
-                    + "nobody knows what this node was, and which buckets these are. Nothing was "
-                    + "touched. Put the file back, from the backup that the buckets are of; or fail "
-                    + "the node over, take it out of its cluster, empty its directory and add it "
-                    + "again."
+                description: "\(store.path) is missing or empty, but \(buckets) is not: without "
+                    + "that file the node's identity and its buckets are unknown. Nothing was "
+                    + "changed. Restore the file from the backup that the buckets are from; or "
+                    + "fail the node over, eject it from its cluster, empty its directory and add "
+                    + "it again."
             )
         }
     }

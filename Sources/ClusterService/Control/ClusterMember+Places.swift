@@ -3,17 +3,17 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// Where the other nodes are dialled.
+/// The addresses of the other nodes.
 ///
-/// A node that was started at another port or address reaches the others and is reached by nobody: it
-/// hears of no leader, so it cannot have its new address agreed on. So it says where it is to all whom
-/// it reaches, and is dialled there at once; then it announces itself as any node does.
+/// If a node was started with another port or address, it reaches the other nodes, but they cannot
+/// reach it: it has no leader, so it cannot have its new address agreed on. So it sends its address
+/// to every node that it reaches; they connect to it there at once, and it announces its address as
+/// usual.
 ///
-/// - What a node says of itself counts until the record says something new.
-/// - It has proved who it is on the connection that it says so on, and does so again where it is
-///   dialled.
+/// - An address that a node sent counts until the node's record changes.
+/// - The node has proved its identity on that connection, and proves it again where it is called.
 extension ClusterMember {
-    /// What a node said, and the record that it contradicts.
+    /// The address that a node sent, and the record that it replaces.
     struct Correction {
         var place: PeerPlace
         var record: PeerAddress
@@ -38,9 +38,9 @@ extension ClusterMember {
             tell(
                 .warning,
                 .node,
-                "Node \(node.host):\(node.ports.admin) is reached by the other nodes at "
-                    + "\(place.host):\(place.port) now, as it says itself, and was at "
-                    + "\(record.host):\(record.port)."
+                "Node \(node.host):\(node.ports.admin) now listens for other nodes at "
+                    + "\(place.host):\(place.port) instead of \(record.host):\(record.port), as "
+                    + "the node itself reports."
             )
         }
         updateDirectory()

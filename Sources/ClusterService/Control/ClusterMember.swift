@@ -6,12 +6,12 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// This node as a member of one cluster, from its founding or joining to its leaving: its history on
-/// disk, its part in Raft, its beats.
+/// This node as a member of one cluster, from founding or joining to leaving: its history on disk,
+/// its part in Raft, its beats.
 ///
-/// A node that joins another cluster, or leaves one, gets another member in place of the old.
+/// When a node joins another cluster, or leaves one, the member is replaced by another one.
 ///
-/// - Belongs to the control lane, but for what is said to be asked from anywhere.
+/// - Belongs to the control lane, except for what is marked as callable from any thread.
 final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the control lane
     let environment: Environment
     let lane: any Lane
@@ -21,18 +21,19 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     let calls: PeerCalls
     let beats: BeatService
     let ownership: OwnershipService
-    /// Takes part in no decision until then: somebody forms a new epoch of this node's log.
+    /// Until then Raft messages are ignored, because a new epoch is being formed from this node's
+    /// log.
     var deafUntil: UInt64 = 0
-    /// Where nodes say that they are, against what is agreed on.
+    /// By node: addresses that nodes sent and that are not agreed on yet.
     var corrections: [NodeNumber: Correction] = [:]
     private let identityBox: Guarded<NodeIdentity>
-    /// What the data plane was opened by, until it follows what is applied.
+    /// The index of the state by which the data plane acts, until it follows; nil afterwards.
     private let openedBox = Guarded<UInt64?>(nil)
-    /// What was applied when it was opened.
+    /// The applied index when the data plane was opened.
     private let appliedThen: Guarded<UInt64>
-    private let telling: @Sendable (Severity, EventLog.Kind, String) -> Void
+    private let logEventHandler: @Sendable (Severity, EventLog.Kind, String) -> Void
 
-    /// What every member of this process shares.
+    /// What all members of this process share.
     struct Surroundings {
         var environment: Environment
         var lane: any Lane
@@ -44,14 +45,17 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         var tell: @Sendable (Severity, EventLog.Kind, String) -> Void
     }
 
-    /// Reads back the member that this directory's node is; founds one where there is none.
+    /// Restores the directory's member; founds a new group if there is none.
+    ///
+    /// - Throws: `ClusterError` if the directory cannot be read or written.
     static func restore(_ surroundings: Surroundings) throws(ClusterError) -> ClusterMember {
         do {
             try surroundings.environment.disk.createDirectory(surroundings.directory)
             let disk = surroundings.environment.disk
             let store = try ControlStore(disk: disk, directory: surroundings.directory)
             if try store.load() == nil { try Self.found(store, surroundings) }
-            // A crash may have come between taking it over and putting it aside.
+            // The previous start may have crashed between moving the state and renaming its old
+            // file.
             try StateStore(disk: disk, directory: surroundings.directory).putAside()
             return try Self.reopen(store, surroundings)
         } catch let error as ClusterError {
@@ -63,17 +67,17 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         }
     }
 
-    /// Takes up the invitation of a cluster: everything that was before is forgotten.
+    /// Replaces the node's history by an invitation to a cluster.
     ///
-    /// On the lane of the disk, behind whatever the member before had on its way there.
+    /// Runs on the disk's lane, after the writes of the previous member.
     ///
     /// - Parameters:
     ///   - message: The invitation.
-    ///   - old: Who the node was.
-    ///   - store: Where it keeps that.
-    ///   - memoryQuota: What it may use, in bytes.
-    /// - Returns: Who it is now.
-    /// - Throws: What keeps it from being written: it is what it was.
+    ///   - old: The node's previous identity.
+    ///   - store: The node's store.
+    ///   - memoryQuota: The initial memory quota, in bytes.
+    /// - Returns: The node's new identity.
+    /// - Throws: `ClusterError` if it cannot be written; the history is unchanged then.
     static func join(
         _ message: EngageMessage,
         as old: NodeIdentity,
@@ -93,7 +97,9 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         return identity
     }
 
-    /// A node that left: it belongs to nobody again, under another name; on the lane of the disk.
+    /// Makes the node a new one, with a new identity; on the disk's lane.
+    ///
+    /// - Throws: `ClusterError` if it cannot be written; the history is unchanged then.
     static func reset(
         _ store: ControlStore,
         _ entropy: any Entropy,
@@ -122,7 +128,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         environment = surroundings.environment
         lane = surroundings.lane
         calls = surroundings.calls
-        telling = surroundings.tell
+        logEventHandler = surroundings.tell
         self.store = store
         identityBox = Guarded(identity)
         let boot = environment.entropy.next()
@@ -158,7 +164,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             sources: BeatSources(
                 others: {
                     let others = log.state.members.map(\.number).filter { $0 != node }
-                    // Whoever was invited and hears nothing asks whether it was given up.
+                    // An invited node without news asks whether the invitation still holds.
                     return others.isEmpty && driver.isUninformed ? invited : others
                 },
                 applied: carried,
@@ -193,10 +199,10 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         }
     }
 
-    /// Tells the data plane how long its lease lasts, once it counts.
+    /// Passes the end of the lease to the data plane, once the lease counts.
     ///
-    /// A map of long ago is served by nobody, whatever others promise. But where nothing is decided
-    /// without this node, what it has decided is all there is.
+    /// While the map may be out of date nothing is served, whatever other nodes promise. Exception:
+    /// if nothing can be decided without this node, its own log is complete.
     private static func leaseGate(
         _ dataPlane: any DataPlane,
         _ driver: RaftDriver<ClusterLog>,
@@ -211,29 +217,28 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     }
 
     var node: NodeNumber { driver.settings.node }
-    /// From anywhere.
+    /// Callable from any thread.
     var identity: NodeIdentity { identityBox.withLock { $0 } }
     /// On the control lane.
     var state: ClusterState { log.state }
     var wallMilliseconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000 }
 
-    /// Copies here act by the map of this entry until the data plane follows, whatever is applied
-    /// meanwhile; nil once it follows.
+    /// Sets the log index by which copies act until the data plane follows; nil once it follows.
     ///
-    /// What this node tells others of itself is as of then: a lease is promised to whoever acts by
-    /// all that takes writing from it, not to whoever has only read of it. And none counts until then:
-    /// buckets may have been emptied or deleted since, which takes writing from nobody. Of one or two
-    /// voters a node knows by itself that nothing was.
+    /// Beats report this index. A lease is promised to a node that acts by everything that deposes
+    /// it, not to one that has only received it. No lease counts until the data plane follows,
+    /// because buckets may have been emptied or deleted since, which deposes no node. A node that
+    /// is one of at most two voters knows from its own log whether that happened.
     ///
     /// - Parameters:
-    ///   - index: The entry; nil where copies follow.
-    ///   - isWhole: What is applied now is what copies act by.
+    ///   - index: The log index; nil if copies follow.
+    ///   - isWhole: Whether copies act by everything that is applied now.
     func actsAsOf(_ index: UInt64?, isWhole: Bool = true) {
         appliedThen.withLock { $0 = isWhole ? driver.status.applied : 0 }
         openedBox.withLock { $0 = index }
     }
 
-    /// The data plane follows: from here on the lease counts.
+    /// The data plane follows: the lease counts from here on.
     func beginLease() { beats.tellLease() }
 
     func isUnready(_ other: NodeNumber) -> Bool {
@@ -244,12 +249,14 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
 
     // MARK: Life
 
-    /// Begins; what is in the log is applied when this returns, on a lone node all of it.
+    /// Starts the driver; the known committed entries are applied when this returns.
+    ///
+    /// - Throws: `ClusterError` with the code `.disk` if the first write fails.
     func start() throws(ClusterError) {
         try driver.start()
     }
 
-    /// Talks to the others from here on.
+    /// Starts to communicate with other nodes.
     func connect() {
         calls.setIdentity(identity.peer)
         updateDirectory()
@@ -268,7 +275,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         driver.stop()
     }
 
-    /// The nodes, or the cluster's names, are others now.
+    /// Updates identity and directory after a change of nodes or of the cluster's name.
     func nodesChanged() {
         var identity = identity
         if state.groupID != 0 { identity.groupID = state.groupID }
@@ -277,10 +284,14 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         if identity.claim != self.identity.claim {
             let bytes = identity.bytes
             identityBox.withLock { $0 = identity }
-            let tell = telling
+            let tell = logEventHandler
             driver.keep([.fact(name: NodeIdentity.fact, bytes)]) { result in
                 if case .failure(let error) = result {
-                    tell(.error, .node, "This node's identity could not be kept: \(error)")
+                    tell(
+                        .error,
+                        .node,
+                        "This node's identity could not be stored: \(error). Check the disk."
+                    )
                 }
             }
             calls.setIdentity(identity.peer)
@@ -295,7 +306,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             places[node.number] = place(of: node)
         }
         let isInformed = state.nodes.contains { $0.number == node }
-        // Before the state has come, whoever invited this node has said where the others are.
+        // Until the state arrives, use the addresses in the invitation.
         for place in isInformed ? [] : identity.members {
             places[place.node] = PeerAddress(host: place.host, port: place.port)
         }
@@ -309,17 +320,19 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         )
     }
 
-    // MARK: From anywhere
+    // MARK: From any thread
 
     func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
-        telling(severity, kind, text)
+        logEventHandler(severity, kind, text)
     }
 
     func propose(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
         try await carry(command).outcome
     }
 
-    /// The same of what only this leader may have agreed on.
+    /// Proposes what only this leader may have agreed on.
+    ///
+    /// - Throws: `ClusterError`: `.notLeader`, or as `RaftDriver.propose`.
     func proposeAsLeader(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
         try await carry(command, isLeaders: true).outcome
     }
@@ -363,7 +376,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     }
 }
 
-/// Raft's messages between nodes.
+/// Carries Raft's frames between nodes.
 private final class PeerRaftTransport: RaftTransport {
     private let calls: PeerCalls
 

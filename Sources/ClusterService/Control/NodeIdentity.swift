@@ -6,9 +6,9 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Who a node is: what it keeps beside the agreed state, in the same file.
+/// A node's identity, stored beside the agreed state in the same file.
 ///
-/// The secret is shown to members of the cluster only, and never traced.
+/// The secret is sent only to members of the cluster, and never traced.
 struct NodeIdentity: Sendable {
     var nodeUUID: String
     var number: NodeNumber
@@ -17,12 +17,12 @@ struct NodeIdentity: Sendable {
     var groupID: UInt64
     var epoch: UInt64
     var secret: [UInt8]
-    /// Where the others were when this node was taken in: until the state says so itself.
+    /// The addresses of the other nodes at the invitation, until the state arrives.
     var members: [PeerPlace] = []
 
     private static let secretByteCount = 32
 
-    /// A node that belongs to nobody: its own first.
+    /// The identity of a new node in a group of its own.
     static func found(_ entropy: any Entropy) -> NodeIdentity {
         NodeIdentity(
             nodeUUID: entropy.hex(16),
@@ -34,7 +34,7 @@ struct NodeIdentity: Sendable {
         )
     }
 
-    /// What a cluster that takes this node in makes of it.
+    /// The identity after an invitation by a cluster.
     func engaged(by message: EngageMessage) -> NodeIdentity {
         NodeIdentity(
             nodeUUID: nodeUUID,
@@ -69,7 +69,7 @@ struct NodeIdentity: Sendable {
     var peer: PeerSelf { PeerSelf(claim: claim, secret: PeerSecret(secret)) }
 }
 
-/// As one fact of the control file.
+/// Encoded as one fact of the control file.
 extension NodeIdentity: PeerPayload {
     static let fact = "identity"
 

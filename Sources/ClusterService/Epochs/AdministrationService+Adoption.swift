@@ -4,17 +4,17 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// New epochs: the part of whoever is asked, and told.
+/// New epochs: this node's part when another node forms one.
 extension AdministrationService {
-    /// A node that was asked how far it is stays there for so long.
+    /// How long a surveyed node's log stays unchanged.
     private static let formingNanoseconds: UInt64 = 10_000_000_000
-    /// What a new epoch may take as one message; less than what a node's state comes to by far.
+    /// The largest state that fits into one message; a node's state is much smaller.
     private static let stateBytesMax = 15 << 20
 
     func handleEpochs() {
         calls.handleEpochCalls(PeerKind.epoch) { [weak self] _, bytes, answer in
             guard let self, let call = EpochCall(bytes: bytes) else {
-                return answer(EpochAnswer.refused("nonsense").bytes)
+                return answer(EpochAnswer.refused("The call is malformed.").bytes)
             }
             take(call) { answer($0.bytes) }
         }
@@ -22,18 +22,18 @@ extension AdministrationService {
 
     private func take(_ call: EpochCall, _ answer: @escaping @Sendable (EpochAnswer) -> Void) {
         guard state.isProvisioned, !core.withLock({ $0.isStopped || $0.isAdopting }) else {
-            return answer(.refused("The node is just changing."))
+            return answer(.refused("The node is changing its membership. Retry in a moment."))
         }
         switch call {
         case .position: answer(.position(member.epochPosition))
         case .survey(let forming):
             guard beginForming(forming) else {
-                return answer(.refused("Another node is forming a new epoch just now."))
+                return answer(.refused("Another node is forming a new epoch. Retry in a moment."))
             }
             answer(.position(member.epochPosition))
         case .state(let forming):
             guard core.withLock({ $0.forming?.id }) == forming else {
-                return answer(.refused("Another node is forming a new epoch just now."))
+                return answer(.refused("Another node is forming a new epoch. Retry in a moment."))
             }
             do throws(ClusterError) {
                 let bytes = try member.wholeState().encoded()
@@ -52,7 +52,7 @@ extension AdministrationService {
         }
     }
 
-    /// Has this node's log stay as it is for a while; false where another one has asked for that.
+    /// Stops this node's log for a while; false if another epoch is being formed.
     func beginForming(_ id: UInt64) -> Bool {
         let now = environment.time.monotonicNanoseconds()
         let until = now + Self.formingNanoseconds
@@ -67,17 +67,17 @@ extension AdministrationService {
         return isFree
     }
 
-    /// Goes over to a new epoch: on disk first, then in the place of what was.
+    /// Changes this node to a new epoch: first on disk, then in memory.
     ///
-    /// Whatever the disk says afterwards is what this node is; after a crash too.
+    /// The disk decides what this node is afterwards, also after a crash.
     ///
-    /// - Returns: Why not; nil where it did.
+    /// - Returns: Why the node did not change; nil if it did.
     func adopt(_ handover: EpochHandover) async -> String? {
         let old = member
         let before = state
         let identity = old.identity
         guard handover.epoch > identity.epoch, handover.past.contains(identity.groupID) else {
-            return "The new epoch did not come out of this node's."
+            return "The new epoch was not formed from this node's epoch."
         }
         guard case .state(let state) = ClusterState.decode(handover.state),
             state.uuid == before.uuid,
@@ -90,9 +90,9 @@ extension AdministrationService {
             core.isAdopting = true
             return true
         }
-        guard isFirst else { return "The node is just changing." }
+        guard isFirst else { return "The node is changing its membership. Retry in a moment." }
         await onControl { old.stop() }
-        // Behind whatever the old member still had on its way to the disk.
+        // After all writes of the old member.
         let renewed = identity.renewed(by: handover)
         let error: StorageError? = await withUnsafeContinuation { waiter in
             diskLane.post {
@@ -117,15 +117,16 @@ extension AdministrationService {
         do throws(ClusterError) {
             try replace(by: ClusterMember.reopen(old.store, surroundings), held: before.index)
         } catch {
-            tell(.fault, .node, "The node could not begin again from its disk: \(error)")
+            let text = "The node could not restart from its disk: \(error). Check the disk."
+            tell(.fault, .node, text)
             return error.description
         }
-        // A lease of the new epoch is none for the map of the old one.
+        // A lease of the new epoch does not count for the map of the old one.
         if core.withLock({ $0.isFollowing }) { member.actsAsOf(nil) }
         stateReplaced(from: before, by: state)
         if core.withLock({ $0.isFollowing }) { member.beginLease() }
-        if let error { return "The new epoch could not be kept: \(error)" }
-        tell(.warning, .node, "This node is in epoch \(state.revEpoch) of its cluster now.")
+        if let error { return "The new epoch could not be stored: \(error)" }
+        tell(.warning, .node, "This node is now in epoch \(state.revEpoch) of its cluster.")
         return nil
     }
 }

@@ -4,32 +4,34 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// A new epoch that is being formed somewhere: until then this node takes part in nothing else.
+/// A new epoch that is being formed; until its deadline this node takes part in nothing else.
 struct FormingEpoch: Sendable {
-    /// The random id of the group to be.
+    /// The random id of the future group.
     var id: UInt64
     var untilNanoseconds: UInt64
 }
 
-/// Forming a cluster of what is left when a majority is gone for good: the part of whoever was asked.
+/// Forms a cluster of the remaining nodes when a majority is gone for good; on the node that the
+/// operator asks.
 ///
-/// 1. All members that were not given up say how far their logs go, and stay where they are.
-/// 2. The best log counts as agreed on, whole; the new epoch is its next entry.
-/// 3. It is on disk here, then handed to each; from then on other groups are refused.
+/// 1. All members that are not given up report the ends of their logs, and stop their logs.
+/// 2. The best log counts as agreed on, completely; the new epoch is its next entry.
+/// 3. The new epoch is stored here, then sent to each member; from then on other groups are
+///    refused.
 ///
-/// - Before 3 nothing happened, and whoever was asked goes on as before. After it, every node that
-///   is in the new epoch hands it to those that are not, whenever they meet: the same request again,
-///   or none at all, finishes it.
+/// - Before step 3 nothing has changed, and the nodes continue as before. After it, every node of
+///   the new epoch brings in members of the old one whenever they connect: so a repeated request,
+///   or none, completes the change.
 extension AdministrationService {
-    /// How long a member may take to say how far it is; it may just be starting.
+    /// How long a member may take to report the end of its log; it may be starting.
     private static let surveyPatience: UInt64 = 3_000_000_000
-    /// How long the members of the new epoch may take to settle.
+    /// How long the new epoch may take to replace the active copies of nodes left behind.
     private static let settlingPatience: UInt64 = 30_000_000_000
 
-    /// Fails nodes over although too few voters are left to agree on it.
+    /// Fails nodes over without a quorum.
     ///
-    /// - Parameter names: Nodes that are gone for good. All others have to answer.
-    /// - Returns: What was lost, or may be.
+    /// - Parameter names: Nodes that are gone for good. All others must answer.
+    /// - Returns: What is or may be lost.
     func formEpoch(without names: [String]) async -> MembershipOutcome {
         var gone: [NodeNumber] = []
         for name in names {
@@ -38,14 +40,14 @@ extension AdministrationService {
         }
         guard !gone.contains(thisNode) else {
             return .refused(
-                "This node cannot give itself up: ask one that is to stay."
+                "This node cannot fail itself over. Send the request to a node that stays."
             )
         }
-        // It was begun before, and only has to be waited for.
+        // The epoch began at an earlier request; only wait for it.
         if gone.allSatisfy(state.leftBehind.contains) { return await epochSettled() }
         let id = environment.entropy.next() | 1
         guard await onControl({ self.beginForming(id) }) else {
-            return .busy("A new epoch is being formed just now: wait a moment.")
+            return .busy("A new epoch is being formed. Retry in a moment.")
         }
         let outcome = await form(id, without: gone)
         core.withLock { core in
@@ -58,7 +60,7 @@ extension AdministrationService {
         return await epochSettled()
     }
 
-    /// Nil where it is on this node's disk.
+    /// Forms the epoch; nil if it is on this node's disk.
     private func form(_ id: UInt64, without gone: [NodeNumber]) async -> MembershipOutcome? {
         let survey: EpochSurvey
         switch await surveyed(id, without: gone) {
@@ -98,7 +100,7 @@ extension AdministrationService {
         tell(
             .warning,
             .node,
-            "By an operator's order a new epoch (\(state.revEpoch)) begins without "
+            "At an operator's request a new epoch (\(state.revEpoch)) begins without "
                 + "\(names.joined(separator: ", ")). \(stake.sentences.joined(separator: " "))"
         )
         let handover = EpochHandover(
@@ -118,15 +120,15 @@ extension AdministrationService {
         return nil
     }
 
-    /// Waits until the vBuckets of those left behind are settled, and says what became of them.
+    /// Waits until no vBucket depends on nodes left behind, and reports the result.
     private func epochSettled() async -> MembershipOutcome {
         let isSettled = await whenChanged(within: Self.settlingPatience) {
             $0.leftBehind.isEmpty
         }
         guard isSettled else {
             return .failed(
-                "A new epoch began on this node, and those that are in it have not settled yet: "
-                    + "see that they run, and ask again."
+                "A new epoch began on this node, but its nodes have not completed the change. "
+                    + "Check that they run, and repeat the request."
             )
         }
         guard
@@ -134,11 +136,11 @@ extension AdministrationService {
                 .epochReport,
                 timeoutNanoseconds: 2_000_000_000
             ), !sentence.isEmpty
-        else { return .done("A new epoch began; what it cost is in the log of its first leader.") }
+        else { return .done("A new epoch began; the log of its first leader says what was lost.") }
         return .done(sentence)
     }
 
-    // MARK: Asking the others
+    // MARK: Surveying the members
 
     private struct Refusal: Error {
         let outcome: MembershipOutcome
@@ -147,11 +149,11 @@ extension AdministrationService {
     private struct EpochSurvey {
         var positions: [NodeNumber: EpochPosition] = [:]
         var best: EpochPosition
-        /// All that the best log says.
+        /// The state including all entries of the best log.
         var state: ClusterState
     }
 
-    /// Has everybody who was not given up say how far it is, until the best log names nobody else.
+    /// Surveys all members that are not given up, until the best log names no further member.
     private func surveyed(
         _ id: UInt64,
         without gone: [NodeNumber]
@@ -200,7 +202,7 @@ extension AdministrationService {
             guard case .state(let bytes) = await ask(.state(forming: id), of: [best.key])[best.key],
                 case .state(let state) = ClusterState.decode(bytes), state.uuid == self.state.uuid
             else {
-                let reason = "The node with the newest log did not give it: ask again."
+                let reason = "The node with the newest log did not send it. Retry."
                 return .failure(Refusal(outcome: .failed(reason)))
             }
             survey.best = best.value
@@ -212,20 +214,20 @@ extension AdministrationService {
         let names = silent.map { "\($0.host):\($0.ports.admin)" }.joined(separator: ", ")
         return "\(names) \(silent.count == 1 ? "does" : "do") not answer and "
             + "\(silent.count == 1 ? "was" : "were") not named: a new epoch would begin without "
-            + "\(silent.count == 1 ? "it" : "them"). Name every node that is gone for good, or start "
-            + "the others first."
+            + "\(silent.count == 1 ? "it" : "them"). Name every node that is gone for good, or "
+            + "start the other nodes first."
     }
 
     private func reason(against position: EpochPosition, of node: NodeRecord) -> String? {
         let (own, past) = (member.identity, state.pastGroups)
         let name = "\(node.host):\(node.ports.admin)"
         if position.epoch > own.epoch {
-            return "\(name) is in a newer epoch of the cluster already, and takes this node in as "
-                + "soon as they meet, if it is in it: ask there."
+            return "\(name) is in a newer epoch of the cluster already. Send the request there; if "
+                + "this node is in that epoch, it is brought in as soon as the two connect."
         }
         guard position.group == own.groupID || past.contains(position.group) else {
-            return "\(name) is in an epoch that began beside this one: they are two clusters now. "
-                + "Name it too, and add it anew after it was reset."
+            return "\(name) is in another epoch that began beside this one: they are two clusters "
+                + "now. Name it too, and add it again after a reset."
         }
         return nil
     }
@@ -259,9 +261,9 @@ extension AdministrationService {
         return EpochAnswer(bytes: bytes)
     }
 
-    // MARK: Handing it on
+    // MARK: Bringing members in
 
-    /// A node refused this one, or was refused: it may be of the epoch before.
+    /// A node refused this one, or was refused: it may be in a previous epoch.
     func mayBeBehind(_ node: NodeNumber) {
         guard !state.pastGroups.isEmpty, state.members.contains(where: { $0.number == node }),
             core.withLock({ $0.bringing.insert(node).inserted })
@@ -272,14 +274,19 @@ extension AdministrationService {
         }
     }
 
-    /// Takes a member of an epoch before into this one; whoever is in it, or in another, is left.
+    /// Brings a member of a previous epoch into this one; members of other epochs are left alone.
     private func bringOver(_ node: NodeNumber) async {
         guard case .position(let position) = await ask(.position, of: node),
             position.epoch < state.revEpoch, state.pastGroups.contains(position.group),
             let handover = await onControl({ self.member.handover })
         else { return }
         if case .refused(let reason) = await ask(.adopt(handover), of: node) {
-            tell(.warning, .node, "Node \(node) did not come over into the new epoch: \(reason)")
+            tell(
+                .warning,
+                .node,
+                "Node \(node) refused to change to the new epoch: \(reason). Its next connection "
+                    + "retries it."
+            )
         }
     }
 }

@@ -2,9 +2,9 @@ internal import Bytes
 internal import Orchestration
 internal import Vocabulary
 
-/// Whether anything can be decided, and what follows where nothing can.
+/// Whether a majority can decide, and what to do if it cannot.
 extension AdministrationService {
-    /// A majority answers, an election being under way perhaps.
+    /// Whether a majority answers within three seconds, time for an election included.
     var hasQuorum: Bool {
         get async {
             do throws(ClusterError) {
@@ -16,22 +16,23 @@ extension AdministrationService {
         }
     }
 
-    /// Why nothing can be decided, and what deciding it all the same may cost.
+    /// Why nothing can be decided, and what a failover without a quorum may cost.
     func noQuorumSentence(without nodes: [NodeNumber]) async -> String {
         let (voters, answering, needed) = await onControl { self.member.driver.quorum }
         guard answering < needed else {
             return "Cannot fail over: \(answering) of the cluster's \(voters) voting nodes answer "
-                + "this one, but they did not agree on anything in time. Ask again."
+                + "this one, but they did not agree in time. Retry."
         }
         let stake = EpochStake(state, without: nodes)
         let parts = [
             "Cannot fail over: there is no quorum. Only \(answering) of the cluster's \(voters) "
                 + "voting nodes \(answering == 1 ? "answers" : "answer") this one, itself "
                 + "included, and \(needed) are needed to decide anything.",
-            "If the others are gone for good, the same request with allowUnsafe=true, naming all "
-                + "that are gone, begins a new epoch of the cluster with those that are left. Stop "
-                + "the others first: where they still serve, there are two clusters.",
-            "What that may lose: what only the others know of decisions and documents.",
+            "If the other nodes are gone for good, repeat the request with allowUnsafe=true and "
+                + "the names of all nodes that are gone: it begins a new epoch of the cluster with "
+                + "the remaining nodes. Stop the other nodes first: if they still serve, there are "
+                + "two clusters.",
+            "Decisions and documents that only the other nodes have may be lost.",
         ]
         return (parts + stake.sentences).joined(separator: " ")
     }
