@@ -1,10 +1,10 @@
-/// What one node counts of one bucket.
+/// The statistics of one bucket on one node.
 ///
 /// Counters only grow while the bucket is open.
 package struct BucketStatistics: Hashable, Sendable {
     // Now.
     package var items: UInt64 = 0
-    /// Of copies that do not serve.
+    /// Items of copies that do not serve.
     package var replicaItems: UInt64 = 0
     package var tombstones: UInt64 = 0
     /// Items whose value is in memory.
@@ -13,7 +13,7 @@ package struct BucketStatistics: Hashable, Sendable {
     package var quota: UInt64 = 0
     package var lowWatermark: UInt64 = 0
     package var highWatermark: UInt64 = 0
-    /// Bytes of the bucket's files, and of those the part that is not superseded.
+    /// Bytes of the bucket's files, and the part of them that is not superseded.
     package var diskUsed: UInt64 = 0
     package var diskDataUsed: UInt64 = 0
     /// Changes that are not persisted yet.
@@ -43,7 +43,7 @@ package struct BucketStatistics: Hashable, Sendable {
 
     package init() {}
 
-    /// Percent of the items whose value is in memory; all of none counts as all.
+    /// Percent of the items whose value is in memory; 100 if there are no items.
     package var residentPercent: Double {
         items == 0 ? 100 : Double(min(residentItems, items)) * 100 / Double(items)
     }

@@ -2,10 +2,10 @@ internal import Bytes
 internal import Orchestration
 internal import Seams
 
-/// Who waits for the next change of what clients see, and how many changes there were.
+/// Waits for the next change that clients can see, and counts such changes.
 ///
-/// Watchers hold a number, not a queue: one that comes late, or reads slowly, learns that something
-/// changed and looks at the state as it is, so nothing piles up for it.
+/// A watcher keeps a number, not a queue: if it is slow, it learns only that something changed and
+/// reads the current state, so nothing accumulates for it.
 struct ChangeWatch {
     private(set) var changes: UInt64 = 0
     private var waiters: [UInt64: UnsafeContinuation<Void, Never>] = [:]
@@ -21,7 +21,7 @@ struct ChangeWatch {
         waiters.removeValue(forKey: waiter)
     }
 
-    /// Counts a change and hands over all who waited for one.
+    /// Counts a change, and returns all waiters.
     mutating func change() -> [UnsafeContinuation<Void, Never>] {
         changes += 1
         defer { waiters = [:] }
@@ -30,12 +30,12 @@ struct ChangeWatch {
 }
 
 extension AdministrationService {
-    /// How many changes of what clients see there were since this process began.
+    /// How many changes clients could see since this process started.
     package var changes: UInt64 { core.withLock { $0.watch.changes } }
 
-    /// Waits until there were more than `seen` changes, but no longer than `nanoseconds`.
+    /// Waits until there were more than `seen` changes, at most for `nanoseconds`.
     ///
-    /// - Returns: How many changes there were by then.
+    /// - Returns: The number of changes by then.
     package func waitForChange(after seen: UInt64, nanoseconds: UInt64) async -> UInt64 {
         await withUnsafeContinuation { (waiter: UnsafeContinuation<Void, Never>) in
             let id: UInt64? = core.withLock { core in
@@ -43,7 +43,7 @@ extension AdministrationService {
                 return core.watch.add(waiter)
             }
             guard let id else { return waiter.resume() }
-            // Not cancelled when a change comes first: a timer that finds nobody does nothing.
+            // The timer is not cancelled after a change: it then finds no waiter.
             lane.post(after: nanoseconds) { [weak self] in
                 self?.core.withLock { $0.watch.remove(id) }?.resume()
             }
@@ -51,7 +51,7 @@ extension AdministrationService {
         return changes
     }
 
-    /// Waits until the state is as it should be; false where that takes too long.
+    /// Waits until the state meets a condition; false at the deadline.
     func whenChanged(
         within nanoseconds: UInt64,
         until isThere: (ClusterState) -> Bool

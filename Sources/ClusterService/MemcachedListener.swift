@@ -5,7 +5,7 @@ internal import Seams
 /// The listener for plain memcached clients, as the cluster service sees it.
 ///
 /// Such a client knows one node and no map. So the listener serves while its node is alone, and
-/// refuses requests while the cluster has several nodes.
+/// refuses requests while the cluster has more nodes.
 package final class MemcachedListener: Sendable {
     /// The bucket it serves; it need not exist.
     package let bucket: String
@@ -15,7 +15,7 @@ package final class MemcachedListener: Sendable {
 
     /// - Parameters:
     ///   - bucket: The bucket it serves.
-    ///   - serve: Has it serve, or refuse requests.
+    ///   - serve: Makes the listener serve, or refuse requests.
     package init(bucket: String, serve: @escaping @Sendable (Bool) -> Void) {
         self.bucket = bucket
         self.serve = serve
@@ -26,7 +26,7 @@ package final class MemcachedListener: Sendable {
     /// - Parameters:
     ///   - bucket: The bucket that the listener serves.
     ///   - nodes: How many nodes the cluster has.
-    /// - Returns: Cause and cure.
+    /// - Returns: The cause, and what to do.
     package static func refusal(ofBucket bucket: String, nodes: Int) -> String? {
         guard nodes > 1 else { return nil }
         return "The memcached port (--memcached-bucket \(bucket)) refuses requests: the cluster "

@@ -1,10 +1,10 @@
-/// One question to another node's admin port.
+/// A request to another node's admin port.
 package struct ProbeRequest: Sendable {
     package var host: String
     package var port: UInt16
     package var path: String
     package var login: (user: String, password: String)?
-    /// What is posted; nil for a question.
+    /// The form to post; nil for a GET.
     package var form: [(String, String)]?
 
     package init(
@@ -23,13 +23,13 @@ package struct ProbeRequest: Sendable {
 }
 
 package enum ProbeAnswer: Sendable {
-    /// `localHost`: the address of this machine that was used.
+    /// `localHost`: this machine's address on the connection.
     case answered(status: Int, body: [UInt8], localHost: String)
-    /// Why, in words that go into a sentence.
+    /// The reason, as part of a sentence.
     case unreachable(String)
 }
 
-/// What joining needs of HTTP: a node that is to be added is known by its admin port only.
+/// HTTP requests for joining: of a node to be added only its admin port is known.
 package protocol NodeProbe: Sendable {
     func ask(_ request: ProbeRequest) async -> ProbeAnswer
 }

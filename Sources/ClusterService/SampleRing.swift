@@ -1,7 +1,7 @@
 /// The newest samples of one interval, equal neighbours stored once.
 ///
-/// A bucket that nobody uses has the same sample every second; stored as a run it costs one sample
-/// for a year, so that a thousand idle buckets stay cheap.
+/// An unused bucket has the same sample every second; stored as a run it takes one sample for a
+/// year, so a thousand idle buckets take little memory.
 ///
 /// - The counts of all runs sum up to `count`, never above `capacity`.
 struct SampleRing {
@@ -17,7 +17,7 @@ struct SampleRing {
     /// When the newest sample was taken, in milliseconds since 1970.
     private(set) var newestMilliseconds: UInt64 = 0
 
-    /// Samples of the finer interval that make the next one of this.
+    /// Samples that will be averaged into the next one.
     private var sum = SIMD32<Float>.zero
     private var summed = 0
 
@@ -26,12 +26,13 @@ struct SampleRing {
         self.capacity = capacity
     }
 
-    /// Takes the sample of one second; keeps the mean of every `intervalSeconds` of them.
+    /// Adds the sample of one second; stores the mean of every `intervalSeconds` samples.
     mutating func add(_ sample: SIMD32<Float>, atMilliseconds milliseconds: UInt64) {
         sum += sample
         summed += 1
         guard summed == intervalSeconds else { return }
-        // The mean of equal numbers must be that number, or idle buckets would make new runs.
+        // The mean of equal numbers must be exactly that number, or idle buckets would start new
+        // runs.
         let mean = intervalSeconds == 1 ? sample : sum / Float(summed)
         sum = .zero
         summed = 0
@@ -50,7 +51,7 @@ struct SampleRing {
 
     var newest: SIMD32<Float>? { runs.last?.sample }
 
-    /// Oldest first.
+    /// All samples, oldest first.
     var samples: [SIMD32<Float>] {
         runs.flatMap { Array(repeating: $0.sample, count: $0.count) }
     }

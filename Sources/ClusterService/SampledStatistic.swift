@@ -1,6 +1,6 @@
-/// What `/pools/default/buckets/B/stats` shows of a bucket, under the names that tools ask for.
+/// The statistics of a bucket in `/pools/default/buckets/B/stats`, by the names that tools use.
 ///
-/// - A case's raw value is its place in a sample; there are at most 32.
+/// - A case's raw value is its index in a sample; there are at most 32.
 package enum SampledStatistic: Int, CaseIterable, Sendable {
     case cmdGet
     case cmdSet
@@ -66,7 +66,7 @@ package enum SampledStatistic: Int, CaseIterable, Sendable {
         }
     }
 
-    /// One second's sample: counters as how much they grew, the others as they are.
+    /// The sample of one second: the increase of counters, the current value of others.
     static func sample(
         _ now: BucketStatistics,
         since before: BucketStatistics,
@@ -75,7 +75,7 @@ package enum SampledStatistic: Int, CaseIterable, Sendable {
         var sample = SIMD32<Float>.zero
         func rate(_ counter: KeyPath<BucketStatistics, UInt64>) -> Float {
             let (new, old) = (now[keyPath: counter], before[keyPath: counter])
-            // A counter that fell was begun anew: the bucket was reopened.
+            // A counter that decreased was reset: the bucket was reopened.
             return Float(new >= old ? new - old : new) / seconds
         }
         let hits = rate(\.getHits)

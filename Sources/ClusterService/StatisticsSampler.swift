@@ -1,10 +1,10 @@
 internal import Bytes
 internal import Seams
 
-/// Samples every bucket's statistics once a second, and keeps them for a minute, an hour, a day,
-/// a week, a month and a year at coarser and coarser intervals.
+/// Samples every bucket's statistics once a second; keeps them for a minute, an hour, a day, a
+/// week, a month and a year, at increasing intervals.
 package final class StatisticsSampler: Sendable {
-    /// How far back, and how finely; as Couchbase keeps them.
+    /// The covered time, each with its interval, as in Couchbase.
     package enum Zoom: String, CaseIterable, Sendable {
         case minute
         case hour
@@ -96,7 +96,7 @@ package final class StatisticsSampler: Sendable {
         }
     }
 
-    /// Takes a new bucket's first sample, so that whoever asks at once sees that there is nothing.
+    /// Adds a first sample for a new bucket, so that an early request gets zeros.
     func begin(bucket name: String, _ statistics: BucketStatistics?) {
         guard let statistics else { return }
         let milliseconds = time.wallNanoseconds() / 1_000_000
@@ -107,7 +107,7 @@ package final class StatisticsSampler: Sendable {
         core.withLock { _ = $0.buckets.removeValue(forKey: name) }
     }
 
-    /// The samples of a bucket; nil where none was taken yet.
+    /// The samples of a bucket; nil if there are none yet.
     package func series(ofBucket name: String, _ zoom: Zoom) -> Series? {
         core.withLock { core in
             guard let samples = core.buckets[name],
@@ -122,7 +122,7 @@ package final class StatisticsSampler: Sendable {
         }
     }
 
-    /// The newest second's value; 0 where none was taken yet.
+    /// The value in the newest second; 0 if there is none yet.
     package func newest(_ statistic: SampledStatistic, ofBucket name: String) -> Double {
         core.withLock { core in
             // The rings are in the order of their intervals, seconds first.

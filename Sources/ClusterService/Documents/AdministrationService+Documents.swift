@@ -4,22 +4,22 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-/// One document, wherever in the cluster it lives, for whoever administers.
+/// Operations of an administrator on one document, on whatever node it is stored.
 ///
-/// - The map says whom to ask. Who was asked and does not serve it says so, and is asked again, or
-///   another is, once the map here has caught up.
-/// - A write that was sent and not answered may have been done: it is not sent again.
+/// - The node is chosen by the map. If it answers that it does not serve the document, the call is
+///   repeated once the map here may have caught up.
+/// - A write without an answer may have been applied, so it is not repeated.
 extension AdministrationService {
-    /// How long the right node is looked for.
+    /// How long to look for the node that serves the document.
     private static var patience: UInt64 { 2_500_000_000 }
-    /// How long a node may take; its disk may be slow.
+    /// How long a node may take to answer; its disk may be slow.
     private static var callPatience: UInt64 { 10_000_000_000 }
-    /// Between two questions.
+    /// The pause between two attempts.
     private static var pause: UInt64 { 50_000_000 }
-    /// What a frame between nodes takes, less what stands around the value.
+    /// The largest value in a frame between nodes: the payload less the other fields.
     static var passedBytesMax: Int { PeerFrame.payloadBytesMax - 4_096 }
 
-    /// The key of some document: of this node's if it has any.
+    /// The key of any document in the bucket, preferably on this node; nil if none is found.
     package func randomKey(inBucket name: String) async -> [UInt8]? {
         if let key = dataPlane.randomKey(inBucket: name) { return key }
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
@@ -39,7 +39,7 @@ extension AdministrationService {
 
     // MARK: Asking
 
-    /// Has the node that serves the document carry an operation out.
+    /// Has the node that serves the document carry out an operation.
     package func perform(
         _ action: DocumentAction,
         on key: [UInt8],
@@ -79,7 +79,7 @@ extension AdministrationService {
         return outcome
     }
 
-    /// A document may be larger than what goes between nodes at once.
+    /// The message for a document that does not fit into a frame between nodes.
     private func tooLarge(_ node: NodeNumber) -> String {
         let record = state.node(number: node)
         let place = record.map { "\($0.host):\($0.ports.admin)" } ?? "another node"
@@ -88,7 +88,7 @@ extension AdministrationService {
 
     // MARK: Being asked
 
-    /// On the control lane.
+    /// Registers the handlers; on the control lane.
     func handleDocuments() {
         calls.handleCalls(PeerKind.document) { [weak self] _, bytes, answer in
             guard let self, let call = DocumentCall(bytes: bytes) else {
@@ -119,7 +119,7 @@ extension AdministrationService {
 
     private func carryOut(_ call: DocumentCall) async -> DocumentOutcome {
         let outcome = await dataPlane.perform(call.action, on: call.key, inBucket: call.bucket)
-        // A bucket that the map has, and this node has not opened yet.
+        // The map may have a bucket that this node has not opened yet.
         let isComing = outcome == .noBucket && state.bucket(named: call.bucket) != nil
         return isComing ? .refused(.notMyVBucket) : outcome
     }

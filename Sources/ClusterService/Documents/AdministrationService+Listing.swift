@@ -5,12 +5,12 @@ package import Vocabulary
 
 /// Documents of all nodes, in the order of their keys.
 extension AdministrationService {
-    /// Keys of one node at most: the most rows a page may have, and the most it may leave out.
+    /// The most keys from one node: the most rows of a page plus the most skipped rows.
     private static var keysMax: Int { 2_000 }
-    /// A node looks at every key that it has.
+    /// A node reads every key that it has.
     private static var listingPatience: UInt64 { 20_000_000_000 }
 
-    /// The keys of one page, in the order of their bytes.
+    /// The keys of one page, sorted by their bytes.
     package func listDocuments(
         bucket name: String,
         from: [UInt8]?,
@@ -27,7 +27,7 @@ extension AdministrationService {
             inclusiveEnd: inclusiveEnd,
             limit: min(skip + limit, Self.keysMax)
         )
-        // A vBucket that nobody serves now is missing from any list: better to say so.
+        // The keys of a vBucket without a serving copy would be missing: report an error instead.
         guard bucket.placements.allSatisfy({ !$0.chain.isEmpty && $0.isConfirmed }) else {
             return .temporaryFailure
         }
@@ -47,7 +47,7 @@ extension AdministrationService {
         return .keys(Array(page))
     }
 
-    /// Both in order, each key once: while a vBucket moves two nodes may name it.
+    /// Merges two sorted lists without duplicates: during a move two nodes may return the same key.
     static func merge(_ one: [[UInt8]], _ other: [[UInt8]], limit: Int) -> [[UInt8]] {
         if one.isEmpty { return other }
         var merged: [[UInt8]] = []
@@ -97,7 +97,7 @@ extension AdministrationService {
             skip: 0,
             limit: min(call.limit, Self.keysMax)
         )
-        // A bucket that the map has, and this node has not opened yet.
+        // The map may have a bucket that this node has not opened yet.
         let isComing = listing == .noBucket && state.bucket(named: call.bucket) != nil
         return isComing ? .temporaryFailure : listing
     }

@@ -2,15 +2,15 @@ internal import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// What happened on all nodes: each remembers its own events, and tells them when asked.
+/// Events of all nodes: each node keeps its own events, and sends them on request.
 extension AdministrationService {
     private static var eventsPatience: UInt64 { 2_000_000_000 }
 
-    /// A node that is silent is left out, and its events are seen again with it.
+    /// The latest events of all nodes that answer; those of other nodes are missing.
     ///
     /// - Parameters:
-    ///   - sinceMilliseconds: Not older than this, by the clocks of the nodes.
-    ///   - countMax: At most so many.
+    ///   - sinceMilliseconds: No older events, by the clocks of the nodes.
+    ///   - countMax: The most events to return.
     /// - Returns: The newest events of all nodes that answer, oldest first.
     package func events(
         sinceMilliseconds: UInt64,
@@ -31,7 +31,7 @@ extension AdministrationService {
             else { continue }
             found += answer.entries.map { (other, $0) }
         }
-        // Of one millisecond, a node's own order stays.
+        // Events of the same millisecond keep their node's order.
         let sorted = found.enumerated().sorted { one, other in
             (one.element.entry.milliseconds, one.offset)
                 < (other.element.entry.milliseconds, other.offset)

@@ -2,11 +2,12 @@ internal import Bytes
 internal import Seams
 package import Vocabulary
 
-/// How buckets did lately, on any node: each remembers its own past, and tells it when asked.
+/// Past statistics of buckets on any node: each node keeps its own samples, and sends them on
+/// request.
 extension AdministrationService {
     private static var historyPatience: UInt64 { 2_000_000_000 }
 
-    /// - Returns: A node's samples of a bucket; nil where it has none, or does not answer.
+    /// - Returns: A node's samples of a bucket; nil if it has none, or does not answer.
     package func series(
         ofBucket name: String,
         _ zoom: StatisticsSampler.Zoom,
@@ -24,7 +25,7 @@ extension AdministrationService {
         return StatisticsSampler.Series(bytes: bytes)
     }
 
-    /// - Returns: The samples of several nodes as one; nil where none of them has any.
+    /// - Returns: The combined samples of several nodes; nil if none of them has any.
     package func series(
         ofBucket name: String,
         _ zoom: StatisticsSampler.Zoom,

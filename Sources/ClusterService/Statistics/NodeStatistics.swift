@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What a machine says of itself.
+/// The memory and processors of a node's machine.
 package struct MachineReading: Hashable, Sendable {
     /// Percent of all cores that are busy.
     package var cpuPercent = 0.0
@@ -14,19 +14,19 @@ package struct MachineReading: Hashable, Sendable {
     package init() {}
 }
 
-/// What one node shows of itself, as the others hear it once a second.
+/// A node's statistics, sent to every other node once a second.
 ///
-/// - Nothing here decides anything: it is shown to people and tools, and may be some seconds old.
+/// - Nothing is decided by them: they are shown to people and tools, and may be some seconds old.
 package struct NodeStatistics: Hashable, Sendable {
     package struct Bucket: Hashable, Sendable {
         package var name: String
         package var status: NodeStatus
         package var statistics: BucketStatistics
-        /// A second, as of the newest one.
+        /// Per second, in the newest second.
         package var rates: [Rate: Double]
     }
 
-    /// What is shown as a number a second.
+    /// Statistics that are shown per second.
     package enum Rate: UInt8, CaseIterable, Sendable {
         case gets = 0
         case hits = 1
@@ -48,9 +48,9 @@ package struct NodeStatistics: Hashable, Sendable {
     package var machine = MachineReading()
     package var diskTotal: UInt64 = 0
     package var diskFree: UInt64 = 0
-    /// Where its data lies.
+    /// The data directory.
     package var directory = ""
-    /// The bucket of its listener for plain memcached clients; empty if it has none.
+    /// The bucket of the listener for plain memcached clients; empty if there is none.
     package var memcachedBucket = ""
     package var buckets: [Bucket] = []
 
@@ -62,7 +62,7 @@ package struct NodeStatistics: Hashable, Sendable {
 // MARK: Between nodes
 
 extension NodeStatistics: PeerPayload {
-    /// Rates and percentages travel in thousandths.
+    /// Rates and percentages are sent in thousandths.
     fileprivate static let unit = 1_000.0
 
     fileprivate static func thousandths(_ number: Double) -> UInt64 {
@@ -121,7 +121,7 @@ extension NodeStatistics.Bucket: PeerPayload {
         self.init(name: name, status: status, statistics: statistics, rates: [:])
         for place in 0..<count {
             guard let number = reader.leb128() else { return nil }
-            // A newer node may tell more.
+            // A newer node may send more fields.
             guard let raw = UInt8(exactly: place), let rate = NodeStatistics.Rate(rawValue: raw)
             else { continue }
             rates[rate] = Double(number) / NodeStatistics.unit
@@ -155,7 +155,7 @@ extension NodeStatus: PeerPayload {
 }
 
 extension BucketStatistics: PeerPayload {
-    /// In the order in which they travel; new ones come last.
+    /// In the order of the encoding; new fields are appended.
     private static var numbers: [WritableKeyPath<BucketStatistics, UInt64>] {
         [
             \.items, \.replicaItems, \.tombstones, \.residentItems, \.memoryUsed, \.quota,
@@ -173,7 +173,7 @@ extension BucketStatistics: PeerPayload {
         let numbers = Self.numbers
         for place in 0..<count {
             guard let number = reader.leb128() else { return nil }
-            // A newer node may tell more.
+            // A newer node may send more fields.
             if numbers.indices.contains(place) { self[keyPath: numbers[place]] = number }
         }
     }

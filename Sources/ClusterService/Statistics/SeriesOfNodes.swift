@@ -1,11 +1,11 @@
 internal import Vocabulary
 
-/// A bucket's past on several nodes as one: what is counted is added up, shares are of the whole, and
-/// the oldest is the oldest of all.
+/// Combines a bucket's samples from several nodes: counts are added, percentages are of the sum,
+/// ages are the greatest.
 extension StatisticsSampler.Series {
-    /// - Parameter series: Those of the nodes; samples are laid beside each other from the newest back,
-    ///   and before its first sample a node did nothing.
-    /// - Returns: As many samples as the longest has; nil of none.
+    /// - Parameter series: One series of each node. They are aligned at the newest sample; before
+    ///   its first sample a node counts as idle.
+    /// - Returns: As many samples as the longest series has; nil if there is no series.
     package static func sum(_ series: [Self]) -> Self? {
         guard let longest = series.max(by: { $0.count < $1.count }) else { return nil }
         let newest = series.map(\.newestMilliseconds).max() ?? longest.newestMilliseconds

@@ -3,9 +3,9 @@ internal import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// What the other nodes said of themselves, kept for whoever shows it.
+/// Statistics received from the other nodes.
 ///
-/// - May be read from anywhere; written on the control lane.
+/// - May be read from any thread; written on the control lane.
 final class StatisticsBoard: Sendable {
     struct Entry: Sendable {
         var statistics: NodeStatistics
@@ -14,17 +14,17 @@ final class StatisticsBoard: Sendable {
 
     struct Core: Sendable {
         var entries: [NodeNumber: Entry] = [:]
-        /// Why nodes that are down are not failed over, by the leader's last word.
+        /// Why nodes that are down are not failed over, as last reported by the leader.
         var failoverReasons: [String] = []
-        /// Looks in a row in which there was nobody who led.
+        /// How many consecutive ticks there has been no leader.
         var looksWithoutLeader = 0
-        /// How all nodes were at the last look: a change is told to whoever watches.
+        /// The status of each node at the last tick: a change wakes watchers.
         var statuses: [NodeNumber: NodeStatus] = [:]
-        /// Changes that copies here gave up, by bucket, while more may come.
+        /// By bucket: changes that copies here discarded, while the number may still grow.
         var discarded: [String: UInt64] = [:]
-        /// Why the last attempt to reach a node failed, until one succeeds.
+        /// Why the last connection attempt to a node failed; removed when one succeeds.
         var failures: [NodeNumber: String] = [:]
-        /// Nodes that were heard at the last look and could not be reached.
+        /// Nodes whose beats arrived at the last tick and that could not be connected to.
         var unreached: Set<NodeNumber> = []
     }
 
@@ -33,16 +33,16 @@ final class StatisticsBoard: Sendable {
     subscript(node: NodeNumber) -> Entry? { core.withLock { $0.entries[node] } }
 }
 
-/// "This is how I am": from every node to every other, once a second; on the control lane.
+/// Sends this node's statistics to every other node once a second; on the control lane.
 ///
-/// - One way and unanswered: what is lost is said again.
+/// - Without acknowledgement: a lost message is replaced by the next one.
 /// - A lone node sends nothing.
 extension AdministrationService {
     private static var interval: UInt64 { 1_000_000_000 }
-    /// Statistics of large clusters are fewer: every node sends to every other.
+    /// In large clusters statistics are sent less often, because every node sends to every other.
     private static var intervalOfMany: UInt64 { 5_000_000_000 }
     private static var manyNodes: Int { 16 }
-    /// Of a node that was silent for so long nothing is shown but that it is.
+    /// A node that is silent for this time is shown as down, without statistics.
     private static var silenceMax: UInt64 { 1_500_000_000 }
 
     func startStatistics() {
@@ -59,15 +59,16 @@ extension AdministrationService {
         }
     }
 
-    /// Another node is reached, for the first time or again: it need not wait for the next second.
+    /// Sends statistics to a node that has just been connected to, without waiting for the next
+    /// tick.
     func tellStatistics(to node: NodeNumber) {
         guard state.nodes.count > 1 else { return }
         calls.send(PeerKind.statistics, ownStatistics().bytes, to: node, isBulk: true)
     }
 
-    /// A bucket was made: that it serves here need not wait for the next second either.
+    /// Sends statistics as soon as a new bucket serves here, without waiting for the next tick.
     ///
-    /// Looks often while that is news; whatever takes longer is told with the next statistics.
+    /// Checks often for half a second; afterwards the regular statistics report it.
     func tellWhenServing(_ bucket: String, looksLeft: Int = 25) {
         guard state.nodes.count > 1, looksLeft > 0, !core.withLock({ $0.isStopped }) else { return }
         if status(ofBucket: bucket) == .healthy {
@@ -79,7 +80,7 @@ extension AdministrationService {
         }
     }
 
-    /// Tells all other nodes, and says who they are.
+    /// Sends this node's statistics to all other nodes; returns those nodes.
     @discardableResult
     private func tellStatistics() -> [NodeNumber] {
         let others = state.nodes.map(\.number).filter { $0 != thisNode }
@@ -103,7 +104,7 @@ extension AdministrationService {
         }
     }
 
-    /// Says what copies here gave up because the cluster went on without it, once no more comes.
+    /// Logs how many changes copies here discarded, once the number does not grow any more.
     private func tellDiscarded() {
         let found = dataPlane.takeDiscarded()
         let settled: [String: UInt64] = board.core.withLock { core in
@@ -117,14 +118,14 @@ extension AdministrationService {
             tell(
                 .warning,
                 .node,
-                "This node gave up \(changes) of bucket “\(bucket)” that no other node had: the "
-                    + "cluster went on without it before it could pass them on."
+                "This node discarded \(changes) of bucket “\(bucket)” that no other node had: the "
+                    + "cluster had failed the node over before it could replicate them."
             )
         }
     }
 
-    /// Forgets who left, tells whoever watches of a node that is up or down now, asks why nodes that
-    /// are down are not failed over.
+    /// Removes nodes that left, wakes watchers if a node went up or down, and asks the leader why
+    /// nodes that are down are not failed over.
     private func noticeStatuses(_ others: [NodeNumber]) {
         let isLed = member.driver.status.leader != nil
         var statuses: [NodeNumber: NodeStatus] = [:]
@@ -182,14 +183,14 @@ extension AdministrationService {
         return own
     }
 
-    // MARK: For whoever shows it, from anywhere
+    // MARK: For other modules, from any thread
 
-    /// How to ask this machine for its memory and processors.
+    /// Sets how to read the machine's memory and processors.
     package func readMachine(_ read: @escaping @Sendable () -> MachineReading) {
         core.withLock { $0.machine = read }
     }
 
-    /// What a node says of itself: this one now, others a moment ago; nil of one that is silent.
+    /// The statistics of a node, at most a few seconds old; nil if the node does not answer.
     package func statistics(of node: NodeNumber) -> NodeStatistics? {
         if node == thisNode { return ownStatistics() }
         guard let entry = board[node] else { return nil }
@@ -199,20 +200,20 @@ extension AdministrationService {
         return now < entry.heardAt + patience && !isSilent(node) ? entry.statistics : nil
     }
 
-    /// The same, however long ago.
+    /// The last known statistics of a node, however old; nil if there are none.
     package func lastStatistics(of node: NodeNumber) -> NodeStatistics? {
         node == thisNode ? ownStatistics() : board[node]?.statistics
     }
 
-    /// As healthy as the worst of its buckets; unhealthy where nobody hears of it.
+    /// The worst of a node's bucket states; unhealthy if the node does not answer.
     package func status(of node: NodeNumber) -> NodeStatus {
         if node == thisNode { return nodeStatus }
         if isSilent(node) { return .unhealthy }
-        // It was heard, and has not told yet how it is.
+        // Its beats arrive, but its statistics have not arrived yet.
         return statistics(of: node)?.status ?? .warmup
     }
 
-    /// How a node serves one bucket.
+    /// The state of one bucket on a node.
     package func status(of node: NodeNumber, ofBucket name: String) -> NodeStatus {
         if node == thisNode { return status(ofBucket: name) }
         if isSilent(node) { return .unhealthy }
@@ -228,7 +229,7 @@ extension AdministrationService {
         member.beats.isUnreached(node, within: Self.silenceMax)
     }
 
-    /// What is wrong with a node that is silent.
+    /// A sentence about a node that does not answer: what is wrong, and what to do.
     func silenceSentence(_ node: NodeNumber) -> String {
         let name = state.node(number: node).map { "\($0.host):\($0.ports.admin)" } ?? "\(node)"
         guard isUnreached(node), let address = transport.address(of: node) else {
@@ -236,11 +237,11 @@ extension AdministrationService {
         }
         let reason = board.core.withLock { $0.failures[node] }.map { " (\($0))" } ?? ""
         let place = SocketAddress(host: address.host, port: address.port)
-        return "Node \(name) is heard and cannot be reached at \(place)\(reason): it counts as "
-            + "down. See to it that it listens there (--bind, --peer-port), and that this node may "
-            + "connect to that port."
+        return "Beats of node \(name) arrive, but it cannot be connected to at \(place)\(reason), "
+            + "so it counts as down. Check that it listens there (--bind, --peer-port), and that this node "
+            + "may connect to that port."
     }
 
-    /// The node that leads now, as far as this one knows.
+    /// The current leader; nil if this node knows of none.
     package var orchestratorNode: NodeNumber? { member.driver.status.leader }
 }
