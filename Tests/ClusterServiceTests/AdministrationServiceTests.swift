@@ -33,7 +33,7 @@ import Vocabulary
         return service
     }
 
-    @Test func aNodeKeepsWhoItIsAndWhatItWasToldOverARestart() async throws {
+    @Test func restartedNodeKeepsIdentityAndSettings() async throws {
         let first = try await provisioned(RecordingPlane())
         _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         _ = await first.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
@@ -60,7 +60,7 @@ import Vocabulary
         #expect(!second.isAdministrator("administrator", "password"))
     }
 
-    @Test func anotherPortAfterARestartIsPublishedUnderANewRevision() async throws {
+    @Test func changedPortAfterRestartIsPublishedUnderNewRevision() async throws {
         let first = try await provisioned(RecordingPlane())
         _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         let before = try #require(first.state.bucket(named: "b")).rev
@@ -75,7 +75,7 @@ import Vocabulary
         #expect(second.state.nodes.first?.uuid == uuid)
     }
 
-    @Test func aBucketIsOnDiskBeforeItIsOpenedAndOpenBeforeItIsPublished() async throws {
+    @Test func newBucketIsStoredBeforeOpeningAndOpenedBeforePublishing() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let seen = Guarded<[String]>([])
@@ -100,7 +100,7 @@ import Vocabulary
         )
     }
 
-    @Test func whatCannotBeKeptIsNotDone() async throws {
+    @Test func changeIsRefusedWhenDiskFails() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         try service.controlStore.limit(pages: 1)
@@ -121,7 +121,7 @@ import Vocabulary
         #expect(!service.alerts.contains { $0.message.contains("takes no part") })
     }
 
-    @Test func theStateOfTheLastReleaseIsTakenOverOnce() async throws {
+    @Test func stateFileOfPreviousReleaseIsMigratedOnce() async throws {
         let old = try await provisioned(RecordingPlane())
         _ = await old.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         let state = old.state
@@ -140,14 +140,14 @@ import Vocabulary
         }
         #expect(first.state.rev > state.rev)
         first.stop()
-        // An old file that turns up again is not believed.
+        // An old file that appears again is ignored.
         next.disk.files.withLock { $0[file] = state.encoded() }
         let second = try next.service(RecordingPlane())
         #expect(second.state.name == "Later")
         #expect(next.disk.files.withLock { Array($0.keys) } == [file + ".migrated"])
     }
 
-    @Test func whatIsReadAsCurrentIsWhatWasAgreedOn() async throws {
+    @Test func readCurrentReturnsAgreedChange() async throws {
         let service = try await provisioned(RecordingPlane())
         _ = await service.change(form(("clusterName", "Home")))
         #expect(try await service.readCurrent().name == "Home")
@@ -155,7 +155,7 @@ import Vocabulary
         await #expect(throws: ClusterError.self) { try await service.readCurrent() }
     }
 
-    @Test func aBucketThatCouldNotBeOpenedAtStartIsTriedAgain() async throws {
+    @Test func bucketThatFailsToOpenAtStartIsReopened() async throws {
         let first = try await provisioned(RecordingPlane())
         _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         first.stop()
@@ -169,7 +169,7 @@ import Vocabulary
         #expect(plane.calls.suffix(2).first == "open b")
     }
 
-    @Test func aBucketThatCannotBeOpenedIsTakenBack() async throws {
+    @Test func newBucketThatCannotBeOpenedIsDeleted() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         plane.record.withLock { $0.refused = ["b"] }
@@ -183,7 +183,7 @@ import Vocabulary
         #expect(plane.calls.suffix(2) == ["open b", "delete b"])
     }
 
-    @Test func aBucketLivesAndDies() async throws {
+    @Test func bucketIsCreatedChangedFlushedAndDeleted() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
@@ -207,14 +207,14 @@ import Vocabulary
             Issue.record("deleted twice")
             return
         }
-        // A change that changes nothing is told to nobody.
+        // A change without an effect reaches no data plane.
         #expect(
             plane.calls == ["change b", "publish b 1.\(bucket.rev)", "flush b", "delete b"]
         )
     }
 
-    /// It goes on copy by copy, and is over when all of them are empty.
-    @Test func aFlushThatTheDiskRefusesAtFirstIsNotSaidToHaveFailed() async throws {
+    /// Its copies are emptied one by one; the flush ends when all of them are empty.
+    @Test func flushRefusedByDiskAtFirstIsReportedAsDone() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
@@ -228,8 +228,8 @@ import Vocabulary
         #expect(service.state.bucket(named: "b")?.flush == nil)
     }
 
-    /// Copies that the first flush has emptied have taken writes since: they are emptied again.
-    @Test func aFlushThatIsAskedForWhileOneRunsBeginsAfterIt() async throws {
+    /// Copies that the first flush has emptied may have new writes: they are emptied again.
+    @Test func flushRequestedDuringFlushBeginsAfterIt() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
@@ -246,19 +246,19 @@ import Vocabulary
         }
         let running = service.raftStatus.applied
         async let second = flush()
-        // It is refused, which changes nothing that anybody is told of.
+        // It is refused, without an effect on the data plane.
         for _ in 0..<500 where service.raftStatus.applied == running {
             try await Task.sleep(for: .milliseconds(10))
         }
         #expect(service.raftStatus.applied > running)
         plane.carriedThrough.withLock { $0 = .max }
-        // A lone node looks again when something changes.
+        // A lone node's orchestrator runs again after a change.
         _ = await service.change(form(("clusterName", "Home")))
         for _ in 0..<500 where over.withLock({ $0 < 2 }) {
             try await Task.sleep(for: .milliseconds(10))
         }
         #expect(over.withLock { $0 } == 2)
-        // Whoever waits still is told so.
+        // Requests that still wait end now.
         for _ in 0..<100 where over.withLock({ $0 < 2 }) {
             world.passSecond()
             try await Task.sleep(for: .milliseconds(10))
@@ -273,8 +273,8 @@ import Vocabulary
         #expect(service.state.bucket(named: "b")?.flush == nil)
     }
 
-    /// Nothing else happens on a lone node that would have anybody look.
-    @Test func aFlushThatTheEndOfALoneNodeCutOffEndsInItsNextLife() async throws {
+    /// On a lone node no other event would wake the orchestrator.
+    @Test func flushInterruptedByStopOfLoneNodeEndsAfterRestart() async throws {
         let first = try await provisioned(RecordingPlane())
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
         _ = await first.createBucket(bucket)
@@ -302,7 +302,7 @@ import Vocabulary
         #expect(third.state.bucket(named: "b")?.flush == nil)
     }
 
-    @Test func oneNameForTwoRequestsAtOnceGoesToOne() async throws {
+    @Test func concurrentCreatesOfSameNameCreateOneBucket() async throws {
         let service = try await provisioned(RecordingPlane())
         let form = form(("name", "b"), ("ramQuotaMB", "100"))
         let outcomes = await withTaskGroup(of: Bool.self) { group in
@@ -317,7 +317,7 @@ import Vocabulary
         #expect(service.state.buckets.count == 1)
     }
 
-    @Test func theAdministratorIsSetOnceForFreeAndThenReplaced() async throws {
+    @Test func administratorIsSetOnceWithoutPasswordThenReplaced() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         guard case .refused(let errors) = await service.initialise(credentials) else {
@@ -337,13 +337,13 @@ import Vocabulary
         #expect(!service.isAdministrator("Administrator", "secret2"))
     }
 
-    @Test func watchersHearOfChangesOfTheEndAndOfTimePassed() async throws {
+    @Test func watcherWakesOnChangeStopAndTimeout() async throws {
         let service = try await provisioned(RecordingPlane())
         let start = service.changes
         async let heard = service.waitForChange(after: start, nanoseconds: 1 << 60)
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(await heard == start + 1)
-        // Who comes late does not wait.
+        // A late watcher does not wait.
         #expect(await service.waitForChange(after: start, nanoseconds: 1 << 60) == start + 1)
         let isOver = Guarded(false)
         let patience = Task {
@@ -360,7 +360,7 @@ import Vocabulary
         #expect(await last == start + 2)
     }
 
-    @Test func aNodeIsHealthyWhenEveryBucketIsReady() async throws {
+    @Test func nodeIsHealthyWhenEveryBucketIsReady() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         #expect(service.nodeStatus == .healthy)
@@ -372,7 +372,7 @@ import Vocabulary
         #expect(service.nodeStatus == .unhealthy)
     }
 
-    @Test func aDamagedStateAndANewerOneAreRefusedByName() throws {
+    @Test func damagedAndNewerStateFilesAreRefusedWithTheirPath() throws {
         let file = "\(world.root)/cluster-state"
         world.disk.files.withLock { $0[file] = [1, 2, 3] }
         #expect(throws: ClusterError.self) { try world.service(RecordingPlane()) }

@@ -7,8 +7,8 @@ import Orchestration
 import Seams
 import Vocabulary
 
-/// Nodes of one cluster in this process, over real sockets and files, with nothing behind them that
-/// stores documents.
+/// Nodes of one cluster in this process, over real sockets and files, with a data plane that stores
+/// no documents.
 final class ClusterScene: Sendable {
     let members: [SceneMember]
     let probe = SceneProbe()
@@ -23,7 +23,7 @@ final class ClusterScene: Sendable {
 
     subscript(number: Int) -> AdministrationService { members[number - 1].service }
 
-    /// Starts all and makes one cluster of them.
+    /// Starts all nodes and makes one cluster of them.
     func build() async throws {
         for member in members { try await member.start() }
         let form = FormParameters([
@@ -61,19 +61,19 @@ final class ClusterScene: Sendable {
         let isThere = await eventually {
             members.allSatisfy { $0.service.state.bucket(named: "b") != nil }
         }
-        guard isThere else { throw SceneError("not everybody knows the bucket") }
+        guard isThere else { throw SceneError("a node does not know the bucket") }
     }
 
-    /// Nobody is failed over by itself from here on.
+    /// Disables automatic failover.
     func keepFromFailingOver() async throws {
         var settings = self[1].state.settings
         settings.autoFailover.isEnabled = false
         _ = try await self[1].propose(.setSettings(settings))
     }
 
-    /// Three nodes, of which the first two hold a bucket, and a rebalance would wait for the third.
+    /// Three nodes, the first two with a bucket; a rebalance waits for the third one's copies.
     ///
-    /// It never reports a copy, and is not failed over for that.
+    /// The third node never reports a copy, and is not failed over for that.
     static func waitingForTheThird() async throws -> ClusterScene {
         let scene = try ClusterScene(3)
         try await scene.build()
@@ -96,7 +96,7 @@ struct SceneError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// One node; it may be stopped and started again with its files.
+/// One node; it can be stopped and restarted with its files.
 final class SceneMember: Sendable {
     private struct Life: Sendable {
         let world: LinuxEnvironment
@@ -112,7 +112,7 @@ final class SceneMember: Sendable {
 
     init(_ number: UInt16, _ probe: SceneProbe) {
         root = FileManager.default.temporaryDirectory.path + "/divan-scene-\(UUID().uuidString)"
-        // Nobody listens there: other nodes are reached at the peer port alone.
+        // No listener on the data port: other nodes use the peer port only.
         portsBox = Guarded(NodePorts(admin: 40_000 + number, data: 41_000 + number))
         self.probe = probe
     }
@@ -129,20 +129,22 @@ final class SceneMember: Sendable {
         return service
     }
 
-    /// What it did with documents.
+    /// Its data plane, with the calls that it received.
     var plane: RecordingPlane? { life.withLock { $0?.plane } }
 
-    /// Its disk takes what the cluster decides no more, until it is released.
+    /// Holds its disk's lane until `releaseDisk`, so that it stores no decision.
     func holdDisk() { life.withLock { $0?.lanes }?.hold() }
 
     func releaseDisk() { life.withLock { $0?.lanes }?.release() }
 
-    /// It listens for other nodes elsewhere from its next start on.
+    /// Has its next start listen for other nodes on another port.
     func forgetPeerPort() { portsBox.withLock { $0.peer = 0 } }
 
-    /// Starts it; with `place`, it says that others reach it at that port, where they do not.
+    /// Starts the node.
     ///
-    /// `memoryTotal`: bytes that its machine has.
+    /// With `place`, it announces that port to other nodes without listening there.
+    ///
+    /// `memoryTotal`: the machine's memory in bytes.
     func start(
         sayingPeerPort place: UInt16? = nil,
         memoryTotal: UInt64 = 8_192 << 20

@@ -3,17 +3,17 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A compaction that is asked of one node.
+/// Compaction requested from one node.
 @Suite(.serialized) struct CompactionSceneTests {
-    @Test func everyNodeThatHasSomeOfABucketCompactsIt() async throws {
+    @Test func compactionRunsOnEveryNodeOfTheBucket() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
-        // Asked of the one that has nothing of it.
+        // Requested from the node without a part of the bucket.
         guard case .done = await scene[3].compactBucket("b") else {
-            Issue.record("not everybody has begun")
+            Issue.record("not all nodes have begun")
             return
         }
         let begun = scene.members.map { member in
@@ -21,14 +21,14 @@ import Vocabulary
         }
         #expect(begun[0...1] == [true, true])
         guard case .unknown = await scene[1].compactBucket("none") else {
-            Issue.record("there is no such bucket")
+            Issue.record("a bucket that does not exist was compacted")
             return
         }
         scene.members[1].stop()
         guard case .failed(let text) = await scene[3].compactBucket("b") else {
-            Issue.record("one has not begun")
+            Issue.record("node 2 has begun although it is stopped")
             return
         }
-        #expect(text.contains("not on \(scene.name(2)):"))
+        #expect(text.contains("\(scene.name(2)) did not answer"))
     }
 }

@@ -6,7 +6,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// A majority is gone for good, with real services, sockets and files.
+/// Loss of a majority, with real services, sockets and files.
 @Suite(.serialized) struct EpochSceneTests {
     func scene(_ count: Int, _ rows: [NodeChain], replicas: Int = 1) async throws -> ClusterScene {
         let scene = try ClusterScene(count)
@@ -17,7 +17,7 @@ import Vocabulary
 
     func n(_ number: Int) -> NodeNumber { NodeNumber(UInt16(number)) }
 
-    @Test func aLostMajorityIsGivenUpByOrderOnly() async throws {
+    @Test func lostMajorityIsFailedOverOnlyWithAllowUnsafe() async throws {
         let rows: [NodeChain] = [[n(1), n(2)], [n(2), n(1)], [n(2), n(3)]]
         let scene = try await scene(3, rows)
         defer { scene.stop() }
@@ -54,19 +54,19 @@ import Vocabulary
         #expect(state.bucket(named: "b")?.placements[1].isConfirmed == true)
         #expect(try await scene[1].readCurrent().revEpoch == 2)
 
-        // It is the same after a restart, and whoever was left behind begins anew.
+        // The result is the same after a restart, and the node left behind becomes a new node.
         scene.members[0].stop()
         try await scene.members[0].start()
         #expect(scene[1].state.revEpoch == 2)
         try await scene.members[1].start()
-        // And knows itself again, under another name.
+        // It has a new identity then.
         #expect(
             await eventually {
                 let state = scene[2].state
                 return !state.isProvisioned && state.node(number: scene[2].thisNode) != nil
             }
         )
-        // Perhaps once, before it heard that it was left behind.
+        // It may open the bucket once, before it learns that it was left behind.
         let opens = { scene.members[1].plane?.calls.count { $0 == "open b" } ?? 0 }
         let before = opens()
         let again = await scene[1].addNode(
@@ -76,25 +76,25 @@ import Vocabulary
         )
         #expect(again == .done(scene.name(2)))
         #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
-        // It carries out what it is told from here on, in its second life as in its first.
+        // After it is added again it carries out commands as before.
         let known = scene[1].state.nodes.map(\.otpNode)
         _ = await scene[1].rebalance(known: known, ejected: [])
         #expect(await eventually { opens() > before })
     }
 
-    @Test func aSurvivorWhoseDiskWasFullComesOverLater() async throws {
+    @Test func survivorWithFullDiskJoinsNewEpochLater() async throws {
         let rows: [NodeChain] = [[n(4), n(1)], [n(3), n(2)], [n(1), n(3)], [n(2), n(4)]]
         let scene = try await scene(4, rows)
         defer { scene.stop() }
         for number in [3, 4] { scene.members[number - 1].stop() }
         let names = [scene.name(3), scene.name(4)]
-        // The node cannot keep the epoch: it stays in the old one, as after a crash.
+        // The node cannot store the epoch: it stays in the old one, as after a crash.
         try scene[2].controlStore.limit(pages: 1)
         async let order = scene[1].failOver(names, isUnsafe: true)
         #expect(await eventually { scene[1].state.revEpoch == 2 })
         #expect(scene[1].state.leftBehind == [n(3), n(4)])
         #expect(scene[2].state.revEpoch == 1)
-        // One of two decides nothing.
+        // One of two nodes is no majority.
         #expect(scene[1].raftStatus.configuration.voters == [n(1), n(2)])
         #expect(!scene[1].raftStatus.isReadyToLead)
         try scene[2].controlStore.limit(pages: 0)
@@ -108,13 +108,13 @@ import Vocabulary
             }
         )
         #expect(scene.chains(at: 1) == [[n(1)], [n(2)], [n(1)], [n(2)]])
-        // Who was left behind is taken out last.
+        // The node left behind is removed last.
         #expect(await eventually { scene[2].state.nodes.map(\.number) == [n(1), n(2)] })
-        // Asked of the other one it is the same cluster.
+        // The other node reports the same cluster.
         #expect(try await scene[2].readCurrent().groupID == scene[1].state.groupID)
     }
 
-    @Test func whereAMajorityAnswersNoNewEpochBegins() async throws {
+    @Test func unsafeFailoverWithMajorityBeginsNoEpoch() async throws {
         let scene = try await scene(3, [[n(3), n(1)], [n(1), n(2)]])
         defer { scene.stop() }
         scene.members[2].stop()
@@ -126,9 +126,9 @@ import Vocabulary
         #expect(scene[1].state.node(number: n(3))?.membership == .inactiveFailed)
     }
 
-    /// Whoever is alone in the new epoch needs nobody's promise, and acts by the map of the old one
-    /// until it has gone over.
-    @Test func aLeaseOfTheNewEpochIsNoneForTheMapOfTheOldOne() async throws {
+    /// A lone node of the new epoch needs no promise, and acts by the map of the old epoch until it
+    /// has changed over.
+    @Test func leaseOfNewEpochDoesNotCountForMapOfOldEpoch() async throws {
         let scene = try await scene(3, [[n(2), n(1)], [n(1), n(3)]])
         defer { scene.stop() }
         for number in [2, 3] { scene.members[number - 1].stop() }
@@ -138,7 +138,7 @@ import Vocabulary
             return
         }
         let plane = try #require(scene.members[0].plane)
-        // Among three, and beside a bucket, no lease was without an end before.
+        // Before, no lease was unlimited: there were three nodes.
         let endless = {
             plane.leases.withLock { $0 }.filter { $0.endNanoseconds == .max && $0.maps["b"] != nil }
         }
@@ -147,8 +147,8 @@ import Vocabulary
         for lease in endless() { #expect(lease.maps["b"]?.vBuckets[1].chain == [n(1)]) }
     }
 
-    /// Nobody else has it: who is left behind stands in its row, and leaves the cluster all the same.
-    @Test func whatIsWithANodeThatWasFailedOverBeforeStaysWithIt() async throws {
+    /// No other node has its vBucket: it stays in the chain, and leaves the cluster all the same.
+    @Test func newEpochLeavesVBucketOnPreviouslyFailedOverNode() async throws {
         let scene = try await scene(5, [[n(4), n(3), n(1)], [n(2), n(1)]], replicas: 2)
         defer { scene.stop() }
         let plane = try #require(scene.members[0].plane)
@@ -158,7 +158,7 @@ import Vocabulary
             Issue.record("not failed over")
             return
         }
-        // Who is silent may have it, and who answers has nothing.
+        // The silent node may have the data, and the answering node has none.
         #expect(scene.chains(at: 1).first == [n(4), n(3), n(1)])
         scene.members[4].stop()
         let names = [scene.name(3), scene.name(5)]

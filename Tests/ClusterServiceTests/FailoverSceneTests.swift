@@ -4,7 +4,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A node dies, with real services, sockets and files.
+/// Failure of a node, with real services, sockets and files.
 @Suite(.serialized) struct FailoverSceneTests {
     func n(_ number: Int) -> NodeNumber { NodeNumber(UInt16(number)) }
 
@@ -12,8 +12,9 @@ import Vocabulary
         scene[1].state.node(number: n(number))?.membership
     }
 
-    /// Three nodes, of which the second is active for one vBucket, and nobody has heard an active
-    /// copy of the fences that `renew` gives.
+    /// Three nodes, the second active for one vBucket.
+    ///
+    /// No replica has received anything from an active copy under the fences that `renew` sets.
     private func scene(_ renew: (VBucketPlacement) -> ClusterCommand) async throws -> ClusterScene {
         let scene = try ClusterScene(3)
         try await scene.build()
@@ -47,8 +48,8 @@ import Vocabulary
         return VBucketSteps(bucket: "b", steps: [step])
     }
 
-    /// Its replica has had no word under the new fence, and has all that it acknowledged before.
-    @Test func whoDiesUnderAFenceThatNobodyHasHeardOfYetIsFailedOver() async throws {
+    /// Its replica received nothing under the new fence, but has every write acknowledged before.
+    @Test func nodeFailingUnderUnconfirmedFenceIsFailedOver() async throws {
         let scene = try await scene { .resume(step($0)) }
         defer { scene.stop() }
         scene.members[1].stop()
@@ -56,8 +57,8 @@ import Vocabulary
         #expect(scene.chains(at: 1)[1] == [n(1)])
     }
 
-    /// What it made durable together with the active one may be with that one alone.
-    @Test func afterAReplicaIsGivenUpTheOtherOneHasToHearFromTheActiveOne() async throws {
+    /// A write that the removed replica made durable may be only on the active copy.
+    @Test func remainingReplicaMustFollowNewFenceBeforeFailover() async throws {
         let scene = try ClusterScene(4)
         defer { scene.stop() }
         try await scene.build()
@@ -86,8 +87,8 @@ import Vocabulary
         #expect(scene.chains(at: 1) == [[n(4)]])
     }
 
-    /// A replica may have been left out of what the others made durable before a promotion.
-    @Test func afterAPromotionTheReplicasHaveToHearFromWhoWasChosen() async throws {
+    /// Before a promotion, a replica may not have been counted for durable writes.
+    @Test func replicasMustFollowPromotedCopyBeforeFailover() async throws {
         let scene = try await scene { placement in
             let position = CopyPosition(branchFence: placement.fence, covered: .zero)
             return .promote(step(placement, position))
@@ -101,10 +102,11 @@ import Vocabulary
         #expect(await eventually { membership(of: 2, in: scene) == .inactiveFailed })
     }
 
-    /// It was stopped, and nobody who could take over is heard: it gets back what it had.
+    /// The node was stopped, and no node that could take over answers: the vBucket is resumed.
     ///
-    /// That is under a fence that its seal does not hold for. A rebalance waited for it for ever.
-    @Test func whatNobodyElseHasIsGivenBackToALivingNodeThatIsFailedOver() async throws {
+    /// The resume has a new fence, since its seal ends the old one. Regression: a rebalance waited
+    /// for it without end.
+    @Test func onlyCopyIsResumedOnReachableFailedOverNode() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -124,8 +126,9 @@ import Vocabulary
         #expect(now[0].fence > before[0].fence && now[0].isConfirmed)
     }
 
-    /// What the second chain of a move has was thrown away, and the vBucket left to nobody.
-    @Test func whatAMoveHasBroughtAlmostThereGoesOnWhereItsLivingNodeIsFailedOver() async throws {
+    /// Regression: the copies of a move's second chain were discarded, leaving the vBucket without
+    /// an owner.
+    @Test func failoverOfMoveSourcePromotesSecondChain() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -135,7 +138,7 @@ import Vocabulary
         let leaving = try #require(scene[1].state.node(number: n(2))).otpNode
         _ = await scene[1].rebalance(known: known, ejected: [leaving])
         func row() -> VBucketPlacement? { scene[1].state.bucket(named: "b")?.placements[0] }
-        // Nobody hands anything over here, so it stays between two chains.
+        // The test's data plane never hands over, so the vBucket stays in two chains.
         #expect(await eventually { row()?.isJoint == true })
         let successor = try #require(row()?.next.first)
         guard case .done = await scene[1].failOver([scene.name(2)]) else {

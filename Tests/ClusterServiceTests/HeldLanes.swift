@@ -1,7 +1,7 @@
 import Bytes
 import Seams
 
-/// Lanes of which one does nothing while it is held, like that of a disk that stands still.
+/// Lanes of which one runs nothing while it is held, like a disk that does not respond.
 final class HeldLanes: LaneFactory {
     private struct State {
         var isHeld = false

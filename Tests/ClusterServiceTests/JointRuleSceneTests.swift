@@ -4,8 +4,8 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Requests that each pass on arrival: the one that the log refuses is answered as if the other had
-/// come long before.
+/// Requests that are valid on arrival: the one that the log refuses is answered as if the other one
+/// had completed before.
 @Suite(.serialized) struct JointRuleSceneTests {
     /// One provisioned node with 1 000 MB for buckets.
     private func built() async throws -> ClusterScene {
@@ -18,7 +18,7 @@ import Vocabulary
         FormParameters(fields.map { ($0.0, $0.1) })
     }
 
-    /// Makes requests while the disk stands still: all are judged on arrival before one is decided.
+    /// Sends requests while the disk is held: all are checked before any of them is agreed on.
     private func together<Outcome: Sendable>(
         _ scene: ClusterScene,
         _ requests: [@Sendable (AdministrationService) async -> Outcome]
@@ -76,7 +76,7 @@ import Vocabulary
         #expect(scene[1].state.quotaExcess == 0)
     }
 
-    /// The door asks again, and then the form says which quota is too low.
+    /// The caller checks again, and then the form says which quota is too low.
     @Test func memoryQuotaLoweredDuringACreateIsOvertaken() async throws {
         let scene = try await built()
         defer { scene.stop() }
@@ -97,7 +97,8 @@ import Vocabulary
         #expect(fields == (isCreated ? ["memoryQuota"] : []))
     }
 
-    /// Of names that differ in case alone one is made; the other is told what clients look for.
+    /// Of names that differ only in case one is created; the other gets the error that clients look
+    /// for.
     @Test func secondOfTwoNamesThatDifferInCaseIsRefusedAsOnArrival() async throws {
         let scene = try await built()
         defer { scene.stop() }
@@ -144,7 +145,7 @@ import Vocabulary
         #expect(await eventually { service.raftStatus.applied > applied })
         #expect(isDone(await service.changeBucket("one", form(("flushEnabled", "0")))))
         plane.carriedThrough.withLock { $0 = .max }
-        // A lone node looks again when something changes.
+        // A lone node's orchestrator runs again after a change.
         _ = await service.change(form(("clusterName", "Home")))
         #expect(isDone(await first))
         guard case .flushDisabled = await second else {

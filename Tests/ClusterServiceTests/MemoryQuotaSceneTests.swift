@@ -4,14 +4,14 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The memory quota at the doors of a node: forms, joining, a start on another machine.
+/// The memory quota in forms, in joins, and at a start on another machine.
 @Suite(.serialized) struct MemoryQuotaSceneTests {
     private func form(_ fields: (String, String)...) -> FormParameters {
         FormParameters(fields.map { ($0.0, $0.1) })
     }
 
     /// The second node has 1 200 MB, of which it can give 960 MB; the cluster's quota is 1 000 MB.
-    @Test func nodeThatCannotGiveTheClustersQuotaIsNotAdded() async throws {
+    @Test func nodeWithTooLittleMemoryForQuotaIsNotAdded() async throws {
         let scene = try ClusterScene(2)
         defer { scene.stop() }
         try await scene.members[0].start()
@@ -31,13 +31,13 @@ import Vocabulary
         #expect(text.contains("at most 960 MB of its 1200 MB"))
         #expect(scene[1].state.nodes.count == 1)
         #expect(!scene[2].state.isProvisioned)
-        // What the sentence says to do helps.
+        // The refusal's advice works.
         guard case .done = await scene[1].change(form(("memoryQuota", "900"))) else {
             throw SceneError("memoryQuota")
         }
         let added = await scene[1].addNode(address, login: ("", ""), services: ["kv"])
         guard case .done = added else { throw SceneError("\(added)") }
-        // From here on the quota must fit that node too, whichever node is asked.
+        // From here on the quota must fit that node too, whichever node gets the request.
         guard case .refused(let errors) = await scene[1].change(form(("memoryQuota", "961"))) else {
             throw SceneError("the quota was raised beyond what a node can give")
         }
@@ -45,8 +45,8 @@ import Vocabulary
         #expect(errors.first?.text.contains("can give: at most 960MB of its 1200MB") == true)
     }
 
-    /// The node serves what it has, and says what is wrong.
-    @Test func nodeOnASmallerMachineServesWithAWarning() async throws {
+    /// The node serves its buckets, and an alert describes the problem.
+    @Test func nodeOnSmallerMachineServesWithAlert() async throws {
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.build()
@@ -60,7 +60,7 @@ import Vocabulary
         #expect(scene[1].events.all().contains { $0.text == alert.message })
         #expect(scene[1].state.memoryQuota == 1_000 << 20)
         #expect(scene[1].state.bucket(named: "b") != nil)
-        // The rule counts from here on, and the way out is open.
+        // The rule applies from here on, and the quotas can be lowered.
         let raised = await scene[1].changeBucket("b", form(("ramQuotaMB", "500")))
         guard case .done = raised else { throw SceneError("\(raised)") }
         guard case .done = await scene[1].change(form(("memoryQuota", "960"))) else {

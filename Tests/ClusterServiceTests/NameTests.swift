@@ -5,13 +5,13 @@ import Seams
 import Testing
 import Vocabulary
 
-/// By which names nodes may be known: by loopback addresses all of them, or none.
+/// Names of nodes: all nodes have loopback addresses, or none.
 @Suite struct NameTests {
     let world = World()
     let newcomer = Newcomer()
     let ports = NodePorts(admin: 8_091, data: 11_210, peer: 21_100)
 
-    /// A cluster of one that listens on `host`.
+    /// A cluster of one node that listens on `host`.
     func cluster(_ host: String) async throws -> AdministrationService {
         let service = try world.service(RecordingPlane(), probe: newcomer)
         service.openBuckets()
@@ -23,8 +23,9 @@ import Vocabulary
         return service
     }
 
-    /// What becomes of a node that is added; nobody listens at its port for other nodes, so that it
-    /// never gets further than that.
+    /// The result of adding a node.
+    ///
+    /// Its peer port has no listener, so the join never completes.
     func add(_ address: String, to service: AdministrationService) async throws -> String {
         let outcome = Guarded<MembershipOutcome?>(nil)
         let adding = Task {
@@ -42,7 +43,7 @@ import Vocabulary
         return text
     }
 
-    /// How far it comes whose name is nobody's concern.
+    /// The result for a node whose name is accepted.
     let isInvited = "Join completion failed."
 
     @Test(arguments: [
@@ -50,7 +51,7 @@ import Vocabulary
         "[::ffff:127.0.0.1]:9091", "0.0.0.0:9091", "localhost:9091", "LocalHost",
         "same-machine:9091",
     ])
-    func aClusterOfRealAddressesTakesNobodyByALoopbackOne(_ address: String) async throws {
+    func clusterOfRealAddressesRefusesLoopbackNode(_ address: String) async throws {
         world.network.names.withLock { $0["same-machine"] = ["127.0.1.1", "::1"] }
         let service = try await cluster("10.0.0.1")
         let text = try await add(address, to: service)
@@ -61,7 +62,7 @@ import Vocabulary
     }
 
     @Test(arguments: ["10.0.0.2:9091", "both:9091", "elsewhere:9091", "[fd00::1]:9091"])
-    func itTakesWhoeverOthersReach(_ address: String) async throws {
+    func clusterOfRealAddressesAcceptsReachableNode(_ address: String) async throws {
         world.network.names.withLock { $0["both"] = ["127.0.1.1", "10.0.0.2"] }
         let service = try await cluster("10.0.0.1")
         #expect(try await add(address, to: service).hasPrefix(isInvited))
@@ -71,28 +72,28 @@ import Vocabulary
         arguments: ["127.0.0.1", "0.0.0.0"],
         ["127.0.0.1:9091", "localhost:9091", "same-machine:9091"]
     )
-    func onOneMachineAllAreKnownByLoopbackAddresses(_ host: String, _ other: String) async throws {
+    func loopbackClusterAcceptsLoopbackNode(_ host: String, _ other: String) async throws {
         world.network.names.withLock { $0["same-machine"] = ["127.0.1.1"] }
         let service = try await cluster(host)
         #expect(try await add(other, to: service).hasPrefix(isInvited))
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
     }
 
-    @Test func aLoneNodeTakesTheAddressThatTheFirstOneAddedSees() async throws {
+    @Test func loneNodeGetsAddressSeenByFirstAddedNode() async throws {
         let service = try await cluster("0.0.0.0")
         #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
         #expect(service.state.nodes.map(\.host) == [newcomer.seesUsAt])
     }
 
-    /// Its clients would be sent where it does not listen.
-    @Test func aLoneNodeThatListensOnLoopbackOnlyTakesNone() async throws {
+    /// Its clients would be sent to an address where it does not listen.
+    @Test func loneNodeListeningOnLoopbackKeepsItsAddress() async throws {
         let service = try await cluster("127.0.0.1")
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("listens on 127.0.0.1 only") && text.contains("--bind"))
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
     }
 
-    @Test func nobodyIsAddedWhereTheLoneNodeHasNoAddressToTake() async throws {
+    @Test func addingFailsWhenLoneNodeHasNoReachableAddress() async throws {
         let service = try await cluster("0.0.0.0")
         newcomer.seen.withLock { $0 = "" }
         let text = try await add("10.0.0.2:9091", to: service)
@@ -100,7 +101,7 @@ import Vocabulary
         #expect(service.state.nodes.count == 1)
     }
 
-    @Test func severalOnLoopbackTakeNobodyFromElsewhere() async throws {
+    @Test func loopbackClusterRefusesRemoteNode() async throws {
         let service = try await cluster("0.0.0.0")
         let second = NewNode(uuid: "second", host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
         _ = try await service.propose(.addNode(second))
@@ -109,13 +110,13 @@ import Vocabulary
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1", "127.0.0.1"])
     }
 
-    /// Who joins by itself names itself as the cluster it asks can reach it.
+    /// A node that asks to join sends the name by which the cluster can reach it.
     @Test(arguments: [
         ("10.0.0.7:8091", "10.0.0.1:8091"), ("elsewhere:8091", "10.0.0.1:8091"),
         ("127.0.0.1:8091", "127.0.0.1:8091"), ("LocalHost:8091", "127.0.0.1:8091"),
         ("same-machine:8091", "127.0.0.1:8091"),
     ])
-    func whoJoinsByItselfNamesItself(_ cluster: String, as name: String) async throws {
+    func joiningNodeSendsReachableNameOfItself(_ cluster: String, as name: String) async throws {
         world.network.names.withLock { $0["same-machine"] = ["127.0.1.1"] }
         let service = try world.service(RecordingPlane(), probe: newcomer)
         service.openBuckets()
@@ -125,7 +126,7 @@ import Vocabulary
         #expect(newcomer.asked.withLock { $0 } == [name])
     }
 
-    @Test func aNodeInAClusterTakesNoOtherName() async throws {
+    @Test func nodeInClusterCannotBeRenamed() async throws {
         let service = try await cluster("10.0.0.1")
         let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
         _ = try await service.propose(.addNode(second))
@@ -139,8 +140,8 @@ import Vocabulary
         #expect(service.state.nodes.map(\.host) == ["10.0.0.1", "10.0.0.2"])
     }
 
-    /// Its place in the map would be every client's own machine.
-    @Test func aNodeThatIsStartedAnewOnLoopbackKeepsTheNameThatOthersKnow() async throws {
+    /// By a loopback address in the map, every client would connect to its own machine.
+    @Test func nodeRestartedOnLoopbackKeepsItsName() async throws {
         let first = try await cluster("10.0.0.1")
         let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
         _ = try await first.propose(.addNode(second))
@@ -157,11 +158,11 @@ import Vocabulary
     }
 }
 
-/// A node that belongs to nobody, or a cluster that takes nobody in.
+/// A node without a cluster, or a cluster that refuses every node.
 final class Newcomer: NodeProbe {
     let seesUsAt = "10.0.0.1"
     let seen = Guarded<String?>(nil)
-    /// Names of those that were to be added.
+    /// Names of nodes that were to be added.
     let asked = Guarded<[String]>([])
 
     func ask(_ request: ProbeRequest) async -> ProbeAnswer {

@@ -5,7 +5,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What is said of a rebalance that stands still.
+/// Reports about a rebalance that makes no progress.
 @Suite(.serialized) struct ObstacleSceneTests {
     /// A rebalance that waits for the third node's copies.
     private func scene() async throws -> (ClusterScene, RebalanceRecord) {
@@ -30,12 +30,13 @@ import Vocabulary
         await scene[1].report(of: record).obstacle ?? ""
     }
 
-    @Test func aNodeWhoseDiskStandsStillIsNamedWithWhatItLacks() async throws {
+    @Test func obstacleNamesNodeWithStalledDiskAndMissingEntries() async throws {
         let (scene, record) = try await scene()
         defer { scene.stop() }
         let third = name(of: 3, in: scene)
         scene.members[2].holdDisk()
-        // The others are a majority: they go on, and ask the third as of what it does not have.
+        // The other nodes are a majority: they continue, and call the third at an index that it
+        // lacks.
         _ = try await scene[1].propose(.setSettings(scene[1].state.settings))
         #expect(
             await eventually {
@@ -53,11 +54,11 @@ import Vocabulary
         #expect(await eventually { !scene[3].alerts.contains { $0.id == "disk/slow" } })
     }
 
-    @Test func whereNothingCanBeDecidedItSaysWhoHoldsThatUp() async throws {
+    @Test func obstacleNamesNodeThatPreventsAgreement() async throws {
         let (scene, record) = try await scene()
         defer { scene.stop() }
         for member in scene.members.dropFirst() { member.holdDisk() }
-        // Both chains are to count from here on, and nobody but the leader can write that down.
+        // The joint entry needs a majority, and only the leader's disk works.
         scene.members[2].plane?.heardThrough.withLock { $0 = .max }
         #expect(
             await eventually {
@@ -72,8 +73,8 @@ import Vocabulary
         )
     }
 
-    /// Each decision waits for its sync, and a file that grows waits for the file system as well.
-    @Test func whatIsDecidedIsWrittenOverWhatIsThere() async throws {
+    /// Each decision waits for a sync, which also waits for the file system if the file grows.
+    @Test func controlLogReusesItsFileSpace() async throws {
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.build()

@@ -5,9 +5,9 @@ import Seams
 import Testing
 import Vocabulary
 
-/// What a leader says of copies, as the node takes it that it is said to.
+/// The leader's calls about copies, as a node answers them.
 @Suite struct OwnershipServiceTests {
-    /// Numbers of the messages on the wire.
+    /// Numbers of the calls on the wire.
     private enum Kind: UInt16, CaseIterable {
         case reports = 7
         case seal = 8
@@ -15,7 +15,7 @@ import Vocabulary
         case handOver = 10
     }
 
-    /// A bucket, as a node of its own has it.
+    /// The bucket of a lone node.
     private func bucket() async throws -> BucketRecord {
         let node = try World().service(RecordingPlane())
         node.openBuckets()
@@ -29,7 +29,7 @@ import Vocabulary
         return try #require(node.state.bucket(named: "b"))
     }
 
-    /// A word about one vBucket, as docs of `LeaderCall` give it.
+    /// A call about one vBucket, in the encoding of `LeaderCall`.
     private func word(_ kind: Kind, _ uuid: String, _ vBucket: Int) -> [UInt8] {
         let writer = ByteWriter()
         // Term, index, bucket, and one subject: a vBucket with its fence.
@@ -41,7 +41,7 @@ import Vocabulary
         return writer.bytes
     }
 
-    /// Every answer begins with why it was refused.
+    /// Every answer begins with the reason of a refusal.
     private func refusal(_ answer: [UInt8]) -> String? {
         answer.withUnsafeBytes { buffer in
             var reader = ByteReader(ByteView(buffer))
@@ -53,7 +53,7 @@ import Vocabulary
     }
 
     @Test(arguments: Kind.allCases)
-    private func vBucketsThatTheBucketDoesNotHaveAreRefused(_ kind: Kind) async throws {
+    private func callsForUnknownVBucketsAreRefused(_ kind: Kind) async throws {
         let bucket = try await bucket()
         let (uuid, count) = (bucket.settings.uuid, bucket.placements.count)
         let nodes = try await PeerNode.cluster(2)
@@ -81,7 +81,7 @@ import Vocabulary
             #expect(try await ask(nonsense) == "the bucket has \(count) vBuckets")
         }
         #expect(try await ask(0)?.isEmpty == true)
-        // Of files that could not be opened nobody knows what they have.
+        // If files could not be opened, their content is unknown.
         plane.record.withLock { $0.status = [:] }
         if kind == .reports { #expect(try await ask(0) == "the bucket is not open") }
     }

@@ -9,7 +9,7 @@ import Vocabulary
 @Suite struct RaftDriverTests {
     let world = RaftWorld(seed: 11)
 
-    @Test func aLoneNodeLeadsAndHasAppliedAllWhenItsStartReturns() throws {
+    @Test func loneNodeLeadsAndHasAppliedItsLogAfterStart() throws {
         let group = try RaftGroup(world, nodes: 1)
         #expect(group.driver(1).status.isReadyToLead)
         group.propose(1, "a")
@@ -18,12 +18,12 @@ import Vocabulary
         try group.restart(NodeNumber(1))
         #expect(group.lines(1) == ["a"])
         #expect(group.driver(1).status.isReadyToLead)
-        // Nobody is waited for, so nobody is woken.
+        // A lone voter waits for no other node and needs no timer.
         world.run(milliseconds: 1)
         #expect(world.core.withLock { $0.works.isEmpty })
     }
 
-    @Test func whatWasKnownToBeAgreedOnIsAppliedWhenTheStartReturns() throws {
+    @Test func knownCommittedEntriesAreAppliedAfterStart() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         for number in 0..<10 {
@@ -32,15 +32,15 @@ import Vocabulary
         }
         #expect(group.converge())
         group.kill(NodeNumber(3))
-        // Nobody was heard yet: this is from its own disk.
+        // No other node has answered yet: this is from its own disk.
         try group.restart(NodeNumber(3))
         #expect(group.lines(3).count >= 8)
         #expect(group.converge())
         #expect(group.violations() == [])
     }
 
-    /// Of two nodes, one that is started alone serves because all that is in its log is applied.
-    @Test func aStopKeepsWhatIsKnownToBeAgreedOn() throws {
+    /// If one of two nodes is restarted alone, it serves because its whole log is applied.
+    @Test func stopStoresCommitIndex() throws {
         let group = try RaftGroup(world, nodes: 2)
         #expect(group.grow(to: [1, 2]))
         #expect(group.converge())
@@ -60,17 +60,17 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
-    @Test func whatIsAskedWhileOneIsUnderWayGoesTogether() throws {
+    @Test func proposalsDuringWriteShareOneBatch() throws {
         let group = try RaftGroup(world, nodes: 1)
         for number in 0..<50 { group.propose(1, "p\(number)") }
         #expect(world.run { group.answer(to: "p49") != nil })
         #expect(group.lines(1) == (0..<50).map { "p\($0)" })
-        // The first alone, the others behind it in one write.
+        // The first alone, the others after it in one write.
         let store = try ControlStore(disk: PlainDisk(), directory: group.directory(NodeNumber(1)))
         #expect(try store.load()?.entries.count == 51)
     }
 
-    @Test func aFollowersWishIsAnsweredOnceItIsAppliedThere() throws {
+    @Test func followersProposalIsAnsweredOnceAppliedThere() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         let answered = Guarded(false)
@@ -87,7 +87,7 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
-    @Test func aLeadersDeathCostsNoWishThatAFollowerHad() throws {
+    @Test func leaderCrashLosesNoFollowersProposal() throws {
         for seed in UInt64(1)...20 {
             let world = RaftWorld(seed: seed)
             let group = try RaftGroup(world, nodes: 3)
@@ -110,7 +110,7 @@ import Vocabulary
         }
     }
 
-    @Test func withoutAMajorityTheAnswerSaysHowManyAreMissing() throws {
+    @Test func proposalWithoutMajorityReportsMissingVoters() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         group.kill(NodeNumber(2))
@@ -127,29 +127,29 @@ import Vocabulary
         #expect(group.answer(to: "y")?.outcome != nil)
     }
 
-    /// The next leader knows better by then.
-    @Test func whatALeaderProposesAsSuchIsNotPassedOnToTheNext() throws {
+    /// The next leader may know better by then.
+    @Test func leadersOwnProposalIsNotForwardedToNextLeader() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
-        guard let leader = group.settled() else { throw SceneError("nobody leads") }
+        guard let leader = group.settled() else { throw SceneError("no leader") }
         #expect(world.run { group.driver(leader.value).status.isReadyToLead })
         group.isolate(leader.value)
         let others = (1...3).filter { $0 != leader.value }.map { UInt16($0) }
         group.propose(leader.value, "late", isLeaders: true)
-        group.propose(leader.value, "anybody's")
+        group.propose(leader.value, "forwarded")
         #expect(world.run { others.contains { group.driver($0).status.isReadyToLead } })
         group.heal()
-        #expect(world.run { group.answer(to: "anybody's")?.outcome != nil })
+        #expect(world.run { group.answer(to: "forwarded")?.outcome != nil })
         #expect(world.run { group.answer(to: "late") != nil })
         #expect(group.answer(to: "late")?.error?.code == .notLeader)
         #expect(group.converge())
         for number in UInt16(1)...3 { #expect(!group.lines(number).contains("late")) }
-        // And nobody who does not lead is asked at all.
+        // A follower's own attempt is refused at once.
         group.propose(leader.value, "follower's", isLeaders: true)
         #expect(world.run { group.answer(to: "follower's")?.error?.code == .notLeader })
     }
 
-    @Test func aReadSeesWhatWasAnsweredBefore() throws {
+    @Test func readSeesEarlierAnsweredProposals() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         for round in 0..<20 {
@@ -166,7 +166,7 @@ import Vocabulary
         }
     }
 
-    @Test func aLostQuestionIsAskedAgainAndAMinorityReadsNothing() throws {
+    @Test func lostReadIsRepeatedAndMinorityReadFails() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         world.core.withLock { $0.loss = 100 }
@@ -192,7 +192,7 @@ import Vocabulary
         #expect(error.code == .noQuorum)
     }
 
-    @Test func membersComeAndGo() throws {
+    @Test func membersAreAddedAndRemoved() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         #expect(group.driver(1).status.configuration.voters.count == 3)
@@ -204,7 +204,7 @@ import Vocabulary
         #expect(group.converge())
         #expect(group.lines(2) == ["three", "two"])
         #expect(!group.change([.remove(NodeNumber(1)), .remove(NodeNumber(2))], on: 1))
-        // Whoever does not lead cannot change anything.
+        // A follower cannot change the members.
         #expect(!group.change([.addLearner(NodeNumber(3))], on: 2))
         #expect(group.driver(1).transfer(to: NodeNumber(2)))
         #expect(world.run { group.leader == NodeNumber(2) })
@@ -212,8 +212,8 @@ import Vocabulary
         #expect(group.driver(2).status.configuration.voters == [NodeNumber(2)])
     }
 
-    /// Leases need both halves, where consensus would not.
-    @Test func aSingleVoterComesAndGoesThroughBothHalves() throws {
+    /// Leases need a joint configuration, even where Raft alone would not.
+    @Test func singleVoterChangeUsesJointConfiguration() throws {
         let group = try RaftGroup(world, nodes: 2)
         #expect(group.grow(to: [1, 2]))
         let seen = Guarded<[Bool]>([])
@@ -228,11 +228,11 @@ import Vocabulary
         #expect(group.driver(1).status.commit == index + 2)
         #expect(seen.withLock { $0.contains(true) && $0.last == false })
         #expect(group.change([.addLearner(NodeNumber(2))], on: 1))
-        // Who only listens is no voter, and comes at once.
+        // A learner is added in one step.
         #expect(group.driver(1).status.commit == index + 3)
     }
 
-    @Test func aJointChangeIsThroughWhenItIsLeft() throws {
+    @Test func jointChangeIsDoneOnceLeft() throws {
         let group = try RaftGroup(world, nodes: 5)
         #expect(group.grow(to: [1, 2, 3]))
         let steps: [ConfigurationChange.Step] = [
@@ -245,7 +245,7 @@ import Vocabulary
         #expect(!configuration.isJoint)
     }
 
-    @Test func whoeverLaggedGetsASnapshot() throws {
+    @Test func laggingMemberGetsSnapshot() throws {
         let group = try RaftGroup(world, nodes: 3, ballast: 600_000) { settings in
             settings.snapshotEntries = 20
             settings.raft.entriesKept = 5
@@ -260,7 +260,7 @@ import Vocabulary
         try group.start(NodeNumber(3))
         #expect(group.converge())
         #expect(group.lines(3).count == 100)
-        // It is on its disk too.
+        // The snapshot is on its disk too.
         world.core.withLock { $0.loss = 0 }
         try group.restart(NodeNumber(3))
         #expect(group.driver(3).state.lines.count > 70)
@@ -270,7 +270,7 @@ import Vocabulary
         #expect(try #require(try store.load()).entries.count < 40)
     }
 
-    @Test func aFullDiskSilencesItsNodeAndOnlyThat() throws {
+    @Test func fullDiskSilencesOnlyItsNode() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         let big = String(repeating: "x", count: 60_000)
@@ -288,7 +288,7 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
-    @Test func aLoneNodeWithAFullDiskSaysSoAndForgetsTheWish() throws {
+    @Test func loneNodeWithFullDiskFailsProposal() throws {
         let group = try RaftGroup(world, nodes: 1)
         let big = String(repeating: "x", count: 60_000)
         try group.driver(1).store.limit(pages: 1)
@@ -297,7 +297,7 @@ import Vocabulary
         #expect(group.answer(to: big)?.error?.code == .disk)
         #expect(group.answer(to: big)?.error?.description.contains("full") == true)
         try group.driver(1).store.limit(pages: 0)
-        // Not a second later: whoever asks has the disk looked at.
+        // Without a delay: a new proposal checks the disk at once.
         let before = world.now
         group.propose(1, "small")
         #expect(world.run { group.answer(to: "small") != nil })
@@ -307,7 +307,7 @@ import Vocabulary
         #expect(group.lines(1).map(\.count) == [5])
     }
 
-    @Test func whatIsNoMessageIsPassedOver() throws {
+    @Test func invalidFramesAreIgnored() throws {
         let group = try RaftGroup(world, nodes: 3, ballast: 100_000) { settings in
             settings.snapshotEntries = 10
             settings.raft.entriesKept = 2
@@ -315,7 +315,7 @@ import Vocabulary
         #expect(group.grow(to: [1, 2]))
         for number in 0..<30 { group.propose(2, "p\(number)") }
         #expect(world.run { group.answer(to: "p29") != nil })
-        // On disk behind the snapshot that is due: whoever comes now cannot do without that.
+        // Entries below the due snapshot: a node that joins now needs the snapshot.
         group.propose(1, "behind the snapshot")
         #expect(world.run { group.answer(to: "behind the snapshot") != nil })
         #expect(group.grow(to: [3]))
@@ -336,7 +336,7 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
-    @Test func whatOthersKeepIsOnDiskWhenTheyAreTold() throws {
+    @Test func keptChangesAreOnDiskBeforeCallback() throws {
         let group = try RaftGroup(world, nodes: 1)
         let driver = group.driver(1)
         let seal = ControlSeal(vBucket: VBucketID(7), fence: 3, term: 1)
@@ -358,7 +358,7 @@ import Vocabulary
         #expect(refused.withLock { $0?.code } == .disk)
     }
 
-    @Test func aPromiseHoldsBackWhatWouldBreakIt() throws {
+    @Test func promiseWithholdsDeposingAcknowledgement() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         world.run(milliseconds: 2_000)
@@ -372,14 +372,14 @@ import Vocabulary
         group.propose(1, "depose 3")
         group.propose(1, "after it")
         #expect(world.run { group.answer(to: "after it") != nil })
-        // One of the two has to acknowledge, and its promise lasts 510 ms.
+        // One of the two must acknowledge, and its promise lasts 510 ms.
         #expect(world.now - before > 505_000_000)
         #expect(world.now - before < 1_000_000_000)
         let late = LeaseBeat(node: NodeNumber(3), boot: 9, number: 2, applied: 1)
         #expect(group.driver(2).answer(late).verdict != .granted)
     }
 
-    @Test func whoeverFailsWhileItHoldsSomethingBackRests() throws {
+    @Test func failedDriverWithWithheldEntryStaysIdle() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         world.run(milliseconds: 2_000)
@@ -387,7 +387,7 @@ import Vocabulary
         let applied = group.driver(3).status.applied
         let beat = LeaseBeat(node: NodeNumber(3), boot: 9, number: 1, applied: applied)
         #expect(group.driver(1).answer(beat).verdict == .granted)
-        // What it holds back is in its log, and its disk fails before the promise ends.
+        // The withheld entry is in its log, and its disk fails before the promise ends.
         group.isolate(1)
         group.propose(1, "depose 3")
         try group.driver(1).store.limit(pages: 1)
@@ -399,7 +399,7 @@ import Vocabulary
             world.step()
             turns += 1
         }
-        // A lane that turns without end would stop time, and this test with it.
+        // A lane that runs without pause would stop the simulated time, and this test.
         try #require(turns < 10_000)
         try group.driver(1).store.limit(pages: 0)
         group.heal()

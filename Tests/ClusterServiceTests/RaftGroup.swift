@@ -7,7 +7,7 @@ import Persistence
 import Seams
 import Vocabulary
 
-/// Several nodes' drivers, their real files, and the network between them.
+/// Drivers of several nodes, with real files and a simulated network.
 final class RaftGroup: Sendable {
     typealias Driver = RaftDriver<ListState>
 
@@ -35,7 +35,7 @@ final class RaftGroup: Sendable {
         var drivers: [NodeNumber: Driver] = [:]
         var boots: UInt64 = 0
         var answers: [Answer] = []
-        /// The first of all that was sent, for whoever wants to spoil it.
+        /// The first frame that was sent, for tests that corrupt it.
         var frames: [[UInt8]] = []
     }
 
@@ -45,7 +45,7 @@ final class RaftGroup: Sendable {
     let change: @Sendable (inout RaftDriverSettings) -> Void
     let ballast: Int
 
-    /// Node 1 founds; the others wait to be invited.
+    /// Node 1 founds the group; the others wait for an invitation.
     init(
         _ world: RaftWorld,
         nodes: UInt16,
@@ -113,7 +113,7 @@ final class RaftGroup: Sendable {
         history.saw(driver.status, of: node)
     }
 
-    /// As `kill -9`: what runs on its lanes never runs.
+    /// Like `kill -9`: pending work on its lanes never runs.
     func kill(_ node: NodeNumber) {
         guard let driver = core.withLock({ $0.drivers.removeValue(forKey: node) }) else { return }
         world.drop(lanes: "\(node).\(driver.settings.boot).")
@@ -138,7 +138,7 @@ final class RaftGroup: Sendable {
         if isLost { return }
         for _ in 0..<copies {
             let delay = UInt64(world.below(Int(delayMax)))
-            // Not on the lane before it arrives: messages overtake each other.
+            // Posted on the lane only on arrival: messages overtake each other.
             _ = world.post("wire \(world.next())", after: delay, isTimer: false) { [weak self] in
                 self?.drivers[to]?.receive(bytes, from: from)
             }
@@ -196,7 +196,7 @@ final class RaftGroup: Sendable {
 
     func lines(_ number: UInt16) -> [String] { driver(number).state.lines }
 
-    /// Grows from one voter to these, one after the other.
+    /// Adds voters until these are the voters, one after the other.
     func grow(to voters: [UInt16]) -> Bool {
         for number in voters where number != 1 {
             guard change([.addLearner(NodeNumber(number))], on: 1),
@@ -217,7 +217,7 @@ final class RaftGroup: Sendable {
         return true
     }
 
-    /// All that live have applied the same.
+    /// Waits until all running nodes have applied the same entries.
     func converge() -> Bool {
         world.run {
             let states = drivers.values.map { ($0.status.applied, $0.state.lines) }
@@ -226,7 +226,8 @@ final class RaftGroup: Sendable {
         }
     }
 
-    /// What was answered "taken" stands once in every state, and nothing stands twice.
+    /// Checks that every acknowledged proposal is in every state once, and that none is there
+    /// twice.
     func violations() -> [String] {
         var found = history.violations
         let taken = core.withLock { core in

@@ -5,7 +5,7 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// Whole groups of drivers on real files, through everything that may happen to them.
+/// Random walks of groups of drivers on real files, with crashes and network faults.
 @Suite struct RaftWalkTests {
     struct Tally {
         var answered = 0
@@ -13,14 +13,14 @@ import Vocabulary
         var restarts = 0
     }
 
-    @Test func noWalkLosesOrRepeatsAWish() throws {
+    @Test func noWalkLosesOrRepeatsAProposal() throws {
         var tally = Tally()
         for seed in UInt64(1)...40 {
             let found = try walk(seed: seed, nodes: seed % 3 == 0 ? 5 : 3, tally: &tally)
             #expect(found == [], "seed \(seed)")
             if !found.isEmpty { return }
         }
-        // Walks in which nothing happens prove nothing.
+        // Walks without events prove nothing.
         #expect(tally.answered > 1_000, "\(tally)")
         #expect(tally.elections > 120, "\(tally)")
         #expect(tally.restarts > 150, "\(tally)")
@@ -73,7 +73,7 @@ import Vocabulary
         return group.violations() + (try logs(group, nodes))
     }
 
-    /// Log matching, on what the disks have: one index and term, one history up to there.
+    /// Checks log matching on disk: entries of the same index and term have the same history.
     private func logs(_ group: RaftGroup, _ nodes: UInt16) throws -> [String] {
         var seen: [ControlPosition: ControlEntry] = [:]
         var before: [ControlPosition: UInt64] = [:]
@@ -96,7 +96,7 @@ import Vocabulary
         return found
     }
 
-    @Test func aLoneNodeSurvivesAKillAtAnyMoment() throws {
+    @Test func loneNodeSurvivesKillAtAnyMoment() throws {
         for seed in UInt64(1)...20 {
             let world = RaftWorld(seed: seed)
             let group = try RaftGroup(world, nodes: 1, ballast: 70_000) { settings in

@@ -8,7 +8,7 @@ import Persistence
 import Seams
 import Vocabulary
 
-/// Everything of a test in one thread: lanes take turns by the seed, time passes when all rest.
+/// A test on one thread: lanes take turns by the seed, and time passes when all are idle.
 final class RaftWorld: Sendable {
     struct Work: Sendable {
         var at: UInt64
@@ -23,11 +23,11 @@ final class RaftWorld: Sendable {
         var order: UInt64 = 0
         var works: [Work] = []
         var dice: SeededRandom
-        /// Chances in 256 for a message.
+        /// Probabilities for each message, in 1/256.
         var loss = 0
         var doubling = 0
         var delayMax: UInt64 = 2_000_000
-        /// One-way links that lose everything.
+        /// One-way links that lose every message.
         var cut: Set<[UInt16]> = []
     }
 
@@ -71,12 +71,12 @@ final class RaftWorld: Sendable {
         core.withLock { $0.works.removeAll { $0.order == order } }
     }
 
-    /// A process that is no more has no lanes.
+    /// Removes the lanes of a process that has ended.
     func drop(lanes prefix: String) {
         core.withLock { $0.works.removeAll { $0.lane.hasPrefix(prefix) } }
     }
 
-    /// Runs something that is due, of any lane, each lane's own in order; else time passes.
+    /// Runs a due item of a random lane, each lane's own in order; if none is due, time passes.
     func step() {
         let work: Work? = core.withLock { core in
             guard !core.works.isEmpty else { return nil }
@@ -106,7 +106,7 @@ final class RaftWorld: Sendable {
         core.withLock { $0.now = max($0.now, end) }
     }
 
-    /// Until it is so; false where it is not within the time.
+    /// Runs until the condition holds; false if it does not in time.
     func run(secondsMax: UInt64 = 30, until isDone: () -> Bool) -> Bool {
         let end = now + secondsMax * 1_000_000_000
         while !isDone() {
@@ -145,7 +145,7 @@ final class WorldLane: Lane {
     }
 
     func post(_ work: @escaping @Sendable () -> Void) {
-        // A disk takes its time.
+        // Disk writes take a random time.
         let delay = name.hasSuffix("disk") ? UInt64(world.below(8_000_000)) : 0
         _ = world.post(name, after: delay, isTimer: false, work)
     }
@@ -158,7 +158,7 @@ final class WorldLane: Lane {
     func stop() { world.drop(lanes: name) }
 }
 
-/// Bytes in a data directory, as far as the control store needs a disk.
+/// A disk with only what the control store needs.
 struct PlainDisk: Disk {
     var vfsName: String? { nil }
 
@@ -178,14 +178,14 @@ struct PlainDisk: Disk {
     func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {}
     func rename(_ path: String, to newPath: String) throws(DiskError) {}
     func remove(_ path: String) throws(DiskError) {}
-    /// Nothing here ever fails to be written.
+    /// Writes never fail here.
     func secure(_ path: String) throws(DiskError) {}
     func claim(_ path: String) throws(DiskError) -> Bool { true }
     func size(_ path: String) throws(DiskError) -> UInt64 { 0 }
     func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) { (600, 1_000) }
 }
 
-/// A register of all commands that were applied, each wish once.
+/// A register of all applied commands; each proposal is applied once.
 final class ListState: ReplicatedState {
     struct Command: Hashable {
         var name: ProposalNumber
@@ -217,14 +217,14 @@ final class ListState: ReplicatedState {
 
     enum Outcome: Sendable, Equatable {
         case taken(String, at: UInt64)
-        /// It was taken before, or a later one was.
+        /// This proposal or a later one was applied before.
         case repeated
     }
 
     var index: UInt64 = 0
     var lines: [String] = []
     var last: [Life: UInt64] = [:]
-    /// What every node must agree on, by index.
+    /// What all nodes must agree on, by log index.
     let history: History
     let ballast: Int
 
@@ -288,7 +288,7 @@ final class ListState: ReplicatedState {
     var deposedAt: [NodeNumber: UInt64] { [:] }
 }
 
-/// State machine safety: nobody ever applies another command at an index.
+/// State machine safety: no two nodes apply different commands at an index.
 final class History: Sendable {
     private struct Core: Sendable {
         var commands: [UInt64: [UInt8]] = [:]

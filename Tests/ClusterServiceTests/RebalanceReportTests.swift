@@ -3,11 +3,11 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What is shown of a rebalance while its leaders come and go.
+/// Reports about a rebalance across changes of leader.
 @Suite struct RebalanceReportTests {
     private let nodes = [NodeNumber(1), NodeNumber(2)]
 
-    /// A record with a mark, as commands make it.
+    /// A record with a progress mark, as commands make it.
     private func marked(at all: Double, _ second: Double) -> RebalanceRecord? {
         var state = ClusterState(memoryQuota: 1 << 30)
         let administrator = Administrator(name: "a", credentials: [1])
@@ -40,7 +40,7 @@ import Vocabulary
         return progress
     }
 
-    @Test func aLeaderShowsNoMoreThanItsSuccessorWillBeginWith() throws {
+    @Test func leaderReportsNoMoreProgressThanItsSuccessor() throws {
         let record = try #require(marked(at: 0.25, 0.5))
         let told = RebalanceReport(progress(done: 9, of: 10), of: record, obstacle: nil)
         #expect(told.fraction == record.reached.limit && told.fraction < 0.9)
@@ -52,7 +52,7 @@ import Vocabulary
         #expect(less.fraction == 0.1)
     }
 
-    @Test func whileNobodyLeadsItIsWhatWasShownLast() throws {
+    @Test func reportWithoutLeaderIsTheLastShown() throws {
         let record = try #require(marked(at: 0.25, 0.5))
         let told = RebalanceReport(progress(done: 28, of: 100), of: record, obstacle: "b waits")
         let shown = RebalanceReport(told, after: nil, of: record)
@@ -60,10 +60,10 @@ import Vocabulary
         let gap = RebalanceReport(nil, after: shown, of: record)
         #expect(gap.fraction == 0.28 && gap.bucket == "b" && gap.obstacle == nil)
         #expect(gap.nodes == shown.nodes)
-        // A node that nobody asked before knows what was agreed on.
+        // A node without an earlier report shows the agreed progress.
         let elsewhere = RebalanceReport(nil, after: nil, of: record)
         #expect(elsewhere.fraction == 0.25 && elsewhere.nodes.map(\.fraction) == [0.5])
-        // An answer that comes late.
+        // A late answer.
         let late = RebalanceReport(progress(done: 26, of: 100), of: record, obstacle: nil)
         #expect(RebalanceReport(late, after: shown, of: record).fraction == 0.28)
     }

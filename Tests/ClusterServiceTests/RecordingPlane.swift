@@ -3,7 +3,7 @@ import ClusterService
 import Credentials
 import Vocabulary
 
-/// Writes down what it is told, in order; opens and empties what it is not told to refuse.
+/// A data plane that records its calls in order; opening and flushing fail for refused buckets.
 final class RecordingPlane: DataPlane {
     struct Record: Sendable {
         var calls: [String] = []
@@ -12,7 +12,7 @@ final class RecordingPlane: DataPlane {
         var users: [String: StoredCredentials] = [:]
         var alerts: [Alert] = []
         var refused: Set<String> = []
-        /// Runs at every call, to look at the world at that moment.
+        /// Runs at every call, to inspect the state at that moment.
         var witness: (@Sendable (String) -> Void)?
     }
 
@@ -33,14 +33,14 @@ final class RecordingPlane: DataPlane {
     }
 
     private let maps = Guarded<[String: BucketAssignment]>([:])
-    /// Each lease that it was told, and the maps it acted by at that moment.
+    /// Each lease that was set, with the maps at that moment.
     let leases = Guarded<[(endNanoseconds: UInt64, maps: [String: BucketAssignment])]>([])
-    /// The last fence whose active copies were heard by copies here.
+    /// The last fence of which copies here received changes from the active copy.
     let heardThrough = Guarded(UInt64.max)
     /// The last fence that copies here have carried out.
     let carriedThrough = Guarded(UInt64.max)
 
-    /// Copies here were never built.
+    /// Whether copies here are never built.
     let isEmpty = Guarded(false)
 
     let openings = Guarded<[BucketOpening]>([])
@@ -115,7 +115,7 @@ final class RecordingPlane: DataPlane {
 
     // MARK: Copies
 
-    /// What copies were told of seals that they have to keep.
+    /// Seals that were passed to `follow`.
     let keptSeals = Guarded<[FencedVBucket]>([])
 
     func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
@@ -123,7 +123,7 @@ final class RecordingPlane: DataPlane {
         keptSeals.withLock { $0 += seals }
     }
 
-    /// Every copy is what the map says, and has heard its active one through `heardThrough`.
+    /// Reports copies as the map says, with changes of their active copy through `heardThrough`.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
         guard let map = maps.withLock({ $0[name] }) else { return [] }
         let heard = heardThrough.withLock { $0 }

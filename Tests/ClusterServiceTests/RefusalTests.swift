@@ -2,17 +2,17 @@ import ClusterService
 import Orchestration
 import Testing
 
-/// What a refusal says to whoever asked.
+/// The sentences of refusals.
 @Suite(.serialized) struct RefusalTests {
     @Test(arguments: ClusterRefusal.allCases)
-    func everyRefusalIsASentenceOfItsOwn(_ refusal: ClusterRefusal) {
+    func everyRefusalHasUniqueSentence(_ refusal: ClusterRefusal) {
         let sentence = refusal.sentence
         #expect(sentence.hasSuffix(".") && sentence.contains(" "))
         #expect(!sentence.contains("\(refusal)"))
         #expect(ClusterRefusal.allCases.count { $0.sentence == sentence } == 1)
     }
 
-    @Test func whoWasNotToldToComeBackCannotBeKeptFromIt() async throws {
+    @Test func recoveryOfNodeWithoutRecoveryTypeCannotBeCancelled() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()

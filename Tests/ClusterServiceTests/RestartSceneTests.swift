@@ -6,24 +6,24 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// A node comes back to a cluster that went on, with real services, sockets and files.
+/// Restart of a node in a cluster that has changed, with real services, sockets and files.
 @Suite(.serialized) struct RestartSceneTests {
-    /// Keeps `seal` in a node's control file, in a row that is not what was written.
+    /// Stores `seal` in a node's control file, in a row with a damaged value.
     private func spoil(_ seal: ControlSeal, in root: String) throws {
         let store = try ControlStore(disk: PlainDisk(), directory: root)
         try store.commit([.seals(bucketUUID: "b-uuid", [seal])])
         try store.close()
         let file = URL(fileURLWithPath: store.path)
         var bytes = try Data(contentsOf: file)
-        // The number as SQLite keeps it, six bytes of it.
+        // The number as SQLite stores it, in six bytes.
         let term = Data((0..<6).reversed().map { UInt8(truncatingIfNeeded: seal.term >> (8 * $0)) })
         let place = try #require(bytes.range(of: term))
         bytes[place.lowerBound + 1] ^= 1
         try bytes.write(to: file)
     }
 
-    /// It may have given its word to take nothing more from an active copy, and cannot know.
-    @Test func aNodeThatCannotReadWhatItPromisedServesNothingAndSaysSo() async throws {
+    /// It may have promised to accept no more changes of an active copy, and cannot know.
+    @Test func nodeWithUnreadableSealsServesNothingAndAlerts() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -55,8 +55,8 @@ import Vocabulary
         let kept = member.plane?.keptSeals.withLock { Set($0) }
         #expect(kept == [FencedVBucket(vBucket, fence: fence)])
     }
-    /// What it opens before it has heard from the others may be long gone.
-    @Test func aNodeThatWasAwayKnowsWhichBucketsThereAreOnceItFollows() async throws {
+    /// A bucket that it opens before the leader answers may have been deleted.
+    @Test func restartedNodeLearnsCurrentBucketsBeforeOpening() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -80,11 +80,11 @@ import Vocabulary
         #expect(openings().map(\.settings.uuid) == ["b-uuid", "b-next"])
         #expect(openings().map(\.isCurrent) == [false, true])
     }
-    /// It reaches the others, and nobody reaches it where it was: so it hears of no leader.
+    /// It reaches the other nodes, but they call its old address: so it has no leader.
     ///
-    /// Of two nodes, nothing can be agreed on without it either.
+    /// In a cluster of two, nothing can be agreed on without it either.
     @Test(arguments: [2, 3])
-    func aNodeThatWasStartedAtAnotherPortIsFoundThere(_ count: Int) async throws {
+    func nodeRestartedAtOtherPortIsReconnected(_ count: Int) async throws {
         let scene = try ClusterScene(count)
         defer { scene.stop() }
         try await scene.build()
@@ -104,8 +104,9 @@ import Vocabulary
         #expect(await eventually { member.service.status(of: NodeNumber(1)) == .healthy })
     }
 
-    /// Its beats come: it looked healthy, served nothing, and was not failed over.
-    @Test func aNodeThatIsHeardAndCannotBeReachedCountsAsDown() async throws {
+    /// Regression: its beats arrived, so it looked healthy, served nothing, and was not failed
+    /// over.
+    @Test func unreachableNodeWithBeatsCountsAsDown() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -116,9 +117,9 @@ import Vocabulary
         let old = member.ports.peer
         member.stop()
         member.forgetPeerPort()
-        // As behind a firewall: it is right about where it should be reached, and is not.
+        // Like behind a firewall: it announces the right address, which is not reachable.
         try await member.start(sayingPeerPort: old)
-        let sentence = ":40003 is heard and cannot be reached at 127.0.0.1:\(old) ("
+        let sentence = ":40003 arrive, but it cannot be connected to at 127.0.0.1:\(old) ("
         for number in [1, 2] {
             let isTold = await eventually {
                 scene[number].alerts.contains { $0.message.contains(sentence) }

@@ -4,9 +4,9 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A rebalance fails, and the leader begins it again, or not.
+/// Retries of failed rebalances.
 @Suite(.serialized) struct RetrySceneTests {
-    /// Three nodes, two of which hold a bucket, and a rebalance over all that has just failed.
+    /// Three nodes, two with a bucket, and a rebalance over all of them that has just failed.
     private func scene() async throws -> (ClusterScene, RebalanceRetry) {
         let scene = try ClusterScene(3)
         try await scene.build()
@@ -18,7 +18,7 @@ import Vocabulary
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one], [one, two]])
         let known = scene[1].state.nodes.map(\.otpNode)
-        // Nothing here stores documents, so no copy is ever built.
+        // The test's data plane stores no documents, so no copy is ever built.
         guard
             case .running(let id) = await scene[2].rebalance(
                 known: known,
@@ -33,11 +33,11 @@ import Vocabulary
         )
         guard case .done = try await scene[1].propose(.endRebalance(outcome)),
             let retry = scene[1].state.retry
-        else { throw SceneError("nothing is to be tried again") }
+        else { throw SceneError("no retry is scheduled") }
         return (scene, retry)
     }
 
-    @Test func theLeaderBeginsAgainWhatFailed() async throws {
+    @Test func failedRebalanceIsRetried() async throws {
         let (scene, retry) = try await scene()
         defer { scene.stop() }
         #expect(scene[1].state.rebalance == nil)
@@ -48,7 +48,7 @@ import Vocabulary
         )
     }
 
-    @Test func whatNobodyWantsAnyMoreIsNotBegunAgain() async throws {
+    @Test func cancelledRetryIsNotStarted() async throws {
         let (scene, retry) = try await scene()
         defer { scene.stop() }
         #expect(await !scene[2].cancelRetry("another"))
@@ -57,7 +57,7 @@ import Vocabulary
         #expect(scene[1].state.rebalance == nil && scene[1].state.retry == nil)
     }
 
-    @Test func itIsDroppedWhereTheNodesAreOthersByThen() async throws {
+    @Test func retryIsDroppedAfterNodesChanged() async throws {
         let (scene, _) = try await scene()
         defer { scene.stop() }
         let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false)
@@ -68,8 +68,8 @@ import Vocabulary
         #expect(texts.contains { $0.contains("nodes changed") })
     }
 
-    /// The only node that was to stay is failed over: there is nobody to plan anything for.
-    @Test func aRebalanceOfWhichNobodyIsToStayFails() async throws {
+    /// The only node that was to stay is failed over: nothing can be planned.
+    @Test func rebalanceWithoutRemainingNodeFails() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()

@@ -20,7 +20,7 @@ import Testing
         return service
     }
 
-    @Test func countersBecomeRatesAndGaugesStayAsTheyAre() async throws {
+    @Test func countersBecomeRatesAndGaugesStay() async throws {
         let service = try await service()
         for second in 1...5 {
             plane.record.withLock {
@@ -37,7 +37,7 @@ import Testing
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
     }
 
-    @Test func coarserIntervalsHoldTheMeanAndNoneHoldsTooMuch() async throws {
+    @Test func coarserIntervalsHoldMeansWithinCapacity() async throws {
         let service = try await service()
         for second in 1...200 {
             plane.record.withLock { $0.statistics["b"]?.items = UInt64(second) }
@@ -52,7 +52,7 @@ import Testing
         #expect(service.sampler.series(ofBucket: "b", .day)?.count == 3)
     }
 
-    @Test func nodesAreAddedUpFromTheNewestSampleBack() async throws {
+    @Test func seriesOfNodesAreAddedFromNewestSample() async throws {
         typealias Series = StatisticsSampler.Series
         func series(seconds: Int, _ change: (inout BucketStatistics) -> Void) async throws -> Series
         {
@@ -90,7 +90,7 @@ import Testing
         #expect(sum.timestamps.count == 4 && Series.sum([]) == nil)
     }
 
-    @Test func aReopenedBucketsCountersDoNotGoBelowZero() async throws {
+    @Test func ratesOfReopenedBucketAreNotNegative() async throws {
         let service = try await service()
         plane.record.withLock { $0.statistics["b"]?.opsTotal = 1_000 }
         world.passSecond()
@@ -100,7 +100,7 @@ import Testing
         #expect(series.values(of: .ops) == [0, 1_000, 10])
     }
 
-    @Test func aDeletedBucketIsForgotten() async throws {
+    @Test func deletedBucketHasNoSamples() async throws {
         let service = try await service()
         world.passSecond()
         #expect(service.sampler.series(ofBucket: "b", .minute) != nil)

@@ -4,7 +4,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A rebalance is stopped when it has hardly begun, and asked for when another one has.
+/// A rebalance is stopped right after its start, and requested during another one.
 @Suite(.serialized) struct StopSceneTests {
     private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
         let known = scene[number].state.nodes.map(\.otpNode)
@@ -14,7 +14,7 @@ import Vocabulary
     }
 
     @Test(arguments: 1...3)
-    func aStopThatIsAnsweredIsCarriedOutHoweverEarlyItCame(number: Int) async throws {
+    func answeredStopRequestEndsRebalance(number: Int) async throws {
         let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         for _ in 0..<3 {
@@ -26,7 +26,7 @@ import Vocabulary
         }
     }
 
-    @Test func aGracefulFailoverIsNotPromisedByAnotherRebalance() async throws {
+    @Test func gracefulFailoverIsRefusedDuringRebalance() async throws {
         let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)

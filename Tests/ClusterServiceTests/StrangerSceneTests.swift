@@ -3,9 +3,9 @@ import Orchestration
 import Seams
 import Testing
 
-/// What strangers may say to a node that belongs to no cluster.
+/// Calls of strangers to a node without a cluster.
 @Suite(.serialized) struct StrangerSceneTests {
-    /// An invitation, byte by byte: whoever sends it need not be one of us.
+    /// An invitation in bytes: any process can send one.
     private func invitation(secret count: Int) -> [UInt8] {
         let host = Array("10.0.0.9".utf8)
         var bytes: [UInt8] = [7] + Array("cluster".utf8)
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func aSecretOfAnotherLengthIsRefusedAndEndsNobody() async throws {
+    @Test func secretOfOtherLengthIsRefused() async throws {
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.members[0].start()
@@ -45,7 +45,7 @@ import Testing
             #expect(text == "The invitation makes no sense.", "\(count)")
         }
         #expect(!scene[1].state.isProvisioned && scene[1].raftStatus.isReadyToLead)
-        // The same with a secret of the right length is taken.
+        // A secret of the right length is accepted.
         let answer = try await invite(scene.members[0], secret: 32, from: stranger).get()
         #expect(answer == [0])
     }

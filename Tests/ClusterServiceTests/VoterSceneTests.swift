@@ -4,10 +4,10 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Who votes, with real services, sockets and files.
+/// Voters, with real services, sockets and files.
 @Suite(.serialized) struct VoterSceneTests {
-    /// Of two voters both would be needed, and nobody could take the second one's vote again.
-    @Test func aNodeThatDiedBeforeItsRebalanceIsNoVoterUntilItIsBack() async throws {
+    /// With two voters both are needed, and the second one's vote could not be removed again.
+    @Test func nodeFailedBeforeRebalanceIsNoVoterUntilRestart() async throws {
         let scene = try ClusterScene(2)
         defer { scene.stop() }
         for member in scene.members { try await member.start() }
@@ -19,7 +19,7 @@ import Vocabulary
         guard case .done = await scene[1].addNode(place, login: ("", ""), services: ["kv"])
         else { throw SceneError("addNode") }
         scene.members[1].stop()
-        // What it said just before counts for a moment.
+        // Its last beat counts for a moment.
         try await Task.sleep(for: .seconds(2))
         let known = scene[1].state.nodes.map(\.otpNode)
         guard case .running(let id) = await scene[1].rebalance(known: known, ejected: [])

@@ -4,11 +4,11 @@ import Credentials
 import Foundation
 import Seams
 
-/// A small world in memory: files that survive a service, a clock and timers moved by hand.
+/// A small world in memory: files that outlive a service, a clock and timers moved by hand.
 final class World: Sendable {
     let root = "\(World.place)/divan-world-\(UUID().uuidString)"
     let disk = MemoryDisk()
-    /// The same for all lives of a service: no two of them have the same number.
+    /// Shared by all starts of a service: each start has another random number.
     let entropy: SeededEntropy
     let time = HandClock()
     let lanes = HandLanes()
@@ -27,7 +27,7 @@ final class World: Sendable {
 
     init(seed: UInt64 = 7) { entropy = SeededEntropy(seed: seed) }
 
-    /// In memory, where there is such a place: what is kept is asked for, not how fast.
+    /// In memory, if possible: these tests check content, not speed.
     private static var place: String {
         FileManager.default.isWritableFile(atPath: "/dev/shm")
             ? "/dev/shm" : FileManager.default.temporaryDirectory.path
@@ -35,7 +35,7 @@ final class World: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: root) }
 
-    /// Lets a second pass, timers included.
+    /// Lets a second pass, and runs timers.
     func passSecond() {
         time.advance(1_000_000_000)
         lanes.runTimers()
@@ -64,7 +64,7 @@ final class MemoryDisk: Disk {
 
     var vfsName: String? { nil }
 
-    /// For SQLite, which has its files on a real disk.
+    /// For SQLite, whose files are on a real disk.
     func createDirectory(_ path: String) throws(DiskError) {
         try PlainDisk().createDirectory(path)
     }
@@ -87,7 +87,7 @@ final class MemoryDisk: Disk {
         files.withLock { _ = $0.removeValue(forKey: path) }
     }
 
-    /// Nothing here ever fails to be written.
+    /// Writes never fail here.
     func secure(_ path: String) throws(DiskError) {}
     func claim(_ path: String) throws(DiskError) -> Bool { true }
 
@@ -116,7 +116,7 @@ final class SeededEntropy: Entropy {
     func next() -> UInt64 { random.withLock { $0.next() } }
 }
 
-/// One lane for all: what is posted runs at once, one after the other; timers when the test says so.
+/// One lane for all: posted work runs at once, in order; timers run when the test says so.
 final class HandLanes: LaneFactory {
     private let lane = HandLane()
 
@@ -134,7 +134,7 @@ final class HandLane: Lane {
 
     var name: String { "hand" }
 
-    /// At once, but one at a time whoever posts: behind what runs already.
+    /// Runs work at once, after the work that already runs.
     func post(_ work: @escaping @Sendable () -> Void) {
         let isFirst = works.withLock { works in
             works.waiting.append(work)
@@ -181,7 +181,7 @@ struct NoNetwork: Network {
         receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
         keptBytesMax: 64 << 20
     )
-    /// What names lead to; digits lead to themselves.
+    /// Addresses by host name; IP addresses resolve to themselves.
     let names = Guarded<[String: [String]]>([:])
 
     func resolve(
@@ -219,5 +219,5 @@ struct SilentTrace: Trace {
 
 /// No other node answers.
 struct NobodyThere: NodeProbe {
-    func ask(_ request: ProbeRequest) async -> ProbeAnswer { .unreachable("nobody is there") }
+    func ask(_ request: ProbeRequest) async -> ProbeAnswer { .unreachable("no node answers") }
 }

@@ -29,7 +29,7 @@ import Wire
         }
     }
 
-    @Test func manyCallsOfAllSizesGetTheirOwnAnswers() async throws {
+    @Test func callsOfAllSizesGetTheirOwnAnswers() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         _ = nodes[1].echo()
@@ -45,7 +45,7 @@ import Wire
         }
     }
 
-    @Test func callsThatNobodyHandlesAndCallsThatNobodyAnswersFail() async throws {
+    @Test func unhandledAndUnansweredCallsFail() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         nodes[1].lane.post { nodes[1].calls.handleCalls(5) { _, _, _ in } }
@@ -67,8 +67,8 @@ import Wire
         #expect(stranger == .failure(.unreachable))
     }
 
-    /// Where it was somebody takes connections and says nothing.
-    @Test func aNodeThatMovedIsDialledAtItsNewPlaceAtOnce() async throws {
+    /// Another process listens at the old address and does not answer.
+    @Test func movedNodeIsConnectedToAtNewAddressAtOnce() async throws {
         var limits = PeerLimits()
         limits.openNanoseconds = 60_000_000_000
         let nodes = try (1...2).map { try PeerNode($0, limits: limits) }
@@ -85,7 +85,7 @@ import Wire
         #expect(await nodes[0].connected(to: nodes[1]))
     }
 
-    @Test func aNodeThatDiedIsFoundAgainWhenItComesBack() async throws {
+    @Test func restartedNodeIsReconnected() async throws {
         let nodes = try await PeerNode.cluster(3)
         defer { for node in nodes.prefix(2) { node.stop() } }
         _ = nodes[2].echo()
@@ -108,7 +108,7 @@ import Wire
         let heard = back.echo()
         back.identify()
         back.know(Array(nodes.prefix(2)) + [back])
-        // Calls wait for an attempt, which may still be refused once or twice.
+        // Calls wait for an attempt, which may be refused once or twice.
         let answered = await eventually {
             (try? await nodes[0].call(1, [7], to: nodes[2]).get()) == [3, 1, 7]
         }
@@ -121,13 +121,13 @@ import Wire
         #expect(reached)
     }
 
-    @Test func aNewEpochEndsOldConnectionsAndMakesNewOnes() async throws {
+    @Test func newEpochReplacesConnections() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         for node in nodes { _ = node.echo() }
         #expect(try await nodes[0].call(1, [], to: nodes[1]).get() == [2, 1])
         nodes[0].identify(epoch: 2)
-        // Until the other has heard of the epoch, both wait; nobody is called removed.
+        // Until the other node learns of the epoch, both retry; neither is refused as removed.
         let refused = await nodes[0].events.wait { event in
             if case .failed(_, .refused(.notExpected)) = event { true } else { false }
         }
@@ -145,7 +145,7 @@ import Wire
         #expect(!removed)
     }
 
-    @Test func aNodeThatWasRemovedIsToldSoAndANewOneIsNot() async throws {
+    @Test func removedNodeIsRefusedAsRemovedButNewNodeIsNot() async throws {
         let nodes = try (1...4).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         for node in nodes {
@@ -162,7 +162,7 @@ import Wire
         #expect(!waiting.isEmpty)
     }
 
-    @Test func linksEndWithThePlaceInTheDirectory() async throws {
+    @Test func linkIsClosedWhenNodeLeavesDirectory() async throws {
         let nodes = try await PeerNode.cluster(3)
         defer { for node in nodes { node.stop() } }
         _ = nodes[2].echo()
@@ -170,14 +170,14 @@ import Wire
         nodes[0].know(Array(nodes.prefix(2)))
         #expect(await nodes[0].call(1, [], to: nodes[2]) == .failure(.unreachable))
         let gone = await eventually {
-            // One to node 2 and one from it; node 3 asks node 1 again and again, and is refused.
+            // One from node 1 to node 2 and one back; node 3's attempts to connect are refused.
             let counts = nodes[2].transport.counts
             return counts.all - counts.halfOpen == 2
         }
         #expect(gone)
     }
 
-    @Test func whoDoesNotKnowTheSecretGetsNowhere() async throws {
+    @Test func nodeWithWrongSecretIsRefused() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         _ = nodes[1].echo()
@@ -192,13 +192,13 @@ import Wire
         #expect(failed == .failure(.unreachable))
     }
 
-    @Test func aStrangerIsCalledWithoutASecret() async throws {
+    @Test func strangerIsCalledWithoutSecret() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         nodes[0].identify()
         nodes[1].lane.post {
             nodes[1].calls.handleStrangers(3) { _, payload, answer in
-                // Who is given another identity on the way still answers.
+                // A node whose identity changes during the call still answers.
                 nodes[1].calls.setIdentity(
                     PeerNode.me(NodeNumber(2), secret: PeerNode.secret)
                 )
@@ -209,7 +209,7 @@ import Wire
         let address = PeerAddress(host: "localhost", port: nodes[1].address.port)
         for (kind, expected) in [
             (UInt16(3), Result<[UInt8], PeerCallError>.success([3, 2, 1])),
-            // What members may call, strangers may not.
+            // Strangers may not make members' calls.
             (4, .failure(.notHandled)),
         ] {
             let heard = Heard<Result<[UInt8], PeerCallError>>()

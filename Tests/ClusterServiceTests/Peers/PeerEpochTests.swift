@@ -17,7 +17,7 @@ import Vocabulary
         }
     }
 
-    @Test func membersOfTwoEpochsSpeakAboutThatOnly() async throws {
+    @Test func membersOfTwoEpochsCanOnlyMakeEpochCalls() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         for node in nodes {
@@ -32,13 +32,13 @@ import Vocabulary
         nodes[0].identify(epoch: 2)
         #expect(await ask(nodes[0], nodes[1]) == .success([2, 1, 5]))
         #expect(await ask(nodes[1], nodes[0]) == .success([1, 2, 5]))
-        // Nothing else is handled there, and this is nowhere else.
+        // Other calls are not handled there, and epoch calls are not handled elsewhere.
         #expect(await nodes[1].call(9, [5], to: nodes[0], seconds: 1) != .success([1, 2, 5]))
         nodes[1].identify(secret: [UInt8](repeating: 4, count: 32))
         #expect(await ask(nodes[1], nodes[0]) == .failure(.unreachable))
     }
 
-    @Test func onlyWhoComesFromAGroupOfOurPastIsSentAway() async throws {
+    @Test func onlyMembersOfPastGroupsAreRefusedAsRemoved() async throws {
         let nodes = try (1...3).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         nodes[0].identify(epoch: 3)
@@ -46,7 +46,7 @@ import Vocabulary
         nodes[0].lane.post { [calls = nodes[0].calls] in
             calls.setDirectory(PeerDirectory(highestGiven: NodeNumber(3), pastGroups: [41]))
         }
-        // The one belongs to the group that was before, the other to one beside it.
+        // One belongs to a past group, the other to a group formed beside it.
         nodes[1].identify(epoch: 1)
         nodes[2].identify(epoch: 2)
         for node in nodes.dropFirst() { node.know(nodes) }

@@ -8,7 +8,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Things that happen on other threads, to wait for.
+/// Values reported by other threads, to wait for.
 final class Heard<Value: Sendable>: Sendable {
     private let state = Guarded<[Value]>([])
 
@@ -31,7 +31,7 @@ final class Heard<Value: Sendable>: Sendable {
     }
 }
 
-/// Waits until something holds, at most 20 s; whether it does.
+/// Waits until a condition holds, at most 20 s; returns whether it does.
 func eventually(_ isSo: () async -> Bool) async -> Bool {
     for _ in 0..<4_000 {
         if await isSo() { return true }
@@ -40,10 +40,10 @@ func eventually(_ isSo: () async -> Bool) async -> Bool {
     return false
 }
 
-/// Two milliseconds on a thread of our own.
+/// Sleeps for two milliseconds on the test's thread.
 func usleepShortly() { usleep(2_000) }
 
-/// One node's connections to others, over real sockets and reactors of its own.
+/// One node's connections to other nodes, over real sockets and its own reactors.
 final class PeerNode: Sendable {
     static let secret = [UInt8](repeating: 3, count: 32)
 
@@ -97,8 +97,8 @@ final class PeerNode: Sendable {
     }
 
     /// - Parameters:
-    ///   - nodes: Those it knows, where they are.
-    ///   - elsewhere: Ports of others, where they are not.
+    ///   - nodes: The nodes in its directory.
+    ///   - elsewhere: Ports of further nodes, where no node listens.
     ///   - highestGiven: The highest number that was given to a node.
     func know(
         _ nodes: [PeerNode],
@@ -142,7 +142,7 @@ final class PeerNode: Sendable {
         lane.post { [calls] in calls.send(kind, payload, to: number, isBulk: isBulk) }
     }
 
-    /// Answers calls of kind 1 with its own number and what it got; tells messages of kind 2.
+    /// Answers calls of kind 1 with its own number and the payload; records messages of kind 2.
     func echo() -> Heard<(NodeNumber, [UInt8])> {
         let heard = Heard<(NodeNumber, [UInt8])>()
         let own = UInt8(number.value)
@@ -155,7 +155,7 @@ final class PeerNode: Sendable {
         return heard
     }
 
-    /// Nodes 1 to `count` of one cluster, that know each other.
+    /// Nodes 1 to `count` of one cluster, each with all others in its directory.
     static func cluster(
         _ count: UInt16,
         limits: PeerLimits = PeerLimits()
@@ -165,7 +165,7 @@ final class PeerNode: Sendable {
             node.identify()
             node.know(nodes)
         }
-        // Attempts may fail until the other one knows itself.
+        // Attempts may fail until the other node has its identity.
         for (one, other) in nodes.flatMap({ one in nodes.map { (one, $0) } })
         where one.number != other.number {
             #expect(await one.connected(to: other))
@@ -181,7 +181,7 @@ final class PeerNode: Sendable {
     }
 }
 
-/// A port of 127.0.0.1 where connections are taken and nothing is said.
+/// A port of 127.0.0.1 where connections are accepted and not answered.
 struct SilentListener {
     let port: UInt16
     private let descriptor: Int32

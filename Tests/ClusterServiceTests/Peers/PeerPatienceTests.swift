@@ -6,9 +6,9 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What happens where the other side is slow, silent, or too much is asked of it.
+/// Connections to slow or silent nodes, and full queues.
 @Suite struct PeerPatienceTests {
-    /// A node that takes frames and says nothing, or does not even take them.
+    /// Makes a node accept frames without answering, or not even read them.
     private func mute(_ node: PeerNode, takes: Bool) {
         node.transport.register(.control) { _ in
             ClosureHandler { input, _ in
@@ -20,7 +20,7 @@ import Wire
         }
     }
 
-    @Test func aSilentNodeIsLeft() async throws {
+    @Test func connectionToSilentNodeIsClosed() async throws {
         var limits = PeerLimits()
         limits.pingNanoseconds = 50_000_000
         limits.silenceNanoseconds = 200_000_000
@@ -32,7 +32,7 @@ import Wire
             node.know(nodes)
         }
         #expect(await nodes[0].connected(to: nodes[1]))
-        // Nothing outstanding: nobody minds.
+        // Without an outstanding answer the connection stays open.
         try await Task.sleep(for: .milliseconds(400))
         let early = nodes[0].events.values.contains { event in
             if case .disconnected = event { true } else { false }
@@ -47,7 +47,7 @@ import Wire
         #expect(failed == .failure(.unreachable))
     }
 
-    @Test func aNodeThatIsBusyButThereIsKept() async throws {
+    @Test func connectionToBusyNodeIsKept() async throws {
         var limits = PeerLimits()
         limits.pingNanoseconds = 20_000_000
         limits.silenceNanoseconds = 200_000_000
@@ -66,7 +66,7 @@ import Wire
         #expect(!left)
     }
 
-    @Test func whatDoesNotFitIsDroppedAndCallsFail() async throws {
+    @Test func fullQueueDropsFramesAndFailsCalls() async throws {
         var limits = PeerLimits()
         limits.queueBytesMax = 4 << 20
         limits.silenceNanoseconds = 60_000_000_000
@@ -79,13 +79,13 @@ import Wire
         }
         #expect(await nodes[0].connected(to: nodes[1]))
         let large = [UInt8](repeating: 1, count: 1 << 20)
-        // The kernel and the connection take some.
+        // The kernel and the connection buffer some frames.
         for _ in 0..<60 { nodes[0].send(2, large, to: nodes[1]) }
         let dropped = await nodes[0].events.wait { event in
             if case .dropped(NodeNumber(2)) = event { true } else { false }
         }
         #expect(!dropped.isEmpty)
-        // Until the kernel has had enough, it makes room again.
+        // Until the kernel's buffers are full, the queue empties again.
         let isOverloaded = await eventually {
             for _ in 0..<10 { nodes[0].send(2, large, to: nodes[1]) }
             return await nodes[0].call(1, large, to: nodes[1], seconds: 0.02)
@@ -94,7 +94,7 @@ import Wire
         #expect(isOverloaded)
     }
 
-    @Test func smallFramesOvertakeLargeOnes() async throws {
+    @Test func smallFramesOvertakeLargeFrames() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let heard = Heard<Int>()
@@ -107,7 +107,7 @@ import Wire
         nodes[0].lane.post { [calls = nodes[0].calls] in
             for _ in 0..<10 { calls.send(2, large, to: target) }
             calls.send(2, [1], to: target)
-            // Patient, small as it is.
+            // Sent as bulk although it is small.
             calls.send(2, [1, 2], to: target, isBulk: true)
         }
         let sizes = await heard.wait(12)
@@ -116,8 +116,8 @@ import Wire
         #expect(place < 10)
     }
 
-    /// A lane that is behind holds the connection back, and nothing is lost.
-    @Test func aSlowLaneLosesNothing() async throws {
+    /// A slow lane holds the sender back, without loss.
+    @Test func slowLaneLosesNoFrames() async throws {
         var limits = PeerLimits()
         limits.queueBytesMax = 1 << 20
         let nodes = try [PeerNode(1), PeerNode(2, limits: limits)]
@@ -130,7 +130,7 @@ import Wire
         #expect(await nodes[0].connected(to: nodes[1]))
         let gate = Heard<Void>()
         nodes[1].lane.post {
-            // A lane that does something else for a while.
+            // The lane is busy with other work for a while.
             for _ in 0..<2_000 where gate.values.isEmpty { usleepShortly() }
         }
         let payload = [UInt8](repeating: 1, count: 200_000)
@@ -140,12 +140,12 @@ import Wire
         #expect(await heard.wait(60).count == 60)
     }
 
-    @Test func aNewConnectionOfANodeReplacesTheOld() async throws {
+    @Test func newConnectionOfNodeReplacesOldOne() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let heard = nodes[1].echo()
         #expect(await nodes[0].connected(to: nodes[1]))
-        // Node 1 again, which forgot its old connection.
+        // A second node 1, without the old connection.
         let closed = Heard<Void>()
         nodes[0].transport.open(
             .control,
@@ -164,7 +164,7 @@ import Wire
             if case .disconnected(NodeNumber(2)) = event { true } else { false }
         }
         #expect(!left.isEmpty)
-        // And the link's next one replaces that.
+        // The link's next connection replaces that one.
         #expect(await closed.wait().count == 1)
         let reached = await eventually {
             nodes[0].send(2, [1], to: nodes[1])

@@ -7,14 +7,14 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Strangers that send garbage, or nothing, or only the beginning.
+/// Strangers that send garbage, nothing, or an incomplete greeting.
 @Suite struct PeerStrangerTests {
     private struct Guest: Sendable {
         let heard = Heard<[UInt8]>()
         let closed = Heard<Void>()
     }
 
-    /// Connects without any handshake and says `words`.
+    /// Connects without a handshake and sends `words`.
     private func visit(_ node: PeerNode, from visitor: PeerNode, _ words: [UInt8]) -> Guest {
         let guest = Guest()
         visitor.world.environment.network.connect(
@@ -38,7 +38,7 @@ import Wire
         return guest
     }
 
-    @Test func garbageIsShownTheDoor() async throws {
+    @Test func connectionWithGarbageIsClosed() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         var random = SeededRandom(seed: 5)
@@ -53,12 +53,12 @@ import Wire
         let text = visit(nodes[0], from: nodes[1], Array("GET / HTTP/1.1\r\n\r\n".utf8))
         #expect(await text.closed.wait().count == 1)
         #expect(text.heard.values.isEmpty)
-        // Members are as welcome as before.
+        // Members can still connect.
         _ = nodes[0].echo()
         #expect(try await nodes[1].call(1, [], to: nodes[0]).get() == [1, 2])
     }
 
-    @Test func anotherVersionIsToldOurs() async throws {
+    @Test func otherProtocolVersionIsAnsweredWithOurs() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let guest = visit(nodes[0], from: nodes[1], Array("DVNP".utf8) + [1, 0, 9, 0, 32])
@@ -78,7 +78,7 @@ import Wire
         }
     }
 
-    @Test func whoSaysNothingIsNotWaitedForAndCrowdsAreBounded() async throws {
+    @Test func silentConnectionsTimeOutAndAreBounded() async throws {
         var limits = PeerLimits()
         limits.handshakeNanoseconds = 1_500_000_000
         limits.halfOpenMax = 8
@@ -95,7 +95,7 @@ import Wire
         let guests = (0..<40).map { index in
             visit(nodes[0], from: nodes[1], Array(words.prefix(index % 5)))
         }
-        // The oldest go at once, the last when their time is over.
+        // The oldest are closed at once, the others after the timeout.
         let isCrowded = await eventually {
             guests.count { !$0.closed.values.isEmpty } >= 32
         }
@@ -108,8 +108,8 @@ import Wire
         #expect(isEmpty)
     }
 
-    /// Whoever says `join` needs no secret, so they are few, and gone soon.
-    @Test func strangersAreFewAndDoNotStay() async throws {
+    /// Strangers need no secret for `join`, so their connections are few and short.
+    @Test func strangersAreBoundedInNumberAndTime() async throws {
         var limits = PeerLimits()
         limits.strangersMax = 4
         limits.strangerNanoseconds = 1_500_000_000
@@ -143,7 +143,7 @@ import Wire
     }
 
     /// A listener that never answers the greeting.
-    @Test func aNodeThatDoesNotGreetIsGivenUp() async throws {
+    @Test func connectingToNodeWithoutGreetingTimesOut() async throws {
         var limits = PeerLimits()
         limits.handshakeNanoseconds = 200_000_000
         let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]

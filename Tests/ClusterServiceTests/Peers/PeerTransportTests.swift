@@ -7,7 +7,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Any handler over a sealed connection, and strangers at the door.
+/// Handlers over encrypted connections, and connections that cannot be opened.
 @Suite struct PeerTransportTests {
     /// Two nodes and a pump at each end of a connection for changes.
     private func pumps(
@@ -44,7 +44,7 @@ import Wire
         return (caller, called)
     }
 
-    @Test func aHundredMegabytesGoEachWay() async throws {
+    @Test func hundredMegabytesAreSentInBothDirections() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         let total = 100 << 20
@@ -57,7 +57,7 @@ import Wire
         }
     }
 
-    @Test func aSlowReaderHoldsTheSenderBack() async throws {
+    @Test func slowReaderHoldsSenderBack() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         let total = 100 << 20
@@ -71,7 +71,7 @@ import Wire
             return sent > 0 && sent == before
         }
         #expect(isStill)
-        // What the kernel holds between two sockets, and one call's output.
+        // What the kernel buffers between two sockets, plus the output of one call.
         #expect(sent > 0 && sent < 30 << 20, "\(sent)")
         #expect(called.state.withLock { $0.received } == 0)
         called.release()
@@ -80,7 +80,7 @@ import Wire
         #expect(called.state.withLock { $0.received == total && $0.mistakes == 0 })
     }
 
-    @Test func bothSidesHearOfTheEnd() async throws {
+    @Test func bothHandlersAreClosedAtTheEnd() async throws {
         for closes in [0, 1] {
             let nodes = try (1...2).map { try PeerNode($0) }
             defer { for node in nodes { node.stop() } }
@@ -93,8 +93,8 @@ import Wire
         }
     }
 
-    /// A handler's last words arrive, and what it refuses ends the connection.
-    @Test func aHandlerMayClose() async throws {
+    /// The last bytes of a handler arrive, and input that it refuses ends the connection.
+    @Test func handlerThatClosesSendsItsLastBytes() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         nodes[1].transport.register(.changes) { _ in
@@ -134,7 +134,7 @@ import Wire
         #expect(count.withLock { $0 } == 1 << 20)
     }
 
-    @Test func whatCannotBeOpenedFailsWithItsReason() async throws {
+    @Test func connectionThatCannotBeOpenedFailsWithReason() async throws {
         let node = try PeerNode(1)
         defer { node.stop() }
         let heard = Heard<PeerFailure>()
@@ -142,7 +142,7 @@ import Wire
             node.transport.open(
                 .changes,
                 to: NodeNumber(number),
-                connected: { _ in preconditionFailure("there is nobody") },
+                connected: { _ in preconditionFailure("the address has no listener") },
                 failed: { heard.say($0) }
             )
         }
@@ -159,19 +159,19 @@ import Wire
             PeerDirectory([
                 NodeNumber(2): PeerAddress(host: "127.0.0.1", port: free.address.port),
                 NodeNumber(3): PeerAddress(host: "no-such-host.invalid", port: 1),
-                // Itself, under another's number.
+                // Its own address, under another node's number.
                 NodeNumber(4): PeerAddress(host: "127.0.0.1", port: node.address.port),
             ])
         )
         open(2)
         guard case .unreachable(let error) = await heard.wait(3).last else {
-            Issue.record("nobody listens there")
+            Issue.record("connected to a port without a listener")
             return
         }
         #expect(error.code == .refused)
         open(3)
         guard case .unreachable(let unknown) = await heard.wait(4).last else {
-            Issue.record("nobody is called so")
+            Issue.record("connected to an unknown host")
             return
         }
         #expect(unknown.code == .unknownHost)

@@ -1,7 +1,7 @@
 import Bytes
 import Seams
 
-/// An inner handler that sends a stream which anybody can foretell, and checks the one it gets.
+/// An inner handler that sends a predictable stream, and checks the stream that it receives.
 final class Pump: ConnectionHandler, @unchecked Sendable {  // tidy:allow one reactor's thread
     struct State: Sendable {
         var sent = 0
@@ -11,9 +11,9 @@ final class Pump: ConnectionHandler, @unchecked Sendable {  // tidy:allow one re
         var isHeld = false
     }
 
-    /// A prime, so that no cut of the stream falls together with it.
+    /// A prime, so that no boundary of the stream coincides with the period.
     static let period = 65_521
-    /// Two periods and the largest piece: any piece of the stream is a piece of this.
+    /// Two periods and the largest piece: it contains any piece of the stream.
     static let pattern = (0..<(period + (4 << 20)))
         .map { UInt8(truncatingIfNeeded: ($0 % period) &* 167 &+ ($0 % period) >> 8) }
     static let sizes = [1, 100, 5_000, 70_000, 262_144, 262_145, 300_000, 3 << 20]
@@ -33,7 +33,7 @@ final class Pump: ConnectionHandler, @unchecked Sendable {  // tidy:allow one re
         port.wake()
     }
 
-    /// Lets a pump that was held read on.
+    /// Lets a held pump continue to read.
     func release() {
         state.withLock { $0.isHeld = false }
         port.wake()
@@ -42,7 +42,7 @@ final class Pump: ConnectionHandler, @unchecked Sendable {  // tidy:allow one re
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         var now = state.withLock { $0 }
         if now.isHeld { return ReceiveProgress(consumed: 0, next: .pause) }
-        // Leaves a few bytes for later, wherever that is possible.
+        // Leaves a few bytes unconsumed wherever possible.
         let isEnd = now.received + input.count >= total
         let kept = input.count > 20_000 && !isEnd ? input.count % 977 : 0
         let taken = input.slice(0, input.count - kept)
