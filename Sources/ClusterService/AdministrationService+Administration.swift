@@ -54,7 +54,7 @@ extension AdministrationService {
         var birth = initialisation(user: user, password: password)
         birth.memoryQuota = form.memoryQuota
         birth.name = form.name
-        return await carry([.initialise(birth)], telling: "The cluster was initialized.")
+        return await carry([.initialise(birth)], logging: "The cluster was initialized.")
     }
 
     /// Checks the form for the administrator.
@@ -81,11 +81,11 @@ extension AdministrationService {
         }
         if isFirst {
             let birth = initialisation(user: user, password: password)
-            return await carry([.initialise(birth)], telling: "The cluster was initialized.")
+            return await carry([.initialise(birth)], logging: "The cluster was initialized.")
         }
         return await carry(
             [.setAdministrator(administrator(user, password))],
-            telling: "The administrator was changed."
+            logging: "The administrator was changed."
         )
     }
 
@@ -96,7 +96,7 @@ extension AdministrationService {
         var commands: [ClusterCommand] = []
         if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
         if let name = form.name { commands.append(.setName(name)) }
-        return await carry(commands, telling: "The cluster's settings were changed.")
+        return await carry(commands, logging: "The cluster's settings were changed.")
     }
 
     /// Checks the form for the cluster's name and quotas.
@@ -121,14 +121,14 @@ extension AdministrationService {
     ) async -> ClusterFormOutcome {
         await carry(
             [.setSettings(settings, was: was)],
-            telling: "The cluster's settings were changed."
+            logging: "The cluster's settings were changed."
         )
     }
 
     package func resetAutoFailoverCount() async -> ClusterFormOutcome {
         await carry(
             [.resetAutoFailoverCount],
-            telling: "The count of automatic failovers was reset."
+            logging: "The count of automatic failovers was reset."
         )
     }
 
@@ -138,7 +138,7 @@ extension AdministrationService {
         settings.maxBucketCount = maxBucketCount
         return await carry(
             [.setSettings(settings, was: was)],
-            telling: "The limit is now \(Words.count(Int(maxBucketCount), "bucket"))."
+            logging: "The limit is now \(Words.count(Int(maxBucketCount), "bucket"))."
         )
     }
 
@@ -162,7 +162,7 @@ extension AdministrationService {
 
     private func carry(
         _ commands: [ClusterCommand],
-        telling text: String
+        logging text: String
     ) async -> ClusterFormOutcome {
         for command in commands {
             do {
@@ -179,7 +179,7 @@ extension AdministrationService {
                 return .failed("The cluster's state could not be changed: \(error)")
             }
         }
-        if !commands.isEmpty { tell(.info, .settings, text) }
+        if !commands.isEmpty { logEvent(.info, .settings, text) }
         return .done
     }
 

@@ -7,7 +7,7 @@ extension AdministrationService {
     /// An alert is raised when less than a twentieth of the disk is free.
     private static let diskShareMin: UInt64 = 20
     /// A busy disk completes a write sooner: an alert is raised after this time.
-    private static let diskPatienceSeconds: UInt64 = 3
+    private static let diskTimeoutSeconds: UInt64 = 3
 
     /// What an operator should know now: alerts of the data plane, buckets that do not serve all
     /// their vBuckets, a disk that is nearly full.
@@ -82,7 +82,7 @@ extension AdministrationService {
         guard let since = member.driver.status.diskBusySince else { return [] }
         let now = environment.time.monotonicNanoseconds()
         let seconds = (now - min(now, since)) / 1_000_000_000
-        guard seconds >= Self.diskPatienceSeconds else { return [] }
+        guard seconds >= Self.diskTimeoutSeconds else { return [] }
         let message =
             "The disk that holds \(settings.directory) has not finished a write for \(seconds) "
             + "seconds. Until it does, this node takes part in no decision. Check the disk."
@@ -92,9 +92,11 @@ extension AdministrationService {
     /// Alerts about nodes that are down and not failed over, and about a missing majority.
     private var nodeAlerts: [Alert] {
         let state = state
-        let (reasons, looks) = board.core.withLock { ($0.failoverReasons, $0.looksWithoutLeader) }
+        let (reasons, leaderlessTicks) = board.core.withLock {
+            ($0.failoverReasons, $0.ticksWithoutLeader)
+        }
         var alerts: [Alert] = []
-        if looks > 1 {
+        if leaderlessTicks > 1 {
             let message =
                 "This node cannot reach a majority of the voting nodes: what it shows may be out "
                 + "of date, and nothing can be changed here. Check that the other nodes run and "

@@ -71,7 +71,7 @@ extension AdministrationService {
         )
         let outcome = await tryCarrying(.createBucket(bucket), form, changing: nil)
         if case .done? = outcome {
-            tell(
+            logEvent(
                 .info,
                 .bucket,
                 "Bucket \"\(settings.name)\" was created: \(settings.quota >> 20) MB on each node, "
@@ -105,7 +105,7 @@ extension AdministrationService {
         guard let outcome = await tryCarrying(.changeBucket(change), form, changing: name) else {
             return nil
         }
-        if case .done = outcome { tell(.info, .bucket, "Bucket \"\(name)\" was changed.") }
+        if case .done = outcome { logEvent(.info, .bucket, "Bucket \"\(name)\" was changed.") }
         return outcome
     }
 
@@ -118,14 +118,14 @@ extension AdministrationService {
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
         let outcome = await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name)
         guard case .done? = outcome else { return outcome ?? .unknown }
-        tell(.info, .bucket, "Bucket \"\(name)\" was deleted.")
-        let isOver = await whenChanged(within: Self.deletionPatience) { state in
+        logEvent(.info, .bucket, "Bucket \"\(name)\" was deleted.")
+        let isOver = await whenChanged(within: Self.deletionTimeoutNanoseconds) { state in
             !state.deletedBuckets.contains { $0.uuid == bucket.settings.uuid }
         }
         return isOver ? .done : .failed("Bucket deletion not yet complete, but will continue.")
     }
 
-    private static var deletionPatience: UInt64 { 30_000_000_000 }
+    private static var deletionTimeoutNanoseconds: UInt64 { 30_000_000_000 }
 
     /// Empties a bucket on all nodes; returns when every active copy is empty, or the bucket
     /// deleted.
@@ -137,7 +137,7 @@ extension AdministrationService {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         guard bucket.settings.flushEnabled else { return .flushDisabled }
         let uuid = bucket.settings.uuid
-        let deadline = environment.time.monotonicNanoseconds() + Self.flushPatience
+        let deadline = environment.time.monotonicNanoseconds() + Self.flushTimeoutNanoseconds
         let late = BucketOutcome.late(
             "Not all nodes have emptied their copies yet. Each does so once it runs and its disk "
                 + "works."
@@ -152,7 +152,7 @@ extension AdministrationService {
         guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
         // The bucket was deleted meanwhile: a node that missed both may still have its documents.
         guard state.bucket(named: name)?.settings.uuid == uuid else { return .unknown }
-        tell(.info, .bucket, "Bucket \"\(name)\" was flushed.")
+        logEvent(.info, .bucket, "Bucket \"\(name)\" was flushed.")
         return .done
     }
 
@@ -199,7 +199,7 @@ extension AdministrationService {
         }
     }
 
-    private static var flushPatience: UInt64 { 30_000_000_000 }
+    private static var flushTimeoutNanoseconds: UInt64 { 30_000_000_000 }
 
     /// The chains of a new bucket.
     private func rows(for settings: BucketSettings, _ state: ClusterState) -> [NodeChain] {
@@ -237,7 +237,7 @@ extension AdministrationService {
         switch outcome {
         case .done: return .done
         case .failed(let error):
-            tell(.error, .bucket, "A bucket could not be opened: \(error)")
+            logEvent(.error, .bucket, "A bucket could not be opened: \(error)")
             return .failed("The bucket could not be opened: \(error)")
         case .refused(.changedMeanwhile): return nil
         case .refused(.bucketUnknown): return .unknown

@@ -19,7 +19,7 @@ struct CompactCall: PeerPayload, Hashable {
 
 /// Compaction of a bucket, on every node with a part of it.
 extension AdministrationService {
-    private static var compactionPatience: UInt64 { 5_000_000_000 }
+    private static var compactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
     private static var begun: [UInt8] { [1] }
 
     /// Starts compaction on all nodes; it continues in the background.
@@ -35,7 +35,7 @@ extension AdministrationService {
                 PeerKind.compact,
                 call.bytes,
                 to: node.number,
-                timeoutNanoseconds: Self.compactionPatience
+                timeoutNanoseconds: Self.compactionTimeoutNanoseconds
             )
             if case .success(Self.begun) = result { continue }
             missing.append(node.otpNode)
@@ -44,7 +44,7 @@ extension AdministrationService {
             let names = missing.joined(separator: ", ")
             return .failed("Compaction has begun, but \(names) did not answer. Retry.")
         }
-        tell(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
+        logEvent(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
         return .done
     }
 

@@ -16,7 +16,7 @@ extension AdministrationService: StateFollower {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
             // This change may remove the voter configuration that validated our lease (one- or
             // two-voter clusters).
-            member.beats.tellLease()
+            member.beats.reportLease()
             return nil
         }
         var failure: DataPlaneError?
@@ -27,11 +27,11 @@ extension AdministrationService: StateFollower {
         member.ownership.applied(through: now.index)
         if !effects.isEmpty {
             // A rebalance applies hundreds of entries: an armed timer covers them all.
-            if !core.withLock({ $0.isLookingAfterCopies }) { lookAfterCopies() }
+            if !core.withLock({ $0.isCopyTimerArmed }) { activateLonePendingCopies() }
             member.beats.membersChanged()
-            core.withLock { $0.orchestrator }?.notice()
+            core.withLock { $0.orchestrator }?.requestRound()
         }
-        tellWatchers()
+        wakeWatchers()
         return failure
     }
 
@@ -57,9 +57,9 @@ extension AdministrationService: StateFollower {
         publishAll()
         member.nodesChanged()
         member.ownership.applied(through: now.index)
-        lookAfterCopies()
-        core.withLock { $0.orchestrator }?.notice()
-        tellWatchers()
+        activateLonePendingCopies()
+        core.withLock { $0.orchestrator }?.requestRound()
+        wakeWatchers()
     }
 
     /// Whether this node was failed over while it was down, and was taken back in full recovery.
@@ -105,7 +105,7 @@ extension AdministrationService: StateFollower {
             guard let bucket = now.bucket(named: name), isServing(now) else { break }
             if let error = open(bucket, of: now, isNew: true) { return error }
             publish(bucket, of: now)
-            tellWhenServing(name)
+            sendStatisticsWhenServing(name)
         case .bucketChanged(let name):
             guard let bucket = now.bucket(named: name) else { break }
             dataPlane.change(bucket.settings)
@@ -128,7 +128,7 @@ extension AdministrationService: StateFollower {
                 try dataPlane.flush(bucket: name)
             } catch {
                 failure = error
-                tell(
+                logEvent(
                     .error,
                     .bucket,
                     "Bucket \"\(name)\" could not be emptied at once: \(error). Its copies are "
@@ -211,7 +211,7 @@ extension AdministrationService: StateFollower {
             core.unopened.updateValue(error.description, forKey: name) == nil
         }
         if isFirst {
-            tell(
+            logEvent(
                 .error,
                 .bucket,
                 "Bucket \"\(name)\" could not be opened: \(error). The node retries every "
@@ -229,10 +229,10 @@ extension AdministrationService: StateFollower {
             dataPlane.status(ofBucket: name) == nil,
             open(bucket, of: state, isNew: false) == nil
         else { return }
-        tell(.info, .bucket, "Bucket \"\(name)\" was opened after all.")
+        logEvent(.info, .bucket, "Bucket \"\(name)\" was opened after all.")
         publish(bucket, of: state)
-        lookAfterCopies()
-        tellWatchers()
+        activateLonePendingCopies()
+        wakeWatchers()
     }
 
     private func close(_ name: String) {
@@ -247,14 +247,14 @@ extension AdministrationService: StateFollower {
         follow(assignment)
         let old = before.bucket(named: name)
         let known = old?.settings.uuid == bucket.settings.uuid ? old : nil
-        takeUp(bucket, knowing: known)
+        activateCopies(bucket, knowing: known)
     }
 
     // MARK: Copies
 
     /// Has copies serve whose placement alone, without other copies' reports, says what they
     /// contain.
-    private func takeUp(_ bucket: BucketRecord, knowing before: BucketRecord?) {
+    private func activateCopies(_ bucket: BucketRecord, knowing before: BucketRecord?) {
         let own = thisNode
         // A placement up to here may have been served before a restart, and lost in a crash.
         let known = member.driver.restoredIndex
@@ -281,7 +281,7 @@ extension AdministrationService: StateFollower {
     /// Has pending copies serve if they are the only one of their chain.
     ///
     /// Repeated by a timer until no copy is pending, because a copy may still be read from disk.
-    func lookAfterCopies() {
+    func activateLonePendingCopies() {
         guard !dataPlane.isReady else { return }
         let own = thisNode
         for bucket in state.buckets {
@@ -299,16 +299,16 @@ extension AdministrationService: StateFollower {
             if !alone.isEmpty { _ = dataPlane.activate(bucket: name, alone) }
         }
         let isFirst = core.withLock { core in
-            defer { core.isLookingAfterCopies = true }
-            return !core.isLookingAfterCopies && !core.isStopped
+            defer { core.isCopyTimerArmed = true }
+            return !core.isCopyTimerArmed && !core.isStopped
         }
         guard isFirst, !dataPlane.isReady else {
-            if isFirst { core.withLock { $0.isLookingAfterCopies = false } }
+            if isFirst { core.withLock { $0.isCopyTimerArmed = false } }
             return
         }
         lane.post(after: 20_000_000) { [weak self] in
-            self?.core.withLock { $0.isLookingAfterCopies = false }
-            self?.lookAfterCopies()
+            self?.core.withLock { $0.isCopyTimerArmed = false }
+            self?.activateLonePendingCopies()
         }
     }
 

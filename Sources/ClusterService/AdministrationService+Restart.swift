@@ -24,7 +24,7 @@ extension AdministrationService {
                 noteUnfollowed(failure)
                 await member.sleep(milliseconds: 1_000)
             } catch {
-                await onControl { self.tellPlace() }
+                await onControl { self.sendPlace() }
                 await member.sleep(milliseconds: 50)
             }
         }
@@ -90,7 +90,7 @@ extension AdministrationService {
             defer { core.unfollowed = reason }
             return core.unfollowed != reason
         }
-        if isNews { tell(.error, .node, reason) }
+        if isNews { logEvent(.error, .node, reason) }
     }
 
     func follow(_ assignment: BucketAssignment) {

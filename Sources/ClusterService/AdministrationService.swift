@@ -57,7 +57,7 @@ package final class AdministrationService: Sendable {
         /// By bucket UUID: seals from before a restart, while this node begins to follow.
         var seals: [String: [FencedVBucket]] = [:]
         /// A timer to activate copies that no other node needs to confirm is armed.
-        var isLookingAfterCopies = false
+        var isCopyTimerArmed = false
         /// By name: buckets that could not be opened, with the reason; retried.
         var unopened: [String: String] = [:]
         /// The rebalance report that was last shown; reported progress never decreases.
@@ -124,7 +124,7 @@ package final class AdministrationService: Sendable {
             dataPlane: dataPlane,
             directory: settings.directory,
             memoryQuota: settings.memoryQuota,
-            tell: { Self.tell($0, $1, $2, environment, events) }
+            logEvent: { Self.logEvent($0, $1, $2, environment, events) }
         )
         let member = try ClusterMember.restore(surroundings)
         try member.start()
@@ -186,7 +186,7 @@ package final class AdministrationService: Sendable {
             core.opened = state
         }
         if !isAlone { member.actsAsOf(state.index) }
-        lookAfterCopies()
+        activateLonePendingCopies()
     }
 
     /// Whether this node is the only member.
@@ -229,8 +229,8 @@ package final class AdministrationService: Sendable {
         }
         startStatistics()
         let name = state.node(number: thisNode)?.otpNode ?? ""
-        tell(.info, .node, "Node \(name) has started to serve.")
-        if let flaw = memoryFlaw { tell(.warning, .settings, flaw) }
+        logEvent(.info, .node, "Node \(name) has started to serve.")
+        if let flaw = memoryFlaw { logEvent(.warning, .settings, flaw) }
     }
 
     /// A cluster invited this node, and its metadata has not arrived.
@@ -261,7 +261,7 @@ package final class AdministrationService: Sendable {
         core.withLock { $0.orchestrator = orchestrator }
         member.driver.onChange = { [weak orchestrator, weak member] _ in
             member?.beats.membersChanged()
-            orchestrator?.notice()
+            orchestrator?.requestRound()
         }
         calls.observe { [weak self] event in self?.peerEvent(event) }
         calls.handleStrangers(PeerKind.engage) { [weak self] _, bytes, answer in
@@ -334,7 +334,7 @@ package final class AdministrationService: Sendable {
         let carried = try await member.carry(command)
         if let failure = carried.failure {
             if case .createBucket(let bucket) = command, state.nodes.count == 1 {
-                try await takeBack(bucket.settings)
+                try await deleteUnopenable(bucket.settings)
             }
             return .failed(failure)
         }
@@ -343,7 +343,7 @@ package final class AdministrationService: Sendable {
     }
 
     /// Deletes a new bucket that cannot be opened: it could be neither used nor explained.
-    private func takeBack(_ settings: BucketSettings) async throws(ClusterError) {
+    private func deleteUnopenable(_ settings: BucketSettings) async throws(ClusterError) {
         for phase in [BucketStep.Phase.begin, .end] {
             let step = BucketStep(name: settings.name, uuid: settings.uuid, phase: phase)
             _ = try await member.carry(.deleteBucket(step))
@@ -372,11 +372,11 @@ package final class AdministrationService: Sendable {
     package var raftLog: RaftLog { member.driver.log }
 
     /// Logs an event for the operator, also for `/logs`.
-    package func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
-        Self.tell(severity, kind, text, environment, events)
+    package func logEvent(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
+        Self.logEvent(severity, kind, text, environment, events)
     }
 
-    private static func tell(
+    private static func logEvent(
         _ severity: Severity,
         _ kind: EventLog.Kind,
         _ text: String,

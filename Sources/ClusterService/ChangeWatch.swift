@@ -66,7 +66,7 @@ extension AdministrationService {
         }
     }
 
-    func tellWatchers() {
+    func wakeWatchers() {
         let waiters = core.withLock { $0.watch.change() }
         for waiter in waiters { waiter.resume() }
     }

@@ -58,6 +58,6 @@ extension AdministrationService {
         guard let listener = settings.memcached else { return }
         let nodes = state.members.count
         guard let news = listener.follow(nodes: nodes) else { return }
-        tell(nodes > 1 ? .warning : .info, .node, news)
+        logEvent(nodes > 1 ? .warning : .info, .node, news)
     }
 }

@@ -135,7 +135,7 @@ import Vocabulary
                 Issue.record("renamed to \(name)")
                 continue
             }
-            #expect(text.contains("part of a cluster with others"))
+            #expect(text.contains("part of a cluster with other nodes"))
         }
         #expect(service.state.nodes.map(\.host) == ["10.0.0.1", "10.0.0.2"])
     }

@@ -21,7 +21,7 @@ import Testing
         }
         let kept = await scene[1].setRecovery(scene.name(3), .none)
         guard case .refused(let text) = kept else { throw SceneError("\(kept)") }
-        #expect(text.contains("was not told to come back") && text.contains("setRecoveryType"))
+        #expect(text.contains("has no recovery type to remove") && text.contains("setRecoveryType"))
         for recovery in [RecoveryType.delta, .none] {
             #expect(await scene[1].setRecovery(scene.name(3), recovery) == .done(scene.name(3)))
         }

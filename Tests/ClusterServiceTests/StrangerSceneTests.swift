@@ -42,7 +42,7 @@ import Testing
         for count in [0, 5, 31, 33] {
             let answer = try await invite(scene.members[0], secret: count, from: stranger).get()
             let text = String(decoding: answer.dropFirst(), as: UTF8.self)
-            #expect(text == "The invitation makes no sense.", "\(count)")
+            #expect(text == "The invitation is malformed.", "\(count)")
         }
         #expect(!scene[1].state.isProvisioned && scene[1].raftStatus.isReadyToLead)
         // A secret of the right length is accepted.

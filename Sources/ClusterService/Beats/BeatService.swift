@@ -34,9 +34,9 @@ struct BeatSources {
 final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the control lane
     /// In large clusters beats are sent less often, because every node sends to every other.
     private static let manyNodes = 16
-    private static let interval: UInt64 = 100_000_000
-    private static let intervalOfMany: UInt64 = 250_000_000
-    private static let servedInterval: UInt64 = 500_000_000
+    private static let intervalNanoseconds: UInt64 = 100_000_000
+    private static let intervalOfManyNodesNanoseconds: UInt64 = 250_000_000
+    private static let servedIntervalNanoseconds: UInt64 = 500_000_000
 
     let node: NodeNumber
     private(set) var table: FailureTable
@@ -48,7 +48,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private var timer: LaneTimer?
     private var leaseEnd: UInt64?
     private var isStopped = false
-    private var toldServedAt: UInt64 = 0
+    private var servedSentAt: UInt64 = 0
     /// By node: the last received seqnos of what it serves.
     private var served: [NodeNumber: [String: ServedHighs]] = [:]
     /// Nodes whose last beat said that not all buckets serve.
@@ -159,18 +159,20 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             isReady: sources.isReady()
         ).bytes
         for other in others { calls.send(PeerKind.beat, message, to: other, isBulk: false) }
-        if sentAt >= toldServedAt + Self.servedInterval {
-            toldServedAt = sentAt
-            tellServed(others)
+        if sentAt >= servedSentAt + Self.servedIntervalNanoseconds {
+            servedSentAt = sentAt
+            sendServed(others)
         }
         renew()
         let isMany = others.count >= Self.manyNodes
-        timer = lane.post(after: isMany ? Self.intervalOfMany : Self.interval) { [weak self] in
+        timer = lane.post(
+            after: isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds
+        ) { [weak self] in
             self?.beat()
         }
     }
 
-    private func tellServed(_ others: [NodeNumber]) {
+    private func sendServed(_ others: [NodeNumber]) {
         // A future leader may never have received a heartbeat from a node that is silent now.
         let silent = others.filter { table.isSuspect($0, now: now) }
         let told = [(node, sources.served())] + silent.map { ($0, served[$0] ?? [:]) }
@@ -215,7 +217,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     }
 
     /// Reports the end of the lease again, after the receiver could not use it before.
-    func tellLease() {
+    func reportLease() {
         guard let leaseEnd, !isStopped else { return }
         sources.leaseChanged(leaseEnd)
     }

@@ -35,7 +35,7 @@ extension ClusterMember {
             guard corrections.removeValue(forKey: place.node) != nil else { return }
         } else {
             corrections[place.node] = Correction(place: place, record: record)
-            tell(
+            logEvent(
                 .warning,
                 .node,
                 "Node \(node.host):\(node.ports.admin) now listens for other nodes at "

@@ -42,7 +42,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         var dataPlane: any DataPlane
         var directory: String
         var memoryQuota: UInt64
-        var tell: @Sendable (Severity, EventLog.Kind, String) -> Void
+        var logEvent: @Sendable (Severity, EventLog.Kind, String) -> Void
     }
 
     /// Restores the directory's member; founds a new group if there is none.
@@ -128,7 +128,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         environment = surroundings.environment
         lane = surroundings.lane
         calls = surroundings.calls
-        logEventHandler = surroundings.tell
+        logEventHandler = surroundings.logEvent
         self.store = store
         identityBox = Guarded(identity)
         let boot = environment.entropy.next()
@@ -239,7 +239,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     }
 
     /// The data plane follows: the lease counts from here on.
-    func beginLease() { beats.tellLease() }
+    func beginLease() { beats.reportLease() }
 
     func isUnready(_ other: NodeNumber) -> Bool {
         let now = environment.time.monotonicNanoseconds()
@@ -284,10 +284,10 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         if identity.claim != self.identity.claim {
             let bytes = identity.bytes
             identityBox.withLock { $0 = identity }
-            let tell = logEventHandler
+            let logEvent = logEventHandler
             driver.keep([.fact(name: NodeIdentity.fact, bytes)]) { result in
                 if case .failure(let error) = result {
-                    tell(
+                    logEvent(
                         .error,
                         .node,
                         "This node's identity could not be stored: \(error). Check the disk."
@@ -322,7 +322,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
 
     // MARK: From any thread
 
-    func tell(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
+    func logEvent(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
         logEventHandler(severity, kind, text)
     }
 

@@ -11,11 +11,11 @@ internal import Wire
 /// - A write without an answer may have been applied, so it is not repeated.
 extension AdministrationService {
     /// How long to look for the node that serves the document.
-    private static var patience: UInt64 { 2_500_000_000 }
+    private static var timeoutNanoseconds: UInt64 { 2_500_000_000 }
     /// How long a node may take to answer; its disk may be slow.
-    private static var callPatience: UInt64 { 10_000_000_000 }
+    private static var callTimeoutNanoseconds: UInt64 { 10_000_000_000 }
     /// The pause between two attempts.
-    private static var pause: UInt64 { 50_000_000 }
+    private static var pauseNanoseconds: UInt64 { 50_000_000 }
     /// The largest value in a frame between nodes: the payload less the other fields.
     static var passedBytesMax: Int { PeerFrame.payloadBytesMax - 4_096 }
 
@@ -27,7 +27,7 @@ extension AdministrationService {
                 PeerKind.randomKey,
                 RandomKeyCall(bucket: name).bytes,
                 to: node,
-                timeoutNanoseconds: Self.callPatience
+                timeoutNanoseconds: Self.callTimeoutNanoseconds
             )
             guard case .success(let bytes) = result,
                 case .keys(let keys) = KeyListing(bytes: bytes), let key = keys.first
@@ -46,7 +46,7 @@ extension AdministrationService {
         inBucket name: String
     ) async -> DocumentOutcome {
         let call = DocumentCall(bucket: name, key: key, action: action)
-        let deadline = environment.time.monotonicNanoseconds() + Self.patience
+        let deadline = environment.time.monotonicNanoseconds() + Self.timeoutNanoseconds
         while true {
             guard let bucket = state.bucket(named: call.bucket) else { return .noBucket }
             let vBucket = VBucketID(ofKey: call.key, count: bucket.placements.count)
@@ -59,7 +59,7 @@ extension AdministrationService {
             guard environment.time.monotonicNanoseconds() < deadline else {
                 return .refused(.temporaryFailure)
             }
-            await executor.sleep(nanoseconds: Self.pause)
+            await executor.sleep(nanoseconds: Self.pauseNanoseconds)
         }
     }
 
@@ -71,7 +71,7 @@ extension AdministrationService {
             PeerKind.document,
             call.bytes,
             to: node,
-            timeoutNanoseconds: Self.callPatience
+            timeoutNanoseconds: Self.callTimeoutNanoseconds
         )
         guard case .success(let bytes) = result, let outcome = DocumentOutcome(bytes: bytes) else {
             return .refused(.temporaryFailure)

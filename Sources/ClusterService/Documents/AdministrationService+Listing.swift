@@ -8,7 +8,7 @@ extension AdministrationService {
     /// The most keys from one node: the most rows of a page plus the most skipped rows.
     private static var keysMax: Int { 2_000 }
     /// A node reads every key that it has.
-    private static var listingPatience: UInt64 { 20_000_000_000 }
+    private static var listingTimeoutNanoseconds: UInt64 { 20_000_000_000 }
 
     /// The keys of one page, sorted by their bytes.
     package func listDocuments(
@@ -80,7 +80,7 @@ extension AdministrationService {
             PeerKind.listing,
             call.bytes,
             to: node,
-            timeoutNanoseconds: Self.listingPatience
+            timeoutNanoseconds: Self.listingTimeoutNanoseconds
         )
         guard case .success(let bytes) = result, let outcome = KeyListing(bytes: bytes) else {
             return .temporaryFailure

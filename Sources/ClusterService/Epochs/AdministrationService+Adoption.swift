@@ -16,11 +16,11 @@ extension AdministrationService {
             guard let self, let call = EpochCall(bytes: bytes) else {
                 return answer(EpochAnswer.refused("The call is malformed.").bytes)
             }
-            take(call) { answer($0.bytes) }
+            handle(call) { answer($0.bytes) }
         }
     }
 
-    private func take(_ call: EpochCall, _ answer: @escaping @Sendable (EpochAnswer) -> Void) {
+    private func handle(_ call: EpochCall, _ answer: @escaping @Sendable (EpochAnswer) -> Void) {
         guard state.isProvisioned, !core.withLock({ $0.isStopped || $0.isAdopting }) else {
             return answer(.refused("The node is changing its membership. Retry in a moment."))
         }
@@ -118,7 +118,7 @@ extension AdministrationService {
             try replace(by: ClusterMember.reopen(old.store, surroundings), held: before.index)
         } catch {
             let text = "The node could not restart from its disk: \(error). Check the disk."
-            tell(.fault, .node, text)
+            logEvent(.fault, .node, text)
             return error.description
         }
         // A lease of the new epoch does not count for the map of the old one.
@@ -126,7 +126,7 @@ extension AdministrationService {
         stateReplaced(from: before, by: state)
         if core.withLock({ $0.isFollowing }) { member.beginLease() }
         if let error { return "The new epoch could not be stored: \(error)" }
-        tell(.warning, .node, "This node is now in epoch \(state.revEpoch) of its cluster.")
+        logEvent(.warning, .node, "This node is now in epoch \(state.revEpoch) of its cluster.")
         return nil
     }
 }

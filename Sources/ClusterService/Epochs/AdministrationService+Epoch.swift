@@ -24,9 +24,9 @@ struct FormingEpoch: Sendable {
 ///   or none, completes the change.
 extension AdministrationService {
     /// How long a member may take to report the end of its log; it may be starting.
-    private static let surveyPatience: UInt64 = 3_000_000_000
+    private static let surveyTimeoutNanoseconds: UInt64 = 3_000_000_000
     /// How long the new epoch may take to replace the active copies of nodes left behind.
-    private static let settlingPatience: UInt64 = 30_000_000_000
+    private static let settlingTimeoutNanoseconds: UInt64 = 30_000_000_000
 
     /// Fails nodes over without a quorum.
     ///
@@ -97,7 +97,7 @@ extension AdministrationService {
         let names = state.leftBehind.map { number in
             state.node(number: number).map { "\($0.host):\($0.ports.admin)" } ?? "\(number)"
         }
-        tell(
+        logEvent(
             .warning,
             .node,
             "At an operator's request a new epoch (\(state.revEpoch)) begins without "
@@ -122,7 +122,7 @@ extension AdministrationService {
 
     /// Waits until no vBucket depends on nodes left behind, and reports the result.
     private func epochSettled() async -> MembershipOutcome {
-        let isSettled = await whenChanged(within: Self.settlingPatience) {
+        let isSettled = await whenChanged(within: Self.settlingTimeoutNanoseconds) {
             $0.leftBehind.isEmpty
         }
         guard isSettled else {
@@ -253,7 +253,7 @@ extension AdministrationService {
                     node,
                     PeerKind.epoch,
                     call.bytes,
-                    timeoutNanoseconds: Self.surveyPatience
+                    timeoutNanoseconds: Self.surveyTimeoutNanoseconds
                 ) { waiter.resume(returning: $0) }
             }
         }
@@ -281,7 +281,7 @@ extension AdministrationService {
             let handover = await onControl({ self.member.handover })
         else { return }
         if case .refused(let reason) = await ask(.adopt(handover), of: node) {
-            tell(
+            logEvent(
                 .warning,
                 .node,
                 "Node \(node) refused to change to the new epoch: \(reason). Its next connection "

@@ -8,7 +8,7 @@ internal import Vocabulary
 /// Adding nodes, requested from any node of the cluster, or by the new node itself.
 extension AdministrationService {
     /// How long a new node may take to receive the metadata.
-    private static let joinPatience: UInt64 = 30_000_000_000
+    private static let joinTimeoutNanoseconds: UInt64 = 30_000_000_000
     /// If nodes are added together, each attempt may meet other nodes' entries before its own.
     private static let invitationsMax = 64
     private static let rebalanceRuns = "Cannot add a node during rebalance."
@@ -58,7 +58,7 @@ extension AdministrationService {
             let new = newNode(description, host: host, group: group, names: names)
             if let outcome = await invite(new) { return outcome }
         }
-        return .busy("Other nodes are being added or renamed at the same time: ask again.")
+        return .busy("Other nodes are being added or renamed. Retry.")
     }
 
     /// `names`: the revision of the node names with which the new name was checked.
@@ -141,15 +141,16 @@ extension AdministrationService {
             _ = await carryMembership(.removeNode(number))
             return .refused("Join completion failed. \(reason)")
         }
-        _ = await whenChanged(within: Self.joinPatience) {
+        _ = await whenChanged(within: Self.joinTimeoutNanoseconds) {
             $0.node(number: number)?.membership != .joining
         }
         guard let node = state.node(number: number), node.membership != .joining else {
             return .failed(
-                "The node \(host) was invited and did not take up the cluster's metadata."
+                "The node \(host) was invited but did not receive the cluster's metadata. Check "
+                    + "that it runs."
             )
         }
-        tell(.info, .node, "Node \(host):\(new.ports.admin) joined the cluster.")
+        logEvent(.info, .node, "Node \(host):\(new.ports.admin) joined the cluster.")
         return .done(node.otpNode)
     }
 
@@ -170,14 +171,18 @@ extension AdministrationService {
             PeerAddress(host: host, port: port),
             PeerKind.engage,
             message.bytes,
-            timeoutNanoseconds: Self.engagePatience
+            timeoutNanoseconds: Self.engageTimeoutNanoseconds
         )
         switch result {
         case .success(let bytes):
-            guard let answer = EngageAnswer(bytes: bytes) else { return "It answered nonsense." }
+            guard let answer = EngageAnswer(bytes: bytes) else {
+                return "It sent an invalid answer."
+            }
             return answer.refusal.isEmpty ? nil : answer.refusal
         case .failure:
-            return "Its port for other nodes, \(host):\(port), could not be reached."
+            return
+                "Its port for other nodes, \(host):\(port), could not be reached. Check that it is "
+                + "open to the nodes of this cluster."
         }
     }
 
@@ -229,17 +234,17 @@ extension AdministrationService {
         switch await probe.ask(request) {
         case .answered(200, _, _):
             // The caller gets its answer only once the cluster's state is here, with its password.
-            let isIn = await whenChanged(within: Self.engagePatience) { state in
+            let isIn = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
                 state.isProvisioned && state.node(number: self.thisNode) != nil
             }
             if isIn { return .done(own.otpNode) }
-            return .failed("The cluster took this node in, and has sent it nothing yet.")
+            return .failed("The cluster added this node, but has not sent its metadata yet.")
         case .answered(401, _, _):
             return .refused("The cluster at \(host):\(port) refused user and password.")
         case .answered(404, _, _):
             return .refused(
-                "What answers at \(host):\(port) is part of no cluster. Set that node up first, or add"
-                    + " it to a cluster from there."
+                "What answers at \(host):\(port) is not part of a cluster. Set that node up first, "
+                    + "or add it to a cluster from there."
             )
         case .answered(_, let body, _):
             return .refused(Self.sentences(in: body))

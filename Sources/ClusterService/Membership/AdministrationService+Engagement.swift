@@ -10,7 +10,7 @@ extension AdministrationService {
     /// metadata.
     func engaged(_ bytes: [UInt8], _ answer: @escaping PeerCalls.Answer) {
         guard let message = EngageMessage(bytes: bytes) else {
-            return answer(EngageAnswer(refusal: "The invitation makes no sense.").bytes)
+            return answer(EngageAnswer(refusal: "The invitation is malformed.").bytes)
         }
         guard !state.isProvisioned, beginChanging() else {
             return answer(EngageAnswer(refusal: "The node is provisioned already.").bytes)
@@ -23,11 +23,15 @@ extension AdministrationService {
         } done: { [weak self] failure in
             guard let self else { return }
             if let failure {
-                tell(.error, .node, "This node could not join: \(failure)")
+                logEvent(.error, .node, "This node could not join: \(failure)")
                 goBack(behind: old)
                 return answer(EngageAnswer(refusal: failure.description).bytes)
             }
-            tell(.info, .node, "This node was invited by a cluster, as number \(message.number).")
+            logEvent(
+                .info,
+                .node,
+                "This node was invited by a cluster, as number \(message.number)."
+            )
             answer(EngageAnswer().bytes)
         }
     }
@@ -76,8 +80,12 @@ extension AdministrationService {
             try ClusterMember.identity(in: store)
         } done: { [weak self] failure in
             guard let self, let failure else { return }
-            let again = "It tries again every second."
-            tell(.error, .node, "The node could not begin again: \(failure). \(again)")
+            let again = "The node retries every second."
+            logEvent(
+                .error,
+                .node,
+                "The node could not restart its membership: \(failure). \(again)"
+            )
             lane.post(after: Self.secondAttempt) { [weak self] in self?.goBack(behind: old) }
         }
     }
@@ -105,7 +113,7 @@ extension AdministrationService {
         }
         connect()
         publishAll()
-        tellWatchers()
+        wakeWatchers()
         // A wait for the current state ended with the previous member: start another one.
         if !core.withLock({ $0.isFollowing }) { executor.spawn { await self.followWhenCurrent() } }
     }
@@ -126,8 +134,8 @@ extension AdministrationService {
             member.driver.unreachable(node)
         case .connected(let node):
             board.core.withLock { $0.failures[node] = nil }
-            tellStatistics(to: node)
-            tellPlace(to: node)
+            sendStatistics(to: node)
+            sendPlace(to: node)
         default: break
         }
     }
@@ -138,12 +146,12 @@ extension AdministrationService {
     func leave(ifAlone isAlone: Bool = false) {
         let old = member
         guard state.isProvisioned || isInvited, !core.withLock({ $0.isStopped }) else { return }
-        tell(
+        logEvent(
             .warning,
             .node,
             isInvited
-                ? "The cluster that invited this node has given it up: it is a new node again."
-                : "This node was taken out of its cluster: its documents are removed."
+                ? "The cluster has withdrawn its invitation of this node: it is a new node again."
+                : "This node was removed from its cluster: its documents are deleted."
         )
         // Deferred: the entry that removes this node is still being applied.
         lane.post { [weak self] in
@@ -176,8 +184,12 @@ extension AdministrationService {
         } done: { [weak self] failure in
             guard let self else { return }
             if let failure {
-                let again = "It tries again every second."
-                tell(.error, .node, "The node could not begin anew: \(failure). \(again)")
+                let again = "The node retries every second."
+                logEvent(
+                    .error,
+                    .node,
+                    "The node could not start as a new node: \(failure). \(again)"
+                )
                 lane.post(after: Self.secondAttempt) { [weak self] in
                     self?.beginAnew(behind: old)
                 }
@@ -187,7 +199,7 @@ extension AdministrationService {
                 do throws(ClusterError) {
                     try await self.announceAddress()
                 } catch {
-                    self.tell(.error, .node, "The node could not begin anew: \(error)")
+                    self.logEvent(.error, .node, "The node could not start as a new node: \(error)")
                 }
             }
         }
@@ -204,10 +216,10 @@ extension AdministrationService {
         }
         // If a node was added meanwhile, this node stays in the cluster.
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
-        return isOver ? .done("") : .failed("The node could not be reset: see its log.")
+        return isOver ? .done("") : .failed("The node could not be reset. See its log.")
     }
 
     private static let hasOthers =
-        "This node is part of a cluster with others: rebalance it out, or have another node fail it "
-        + "over and eject it."
+        "This node is part of a cluster with other nodes. Rebalance it out, or fail it over and "
+        + "eject it from another node."
 }

@@ -29,11 +29,11 @@ extension AdministrationService {
         guard hasQuorum else { return .failed(await noQuorumSentence(without: nodes)) }
         switch await askLeader(.failOver(nodes), timeoutNanoseconds: 15_000_000_000) {
         case .done(let text): return .done(text)
-        case .refused(let text): return .busy("\(text) Ask again.")
-        case .report, .reasons: return .failed("The leader answered nonsense.")
+        case .refused(let text): return .busy("\(text) Retry.")
+        case .report, .reasons: return .failed("The leader sent an invalid answer. Retry.")
         case nil:
             return .failed(
-                "Cannot fail over: the node that leads the cluster did not answer in time. Ask again."
+                "Cannot fail over: the node that leads the cluster did not answer in time. Retry."
             )
         }
     }
@@ -57,8 +57,8 @@ extension AdministrationService {
         let hasQuorum = await hasQuorum
         if hasQuorum, let dead = leaving.first(where: { silent.contains($0.number) }) {
             return .refused(
-                "Failover cannot be done gracefully: node \(dead.host):\(dead.ports.admin) does not "
-                    + "answer, and nothing can be moved from it. Fail it over without that."
+                "Failover cannot be done gracefully: node \(dead.host):\(dead.ports.admin) does "
+                    + "not answer, and nothing can be moved from it. Use a hard failover."
             )
         }
         guard state.canFailOverGracefully(leaving.map(\.number), silent: hasQuorum ? silent : [])
@@ -70,7 +70,7 @@ extension AdministrationService {
         case .wouldLose: return .refused(Self.wouldLose)
         case .busy(let text): return .busy(text)
         case .failed(let text): return .failed(text)
-        default: return .failed("The cluster changed meanwhile: look again.")
+        default: return .failed("The nodes of the cluster changed. Reload and retry.")
         }
     }
 

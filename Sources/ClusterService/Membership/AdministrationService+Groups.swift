@@ -43,7 +43,7 @@ extension AdministrationService {
             layout.revision = state.groupsRevision
             if let outcome = await trySetting(layout) { return outcome }
         }
-        return .busy("The server groups are being changed by others at the same time: ask again.")
+        return .busy("The server groups are being changed by other requests. Reload and retry.")
     }
 
     private static var layoutsMax: Int { 10 }
@@ -52,7 +52,7 @@ extension AdministrationService {
         do throws(ClusterError) {
             switch try await member.propose(.setGroups(layout)) {
             case .applied, .repeated:
-                tell(.info, .node, "The server groups were changed.")
+                logEvent(.info, .node, "The server groups were changed.")
                 return .done("")
             case .refused(.changedMeanwhile): return nil
             case .refused(let refusal): return .refused(refusal.sentence)
@@ -67,7 +67,7 @@ extension AdministrationService {
         let change = AlternateChange(number: thisNode, address: address)
         guard let outcome = await carryMembership(.setAlternate(change)) else {
             let host = address.map { "are sent to \($0.host)" } ?? "have no address of their own"
-            tell(.info, .node, "Clients from outside \(host) for this node.")
+            logEvent(.info, .node, "External clients \(host) for this node.")
             return .done("")
         }
         return outcome
@@ -88,7 +88,7 @@ extension AdministrationService {
         var address = NodeAddress(number: own.number, host: name, ports: own.ports)
         address.isOfLoneNode = true
         guard let outcome = await carryMembership(.setNode(address)) else {
-            tell(.info, .node, "This node is known by the name \(name) now.")
+            logEvent(.info, .node, "This node is known by the name \(name) now.")
             return .done(name)
         }
         // If a node was added meanwhile, the log has refused the new name.
@@ -96,6 +96,6 @@ extension AdministrationService {
     }
 
     private static let isKnownByName =
-        "The node is part of a cluster with others, which know it by its name: it cannot take another "
-        + "one."
+        "The node is part of a cluster with other nodes, which know it by its name: it cannot be "
+        + "renamed."
 }

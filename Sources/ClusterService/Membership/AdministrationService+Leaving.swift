@@ -13,8 +13,7 @@ extension AdministrationService {
         if let refusal = refusal(ofEjecting: node) { return refusal }
         guard await votesNoMore(node.number) else {
             return .busy(
-                "\(name) still votes on what the cluster decides: it is about to be relieved of that. "
-                    + "Ask again in a moment."
+                "\(name) still has a vote, which is being removed. Retry in a moment."
             )
         }
         let isSelf = node.number == thisNode
@@ -24,13 +23,13 @@ extension AdministrationService {
         switch outcome {
         case nil, .failed:
             let isGone = { (state: ClusterState) in !state.isProvisioned && !state.nodes.isEmpty }
-            if isSelf, await whenChanged(within: Self.engagePatience, until: isGone) {
+            if isSelf, await whenChanged(within: Self.engageTimeoutNanoseconds, until: isGone) {
                 outcome = nil
             }
         default: break
         }
         guard let outcome else {
-            tell(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
+            logEvent(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
             return .done(name)
         }
         // The log applies the same rules: report its refusal in the same words.
@@ -53,7 +52,7 @@ extension AdministrationService {
     /// The node deletes its history as soon as it learns of its removal. If it were one of two
     /// voters then, the other voter would have no majority.
     private func votesNoMore(_ node: NodeNumber) async -> Bool {
-        let deadline = environment.time.monotonicNanoseconds() + Self.votePatience
+        let deadline = environment.time.monotonicNanoseconds() + Self.voteTimeoutNanoseconds
         while member.driver.status.configuration.isVoter(node) {
             let isInTime = environment.time.monotonicNanoseconds() < deadline
             guard state.nodes.count > 1, isServing, isInTime else {
@@ -64,21 +63,21 @@ extension AdministrationService {
         return true
     }
 
-    private static let votePatience: UInt64 = 10_000_000_000
+    private static let voteTimeoutNanoseconds: UInt64 = 10_000_000_000
 
     /// Sets how a failed-over node is recovered by the next rebalance.
     package func setRecovery(_ name: String, _ recovery: RecoveryType) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
         guard node.membership == .inactiveFailed || node.recovery != .none else {
             return .refused(
-                "Only a node that was failed over can come back or be kept from it, and \(name) "
-                    + "was not."
+                "A recovery type can be set only for a node that was failed over, and \(name) was "
+                    + "not."
             )
         }
         guard recovery != .none || node.recovery != .none else {
             return .refused(
-                "\(name) is failed over and was not told to come back, so there is nothing to take "
-                    + "back. The next rebalance takes it out; setRecoveryType has it stay."
+                "\(name) is failed over and has no recovery type to remove. The next rebalance "
+                    + "removes the node; setRecoveryType keeps it."
             )
         }
         let change = NodeStateChange(
@@ -89,8 +88,8 @@ extension AdministrationService {
         guard let outcome = await carryMembership(.setNodeState(change)) else {
             let sentence =
                 recovery == .none
-                ? "stays failed over." : "will come back (\(recovery.name) recovery)."
-            tell(.info, .node, "Node \(name) \(sentence)")
+                ? "stays failed over." : "will be recovered (\(recovery.name))."
+            logEvent(.info, .node, "Node \(name) \(sentence)")
             return .done(name)
         }
         return outcome

@@ -17,7 +17,7 @@ package enum MembershipOutcome: Hashable, Sendable {
 /// What all requests about nodes share; they can be sent to any node.
 extension AdministrationService {
     /// How long a node may take to answer a request that it carries out at once.
-    static let engagePatience: UInt64 = 10_000_000_000
+    static let engageTimeoutNanoseconds: UInt64 = 10_000_000_000
 
     package func node(named otpNode: String) -> NodeRecord? {
         state.nodes.first { $0.otpNode == otpNode }

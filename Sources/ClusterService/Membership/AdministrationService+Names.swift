@@ -36,12 +36,12 @@ extension AdministrationService {
         }
         let isHidden = isHidden(host, known)
         if isHidden {
-            tell(
+            logEvent(
                 .warning,
                 .node,
                 "This node listens on \(host) only, where the other nodes and their clients, which "
-                    + "know it as \(known.host), do not reach it: start it with --bind and that "
-                    + "address, or 0.0.0.0 for all."
+                    + "know it as \(known.host), cannot reach it. Start it with --bind and that "
+                    + "address, or 0.0.0.0 for all addresses."
             )
         }
     }
@@ -75,12 +75,12 @@ extension AdministrationService {
     ///
     /// Also sent if the applied state has it: that state may be older than the last restart. On the
     /// control lane.
-    func tellPlace() {
-        for other in state.members where other.number != thisNode { tellPlace(to: other.number) }
+    func sendPlace() {
+        for other in state.members where other.number != thisNode { sendPlace(to: other.number) }
     }
 
     /// Sends this node's address to one node, which may have missed it or know an older one.
-    func tellPlace(to other: NodeNumber) {
+    func sendPlace(to other: NodeNumber) {
         guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
         let place = PeerPlace(thisNode, host: address.host, port: address.ports.peer).bytes
         calls.send(PeerKind.place, place, to: other, isBulk: false)
@@ -117,27 +117,26 @@ extension AdministrationService {
         if await isLoopback(host) {
             guard let reached else { return nil }
             return .refused(
-                "Prepare join failed. \"\(host)\" leads every machine to itself, and the nodes of "
-                    + "this cluster are known by names that lead to them from elsewhere, such as "
-                    + "\(reached.host). Add the node by an address of that kind, or by a host name "
-                    + "that has one. A node that joins by itself takes one where it asks for "
-                    + "\(reached.place)."
+                "Prepare join failed. \"\(host)\" leads every machine to itself, but the nodes of "
+                    + "this cluster have names that other machines can reach, such as "
+                    + "\(reached.host). Add the node by such an address or host name. A node that "
+                    + "joins by its own request gets one if it names \(reached.place)."
             )
         }
         guard reached == nil, members.contains(where: \.isLoopback) else { return nil }
         guard members.count == 1, let own = members.first, own.number == thisNode else {
             return .refused(
                 "Prepare join failed. The nodes of this cluster know each other by loopback "
-                    + "addresses, so \(host) could not reach them. Add it by a loopback address "
-                    + "where it runs on the same machine; else make the cluster anew of nodes that "
-                    + "are added by addresses that others reach."
+                    + "addresses, so \(host) could not reach them. Add it by a loopback address if "
+                    + "it runs on the same machine. Otherwise create a new cluster of nodes that "
+                    + "are added by reachable addresses."
             )
         }
-        return await takeAddress(other.ownAddress, insteadOf: own, for: host)
+        return await renameLoneNode(other.ownAddress, insteadOf: own, for: host)
     }
 
     /// Renames a lone node with a loopback address to the address under which `host` sees it.
-    private func takeAddress(
+    private func renameLoneNode(
         _ address: String,
         insteadOf own: NodeRecord,
         for host: String
@@ -145,14 +144,14 @@ extension AdministrationService {
         if let bound = core.withLock({ $0.address?.host }), Self.isLoopback(digits: bound) {
             return .refused(
                 "Prepare join failed. This node listens on \(bound) only, where \(host) could not "
-                    + "reach it. Start it with --bind and an address that others reach, or 0.0.0.0 "
-                    + "for all of them."
+                    + "reach it. Start it with --bind and a reachable address, or 0.0.0.0 for all "
+                    + "addresses."
             )
         }
         guard !address.isEmpty, !Self.isLoopback(digits: address) else {
             return .refused(
                 "Prepare join failed. This node is known by the loopback address \(own.host), so "
-                    + "\(host) could not reach it. Give it a name that others reach "
+                    + "\(host) could not reach it. Give it a reachable name "
                     + "(POST /node/controller/rename)."
             )
         }

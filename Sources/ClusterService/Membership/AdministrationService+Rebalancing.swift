@@ -68,14 +68,14 @@ extension AdministrationService {
         }
         let (index, deadline) = (state.index, environment.time.monotonicNanoseconds())
         while returning.contains(where: { member.beats.actsAsOf($0.number) < index }),
-            environment.time.monotonicNanoseconds() < deadline + Self.emptyPatience
+            environment.time.monotonicNanoseconds() < deadline + Self.emptyTimeoutNanoseconds
         {
             await member.sleep(milliseconds: 50)
         }
     }
 
     /// A node that has not reported it after this time is down, or new.
-    private static let emptyPatience: UInt64 = 1_000_000_000
+    private static let emptyTimeoutNanoseconds: UInt64 = 1_000_000_000
 
     func start(
         _ kind: RebalanceRecord.Kind,
@@ -92,13 +92,15 @@ extension AdministrationService {
         do throws(ClusterError) {
             switch try await member.propose(.startRebalance(record)) {
             case .applied, .repeated:
-                tell(.info, .rebalance, Self.sentence(kind, kept: kept, ejected: ejected))
+                logEvent(.info, .rebalance, Self.sentence(kind, kept: kept, ejected: ejected))
                 return .running(id: record.id)
             case .refused(.rebalanceRunning):
                 // A caller that asked for another kind would wait for the wrong operation.
                 let running = state.rebalance
                 guard kind == running?.kind ?? .rebalance else {
-                    return .busy("Cannot do this during rebalance: another one has just begun.")
+                    return .busy(
+                        "Cannot do this during rebalance: another operation has just begun."
+                    )
                 }
                 return .running(id: running?.id ?? record.id)
             case .refused(.nodesMismatch): return .mismatch
@@ -131,7 +133,7 @@ extension AdministrationService {
     ///   for the next leader.
     package func stopRebalance() async -> MembershipOutcome {
         guard let id = state.rebalance?.id else { return .done("") }
-        let deadline = environment.time.monotonicNanoseconds() + Self.stopPatience
+        let deadline = environment.time.monotonicNanoseconds() + Self.stopTimeoutNanoseconds
         var isTaken = false
         while isServing, environment.time.monotonicNanoseconds() < deadline {
             if case .done = await askLeader(.stopRebalance(id), timeoutNanoseconds: 5_000_000_000) {
@@ -142,18 +144,18 @@ extension AdministrationService {
         }
         return .failed(
             isTaken
-                ? "The rebalance is about to stop, and has not yet."
-                : "The node that leads the rebalance does not answer."
+                ? "The rebalance is stopping, but has not ended yet."
+                : "The node that leads the rebalance does not answer. Retry. Retry."
         )
     }
 
     /// How long moves under way may take to end.
-    private static let stopPatience: UInt64 = 20_000_000_000
+    private static let stopTimeoutNanoseconds: UInt64 = 20_000_000_000
 
     /// Cancels the scheduled retry; false if there is none with this id.
     package func cancelRetry(_ id: String) async -> Bool {
         guard await carryMembership(.dropRetry(id: id)) == nil else { return false }
-        tell(.info, .rebalance, "The rebalance that failed will not be begun again.")
+        logEvent(.info, .rebalance, "The failed rebalance will not be retried.")
         return true
     }
 

@@ -88,13 +88,13 @@ extension NodeDescription.Refusal {
             return "Prepare join failed. The node \(place) could not be reached: \(reason). "
                 + "Check that it runs, and that its admin port is open to this node."
         case .wrongPassword:
-            return "Prepare join failed. The node \(place) refused user and password: a node that "
-                + "was set up before wants the administrator it was set up with."
+            return "Prepare join failed. The node \(place) refused user and password. Use the "
+                + "administrator with which it was set up."
         case .provisioned:
             return "Prepare join failed. The node \(place) is provisioned already: it is a cluster "
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
                 + "it holds."
-        case .notDivan: return "Prepare join failed. What answers at \(place) is no Divan node."
+        case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .otherVersion(let version):
             return "Prepare join failed. The node \(place) runs Divan \(version), this one "
                 + "\(Release.version): all nodes of a cluster run the same version."

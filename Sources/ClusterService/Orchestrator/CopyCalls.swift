@@ -10,9 +10,9 @@ struct CopyCalls: Sendable {
     typealias Reports = [NodeNumber: [VBucketID: CopyReport]]
 
     /// A node answers in milliseconds unless it is behind in the log or down.
-    static let patience: UInt64 = 2_000_000_000
+    static let timeoutNanoseconds: UInt64 = 2_000_000_000
     /// A hand-over waits for open durable writes, and for the last changes to arrive.
-    static let handOverPatience: UInt64 = 5_000_000_000
+    static let handOverTimeoutNanoseconds: UInt64 = 5_000_000_000
 
     let calls: PeerCalls
     let term: UInt64
@@ -33,13 +33,13 @@ struct CopyCalls: Sendable {
     ///
     /// - Parameters:
     ///   - asked: By node: the copies.
-    ///   - patience: How long to wait for answers, in nanoseconds.
+    ///   - timeoutNanoseconds: How long to wait for answers, in nanoseconds.
     /// - Returns: By node that answered: its copies' final reports.
     func seal(
         _ asked: [NodeNumber: [FencedVBucket]],
-        patience: UInt64 = CopyCalls.patience
+        timeoutNanoseconds: UInt64 = CopyCalls.timeoutNanoseconds
     ) async -> Reports {
-        await reports(PeerKind.seal, questions(asked), patience)
+        await reports(PeerKind.seal, questions(asked), timeoutNanoseconds)
     }
 
     /// Has each node serve the chosen copies; returns, by node, the vBuckets that are ready.
@@ -54,7 +54,7 @@ struct CopyCalls: Sendable {
             )
             return (node, call.bytes)
         }
-        return await all(PeerKind.activate, questions, Self.patience) { bytes in
+        return await all(PeerKind.activate, questions, Self.timeoutNanoseconds) { bytes in
             DoneAnswer(bytes: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
         }
     }
@@ -64,7 +64,7 @@ struct CopyCalls: Sendable {
         let answers = await all(
             PeerKind.handOver,
             questions(asked),
-            Self.handOverPatience
+            Self.handOverTimeoutNanoseconds
         ) { bytes in DoneAnswer(bytes: bytes)?.done }
         var ended: [VBucketID: Seqno] = [:]
         for done in answers.values.joined() { ended[done.vBucket] = done.seqno }
@@ -86,9 +86,9 @@ struct CopyCalls: Sendable {
     private func reports(
         _ kind: UInt16,
         _ questions: [(NodeNumber, [UInt8])],
-        _ patience: UInt64 = CopyCalls.patience
+        _ timeoutNanoseconds: UInt64 = CopyCalls.timeoutNanoseconds
     ) async -> Reports {
-        await all(kind, questions, patience) { bytes in
+        await all(kind, questions, timeoutNanoseconds) { bytes in
             guard let answer = ReportsAnswer(bytes: bytes), answer.refusal.isEmpty else {
                 return nil
             }
@@ -103,7 +103,7 @@ struct CopyCalls: Sendable {
     private func all<Answer: Sendable>(
         _ kind: UInt16,
         _ questions: [(NodeNumber, [UInt8])],
-        _ patience: UInt64,
+        _ timeoutNanoseconds: UInt64,
         _ read: @escaping @Sendable ([UInt8]) -> Answer?
     ) async -> [NodeNumber: Answer] {
         await withTaskGroup(of: (NodeNumber, Answer?).self) { group in
@@ -113,7 +113,7 @@ struct CopyCalls: Sendable {
                         kind,
                         call,
                         to: node,
-                        timeoutNanoseconds: patience
+                        timeoutNanoseconds: timeoutNanoseconds
                     )
                     guard case .success(let bytes) = result else { return (node, nil) }
                     return (node, read(bytes))

@@ -47,7 +47,7 @@ extension MoveAction.Proposal {
 
 /// The runner's proposals: steps of one kind for many vBuckets in one entry.
 extension MoveCrew {
-    private static let retryPause: UInt64 = 200_000_000
+    private static let retryPauseNanoseconds: UInt64 = 200_000_000
 
     func setTargets(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
         targetsAreDue = false
@@ -60,11 +60,11 @@ extension MoveCrew {
         }
         let targets = BucketTargets(copies: UInt8(copies), rows: rows)
         let change = TargetChange(bucket: self.bucket, targets: targets)
-        spawn(orchestrator) { crew, orchestrator in
+        spawn(orchestrator) { runner, orchestrator in
             let outcome = await orchestrator.propose(.setTargets(change))
             if case .applied = outcome { return }
-            crew.targetsAreDue = true
-            await orchestrator.executor.sleep(nanoseconds: Self.retryPause)
+            runner.targetsAreDue = true
+            await orchestrator.executor.sleep(nanoseconds: Self.retryPauseNanoseconds)
         }
     }
 
@@ -101,7 +101,7 @@ extension MoveCrew {
         if !created.isEmpty { create(created, orchestrator) }
         for kind in EntryKind.allCases {
             guard let steps = steps[kind] else { continue }
-            if kind.isPatient { nextPatientEntry = now + 3 * Self.gatherPause }
+            if kind.isPatient { nextPatientEntry = now + 3 * Self.gatherPauseNanoseconds }
             propose(kind, steps.sorted { $0.vBucket < $1.vBucket }, orchestrator)
         }
         for (node, fenced) in asked.sorted(by: { $0.key < $1.key }) {
@@ -159,7 +159,7 @@ extension MoveCrew {
             await self.orchestrator.isolated { orchestrator in
                 await body(self, orchestrator)
                 self.openProposals -= 1
-                self.soon()
+                self.expectChange()
                 self.alarm.ring()
             }
         }
@@ -171,22 +171,22 @@ extension MoveCrew {
         _ orchestrator: isolated Orchestrator
     ) {
         let command = kind.command(VBucketSteps(bucket: bucket, steps: steps))
-        spawn(orchestrator) { crew, orchestrator in
+        spawn(orchestrator) { runner, orchestrator in
             var outcome = await orchestrator.propose(command)
             // The outcome is unknown. Proposing again is harmless and makes it known.
             while outcome == nil, orchestrator.isLeading {
-                await orchestrator.executor.sleep(nanoseconds: Self.retryPause)
+                await orchestrator.executor.sleep(nanoseconds: Self.retryPauseNanoseconds)
                 outcome = await orchestrator.propose(command)
             }
-            guard let outcome, let record = orchestrator.state.bucket(named: crew.bucket)
+            guard let outcome, let record = orchestrator.state.bucket(named: runner.bucket)
             else { return }
-            crew.take(outcome, of: kind, steps, record, at: orchestrator.state.index)
+            runner.handleOutcome(outcome, of: kind, steps, record, at: orchestrator.state.index)
             if kind == .takeOver { orchestrator.rebalancing.handedOverAt = orchestrator.now }
-            if kind == .takeOver { await crew.takeUp(steps, orchestrator) }
+            if kind == .takeOver { await runner.activateNewOwners(steps, orchestrator) }
         }
     }
 
-    private func take(
+    private func handleOutcome(
         _ outcome: ClusterOutcome,
         of kind: EntryKind,
         _ steps: [VBucketSteps.Step],

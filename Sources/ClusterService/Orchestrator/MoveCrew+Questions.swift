@@ -18,8 +18,11 @@ extension MoveCrew {
         guard !questions.isEmpty else { return }
         // The pause doubles until something happens.
         askedAt = now
-        nextQuestion = now + questionPause
-        questionPause = min(questionPause * 2, Self.questionPauseMax)
+        nextQuestion = now + questionPauseNanoseconds
+        questionPauseNanoseconds = min(
+            questionPauseNanoseconds * 2,
+            Self.questionPauseNanosecondsMax
+        )
         let calls = orchestrator.copies(of: bucket)
         for (node, vBuckets) in questions.sorted(by: { $0.key < $1.key }) {
             asked.insert(node)
@@ -29,7 +32,7 @@ extension MoveCrew {
                     self.asked.remove(node)
                     if let reports = reports[node] {
                         self.silent.remove(node)
-                        self.take(reports, of: node, calls.index, orchestrator)
+                        self.handleReports(reports, of: node, calls.index, orchestrator)
                     } else {
                         self.silent.insert(node)
                     }
@@ -39,7 +42,7 @@ extension MoveCrew {
         }
     }
 
-    private func take(
+    private func handleReports(
         _ reports: [VBucketID: CopyReport],
         of node: NodeNumber,
         _ index: UInt64,
@@ -103,12 +106,12 @@ extension MoveCrew {
         for group in groups {
             orchestrator.executor.spawn {
                 let ended = await calls.handOver([node: group])
-                await self.orchestrator.isolated { _ in self.take(ended, of: group) }
+                await self.orchestrator.isolated { _ in self.handleHandOvers(ended, of: group) }
             }
         }
     }
 
-    private func take(_ ended: [VBucketID: Seqno], of group: [FencedVBucket]) {
+    private func handleHandOvers(_ ended: [VBucketID: Seqno], of group: [FencedVBucket]) {
         for fenced in group {
             let event: MoveEvent =
                 ended[fenced.vBucket].map {
@@ -123,7 +126,9 @@ extension MoveCrew {
     }
 
     /// Asks the new active copies to serve; a copy that cannot reports it.
-    func takeUp(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator) async {
+    func activateNewOwners(_ steps: [VBucketSteps.Step], _ orchestrator: isolated Orchestrator)
+        async
+    {
         guard let record = orchestrator.state.bucket(named: bucket) else { return }
         var asked: [NodeNumber: [ActivationSubject]] = [:]
         for step in steps {

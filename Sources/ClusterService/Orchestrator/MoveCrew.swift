@@ -24,11 +24,11 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
     }
 
     /// The pause before a round without a cause: for timeouts and for changes that wake no round.
-    private static let pause: UInt64 = 50_000_000
+    private static let pauseNanoseconds: UInt64 = 50_000_000
     /// How long to gather changes before moves are started and an entry is proposed.
-    static let gatherPause: UInt64 = 10_000_000
-    static let questionPauseMin: UInt64 = 5_000_000
-    static let questionPauseMax: UInt64 = 50_000_000
+    static let gatherPauseNanoseconds: UInt64 = 10_000_000
+    static let questionPauseNanosecondsMin: UInt64 = 5_000_000
+    static let questionPauseNanosecondsMax: UInt64 = 50_000_000
 
     let orchestrator: Orchestrator
     let bucket: String
@@ -49,7 +49,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
     var silent: Set<NodeNumber> = []
     var askedAt: UInt64 = 0
     var nextQuestion: UInt64 = 0
-    var questionPause = questionPauseMin
+    var questionPauseNanoseconds = questionPauseNanosecondsMin
     /// The map's targets lack the rows of running moves.
     var targetsAreDue = false
     /// When entries that no client waits for may be proposed again.
@@ -57,7 +57,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
     /// A move changed its phase or ended: other moves may be started.
     private var hasNews = true
     /// A move made a step since the last call of `noteStep`.
-    private var wentOn = false
+    private var hasAdvanced = false
     private var nextStart: UInt64 = 0
     private var mustPlanAgain = false
     private var isStopping = false
@@ -93,13 +93,13 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
                 let bucket = orchestrator.state.bucket(named: bucket)
             else { return orchestrator.isLeading ? .done : .left }
             if orchestrator.mustStop { stop() }
-            watch(orchestrator)
-            notice(bucket)
+            updateNodes(orchestrator)
+            queueOvertakenMoves(bucket)
             dropSurplus(bucket)
             startMoves(bucket, orchestrator)
-            tell(orchestrator.now)
+            deliverEvents(orchestrator.now)
             act(orchestrator)
-            settle(orchestrator)
+            retireFinishedMoves(orchestrator)
             act(orchestrator)
             orchestrator.markProgress()
             ask(bucket, orchestrator)
@@ -108,8 +108,10 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
                 if isStopping { return .stopped }
                 if schedule.waiting.isEmpty { return mustPlanAgain ? .again : .done }
             }
-            var pause = moves.isEmpty ? Self.pause : min(Self.pause, questionPause)
-            if hasNews || !actions.isEmpty { pause = min(pause, Self.gatherPause) }
+            var pause =
+                moves.isEmpty
+                ? Self.pauseNanoseconds : min(Self.pauseNanoseconds, questionPauseNanoseconds)
+            if hasNews || !actions.isEmpty { pause = min(pause, Self.gatherPauseNanoseconds) }
             await alarm.wait(nanoseconds: pause)
         }
     }
@@ -127,17 +129,17 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
     }
 
     /// Queues events for nodes that stopped answering, answer again, or were failed over.
-    private func watch(_ orchestrator: isolated Orchestrator) {
+    private func updateNodes(_ orchestrator: isolated Orchestrator) {
         // Includes nodes with a recovery type set since: this rebalance does not wait for them.
         let failed = orchestrator.failedOver.sorted()
         let dead = Set(orchestrator.deadNodes()).subtracting(failed)
-        for node in dead.subtracting(lost).sorted() { tellAll(.lost(node), of: node) }
-        for node in lost.subtracting(dead).sorted() { tellAll(.returned(node), of: node) }
+        for node in dead.subtracting(lost).sorted() { queueEvent(.lost(node), of: node) }
+        for node in lost.subtracting(dead).sorted() { queueEvent(.returned(node), of: node) }
         if dead != lost { hasNews = true }
         lost = dead
         schedule.absent = dead
         guard !failed.isEmpty else { return }
-        for node in failed { tellAll(.failedOver(node), of: node) }
+        for node in failed { queueEvent(.failedOver(node), of: node) }
         let count = schedule.waiting.count
         schedule.waiting.removeAll { $0.nodes.contains(where: failed.contains) }
         if schedule.waiting.count < count { mustPlanAgain = true }
@@ -145,7 +147,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
 
     /// Queues a refusal for vBuckets whose placement was changed by another entry than this
     /// runner's: entries that the previous leader proposed may be applied after it.
-    private func notice(_ bucket: BucketRecord) {
+    private func queueOvertakenMoves(_ bucket: BucketRecord) {
         let overtaken = moves.filter { vBucket, move in
             let placement = bucket[vBucket]
             let isAsAgreed = placement.fence == move.fence && placement.isJoint == move.isJoint
@@ -172,7 +174,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         if schedule.waiting.count < count { mustPlanAgain = true }
     }
 
-    private func tellAll(_ event: MoveEvent, of node: NodeNumber) {
+    private func queueEvent(_ event: MoveEvent, of node: NodeNumber) {
         for (vBucket, move) in moves.sorted(by: { $0.key < $1.key })
         where move.move.nodes.contains(node) {
             events.append((vBucket, event))
@@ -189,7 +191,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         let now = orchestrator.now
         if hasNews, now >= nextStart {
             hasNews = false
-            nextStart = now + Self.gatherPause
+            nextStart = now + Self.gatherPauseNanoseconds
             for move in schedule.start(running: running) { begin(move, bucket, orchestrator) }
         }
         if targetsAreDue, openProposals == 0 { setTargets(bucket, orchestrator) }
@@ -197,7 +199,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
             .sorted { $0.vBucket < $1.vBucket }
         guard !ready.isEmpty else { return }
         for move in schedule.takeOvers(of: ready, running: running) {
-            give(.turn, to: move.vBucket, now)
+            deliver(.turn, to: move.vBucket, now)
         }
     }
 
@@ -226,44 +228,44 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
         moves[move.vBucket] = procedure
         jointSince[move.vBucket] = placement.isJoint ? orchestrator.state.index : nil
         targetsAreDue = true
-        soon()
+        expectChange()
     }
 
     // MARK: Delivering events
 
-    private func tell(_ now: UInt64) {
+    private func deliverEvents(_ now: UInt64) {
         while !events.isEmpty {
             let due = events
             events = []
-            for (vBucket, event) in due { give(event, to: vBucket, now) }
+            for (vBucket, event) in due { deliver(event, to: vBucket, now) }
         }
         let due = moves.filter { $0.value.nextTime.map { $0 <= now } ?? false }
-        for vBucket in due.keys.sorted() { give(.time, to: vBucket, now) }
+        for vBucket in due.keys.sorted() { deliver(.time, to: vBucket, now) }
     }
 
-    private func give(_ event: MoveEvent, to vBucket: VBucketID, _ now: UInt64) {
+    private func deliver(_ event: MoveEvent, to vBucket: VBucketID, _ now: UInt64) {
         guard var move = moves[vBucket] else { return }
         let (step, phase) = (move.step, move.phase)
         actions += move.handle(event, now: now).map { (vBucket, $0) }
         if move.phase != phase { hasNews = true }
         if move.step != step || move.phase != phase {
-            wentOn = true
-            soon()
+            hasAdvanced = true
+            expectChange()
         }
         moves[vBucket] = move
     }
 
     /// A change is expected: ask for reports again soon.
-    func soon() {
-        questionPause = Self.questionPauseMin
-        nextQuestion = min(nextQuestion, askedAt + Self.questionPauseMin)
+    func expectChange() {
+        questionPauseNanoseconds = Self.questionPauseNanosecondsMin
+        nextQuestion = min(nextQuestion, askedAt + Self.questionPauseNanosecondsMin)
     }
 
     // MARK: Ending
 
-    private func settle(_ orchestrator: isolated Orchestrator) {
-        if wentOn { orchestrator.noteStep() }
-        wentOn = false
+    private func retireFinishedMoves(_ orchestrator: isolated Orchestrator) {
+        if hasAdvanced { orchestrator.noteStep() }
+        hasAdvanced = false
         let ended = moves.compactMapValues(\.outcome)
         for (vBucket, outcome) in ended.sorted(by: { $0.key < $1.key }) {
             moves[vBucket] = nil

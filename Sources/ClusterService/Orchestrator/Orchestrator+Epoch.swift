@@ -6,7 +6,7 @@ internal import Vocabulary
 /// The progress of removing the nodes that a new epoch left behind, as this leader sees it.
 struct EpochProgress: Sendable {
     var begunAt: UInt64?
-    var lookAgainAt: UInt64 = 0
+    var nextRoundAt: UInt64 = 0
     var obstacles: [WhyNot] = []
     var changesLost: UInt64 = 0
     /// For the operator who asked for it; empty until it is done.
@@ -17,8 +17,8 @@ struct EpochProgress: Sendable {
 /// the operator's consent in place of the missing seals; then those nodes are removed.
 extension Orchestrator {
     /// How long remaining nodes may take to join the epoch before their copies are ignored.
-    private static var patience: UInt64 { 10_000_000_000 }
-    private static var pause: UInt64 { 200_000_000 }
+    private static var timeoutNanoseconds: UInt64 { 10_000_000_000 }
+    private static var pauseNanoseconds: UInt64 { 200_000_000 }
 
     func finishEpoch() async {
         let gone = state.leftBehind
@@ -26,8 +26,8 @@ extension Orchestrator {
             epoch.begunAt = nil
             return
         }
-        guard now >= epoch.lookAgainAt else { return }
-        epoch.lookAgainAt = now + Self.pause
+        guard now >= epoch.nextRoundAt else { return }
+        epoch.nextRoundAt = now + Self.pauseNanoseconds
         if epoch.begunAt == nil {
             epoch = EpochProgress()
             epoch.begunAt = now
@@ -42,7 +42,7 @@ extension Orchestrator {
             member.beats.forget(node)
         }
         guard state.leftBehind.isEmpty else { return }
-        member.tell(.warning, .node, epoch.sentence)
+        member.logEvent(.warning, .node, epoch.sentence)
     }
 
     /// Promotes the best remaining copies of vBuckets whose active copy was left behind.
@@ -55,7 +55,7 @@ extension Orchestrator {
         let givenUp = failedOver.sorted()
         let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: givenUp)
         // A node that is only late may have the better copy.
-        let isPatient = now - (epoch.begunAt ?? now) < Self.patience
+        let isPatient = now - (epoch.begunAt ?? now) < Self.timeoutNanoseconds
         guard round.silent.isEmpty || !isPatient else { return }
         epoch.obstacles += round.decided.obstacles
         epoch.changesLost += round.decided.changesLost

@@ -65,12 +65,12 @@ extension Orchestrator {
             let others = deposed(by: round.decided.promotions, in: round.bucket)
             let deposed = others.union(nodes).sorted()
             guard await promote(round, deposing: deposed),
-                await resume(stays(round, with: nodes), ofBucket: round.decided.bucket)
+                await resume(vBucketsStaying(round, with: nodes), ofBucket: round.decided.bucket)
             else { return .refused(disagreement) }
         }
         for name in state.buckets.map(\.settings.name) {
             let empty = rounds.first { $0.decided.bucket == name }?.decided.lost ?? []
-            guard await leaveUndecided(Set(empty), ofBucket: name, without: nodes) else {
+            guard await reopenPromotions(Set(empty), ofBucket: name, without: nodes) else {
                 return .refused(disagreement)
             }
         }
@@ -88,7 +88,7 @@ extension Orchestrator {
             : "; no change is known to be lost."
         let unsafe = sentences(obstacles)
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
-        member.tell(.warning, .node, sentence)
+        member.logEvent(.warning, .node, sentence)
         return .done(possiblyLost: lost, sentence: sentence)
     }
 
@@ -96,7 +96,7 @@ extension Orchestrator {
     /// them:
     ///
     /// that chain is asked once the node is failed over.
-    private func stays(_ round: Round, with nodes: [NodeNumber]) -> [VBucketID] {
+    private func vBucketsStaying(_ round: Round, with nodes: [NodeNumber]) -> [VBucketID] {
         let gone = nodes + failedOver
         return round.stoppedForNothing.filter { round.bucket[$0].next.without(gone).isEmpty }
     }
@@ -132,17 +132,17 @@ extension Orchestrator {
         )
         let suspects = deadNodes()
         if !suspects.isEmpty { await estimate(without: suspects) }
-        situation.buckets = state.buckets.map { stake($0) }
+        situation.buckets = state.buckets.map { failoverImpact($0) }
         let decision = AutoFailoverPolicy.decide(
             rules(state.settings.autoFailover),
             situation,
             member.beats.table,
             now: now
         )
-        await obey(decision)
+        await applyDecision(decision)
     }
 
-    private func obey(_ decision: AutoFailoverPolicy.Decision) async {
+    private func applyDecision(_ decision: AutoFailoverPolicy.Decision) async {
         let before = autoFailover.decision
         autoFailover.decision = decision
         switch decision {
@@ -153,7 +153,7 @@ extension Orchestrator {
             autoFailover.reasons = sentences(reasons)
             if before != decision {
                 let names = nodes.map { name($0) }.joined(separator: ", ")
-                member.tell(
+                member.logEvent(
                     .warning,
                     .node,
                     "Node \(names) does not answer and is not failed over: "
@@ -167,7 +167,11 @@ extension Orchestrator {
             if case .refused(let reason) = result {
                 autoFailover.reasons = [reason]
                 autoFailover.coolingUntil = now + Self.coolingNanoseconds
-                member.tell(.warning, .node, "Automatic failover was not carried out: \(reason)")
+                member.logEvent(
+                    .warning,
+                    .node,
+                    "Automatic failover was not carried out: \(reason)"
+                )
             }
         }
     }
@@ -195,7 +199,7 @@ extension Orchestrator {
         autoFailover.reportsAt = now
     }
 
-    private func stake(_ bucket: BucketRecord) -> BucketAtStake {
+    private func failoverImpact(_ bucket: BucketRecord) -> BucketAtStake {
         let name = bucket.settings.name
         let reports = autoFailover.reports[name] ?? [:]
         let failedOver = failedOver

@@ -7,9 +7,9 @@ internal import Vocabulary
 /// The group's voters, joining nodes, and deleted buckets.
 extension Orchestrator {
     /// A node that has not joined after this time is removed again.
-    private static let joinPatience: UInt64 = 60_000_000_000
+    private static let joinTimeoutNanoseconds: UInt64 = 60_000_000_000
     /// Longer than the requester waits: an end by timeout alone is not reported as done.
-    private static let deletionPatience: UInt64 = 35_000_000_000
+    private static let deletionTimeoutNanoseconds: UInt64 = 35_000_000_000
 
     /// Makes the Raft configuration match the state: active nodes vote, others learn.
     func reconcileMembers() async {
@@ -35,7 +35,8 @@ extension Orchestrator {
         if !plan.voters.contains(member.node) {
             let dead = deadNodes()
             let heirs = plan.voters.filter {
-                configuration.voters.contains($0) && !dead.contains($0) && member.driver.hears($0)
+                configuration.voters.contains($0) && !dead.contains($0)
+                    && member.driver.hasHeard($0)
             }
             let furthest = heirs.map { member.driver.matched($0) }.max()
             let heir = heirs.first { member.driver.matched($0) == furthest }
@@ -63,7 +64,7 @@ extension Orchestrator {
         do throws(ClusterError) {
             _ = try await member.driver.change(ConfigurationChange(steps))
         } catch {
-            member.tell(
+            member.logEvent(
                 .warning,
                 .node,
                 "The cluster's voters could not be changed; the change is retried: \(error)"
@@ -77,7 +78,7 @@ extension Orchestrator {
     /// nothing, not even on removing that voter.
     private func mayVote(_ node: NodeNumber) -> Bool {
         let driver = member.driver
-        return driver.hears(node, ticks: 5) && member.calls.isConnected(to: node)
+        return driver.hasHeard(node, ticks: 5) && member.calls.isConnected(to: node)
             && driver.matched(node) + Self.entriesBehindMax >= driver.status.commit
     }
 
@@ -97,8 +98,8 @@ extension Orchestrator {
                 await propose(
                     .setNodeState(NodeStateChange(number: node, membership: .inactiveAdded))
                 )
-            } else if now - since > Self.joinPatience {
-                member.tell(
+            } else if now - since > Self.joinTimeoutNanoseconds {
+                member.logEvent(
                     .warning,
                     .node,
                     "Node \(name(node)) did not join in time and was removed. Check that it runs, "
@@ -122,11 +123,11 @@ extension Orchestrator {
         for bucket in gone {
             let seen = deletions[bucket] ?? (index: state.index, at: now)
             deletions[bucket] = seen
-            let isPatienceOver = now - seen.at > Self.deletionPatience
+            let isTimeoutOver = now - seen.at > Self.deletionTimeoutNanoseconds
             let isOver = state.activeNodes.allSatisfy { node in
                 node.number == member.node
                     || member.beats.actsAsOf(node.number) >= seen.index
-                    || isPatienceOver && isUnheard(node.number)
+                    || isTimeoutOver && isUnheard(node.number)
             }
             guard isOver else { continue }
             await propose(
@@ -146,7 +147,7 @@ extension Orchestrator {
         let voters = configuration.voters
         let seers = member.beats.table.seers(
             of: node,
-            silentFor: Self.deletionPatience,
+            silentFor: Self.deletionTimeoutNanoseconds,
             among: voters,
             now: now
         )

@@ -58,7 +58,8 @@ extension Orchestrator {
         let ending = nodesToStop(absent, questions)
         let stopped =
             ending.isEmpty
-            ? [:] : await copies(of: bucket).seal(ending, patience: Self.stopPatience)
+            ? [:]
+            : await copies(of: bucket).seal(ending, timeoutNanoseconds: Self.stopTimeoutNanoseconds)
         let sealed = await copies(of: bucket).seal(asked)
         var round = PromotionRound(
             bucket: bucket.settings.name,
@@ -119,7 +120,7 @@ extension Orchestrator {
     }
 
     /// How long a node whose beat arrived just now may take to stop.
-    private static var stopPatience: UInt64 { 300_000_000 }
+    private static var stopTimeoutNanoseconds: UInt64 { 300_000_000 }
 
     /// The reachable ones of `nodes`, and the vBuckets that each must stop serving.
     private func nodesToStop(
@@ -242,7 +243,7 @@ extension Orchestrator {
         guard let bucket = state.bucket(named: name) else { return }
         let dead = deadNodes()
         let late = chooseAnew(refused, of: bucket, without: dead)
-        let due = await promising(late, of: bucket, without: dead)
+        let due = await safeQuestions(late, of: bucket, without: dead)
         guard !due.isEmpty, let bucket = state.bucket(named: name) else { return }
         // The chosen copy's node crashed or is cut off: ask the previous chain again.
         let round = await sealAndChoose(due, of: bucket, without: dead)
@@ -270,7 +271,8 @@ extension Orchestrator {
         without dead: [NodeNumber]
     ) -> [VBucketID] {
         let (now, gone) = (now, failedOver.union(dead))
-        let isTooEarly = now < (choseAnewAt[bucket.settings.name] ?? 0) + Self.askingPause
+        let isTooEarly =
+            now < (choseAnewAt[bucket.settings.name] ?? 0) + Self.askingPauseNanoseconds
         var since: [VBucketID: UInt64] = [:]
         var due: [VBucketID] = []
         for vBucket in refused.sorted() {
@@ -278,7 +280,7 @@ extension Orchestrator {
             let isGone =
                 bucket[vBucket].isRestored
                 || bucket[vBucket].chain.first.map { gone.contains($0) } ?? true
-            if !isTooEarly, isGone || now - first >= Self.readyPatience {
+            if !isTooEarly, isGone || now - first >= Self.readyTimeoutNanoseconds {
                 due.append(vBucket)
             } else {
                 since[vBucket] = first
@@ -290,10 +292,10 @@ extension Orchestrator {
     }
 
     /// The pause between calls about copies that must wait for other nodes.
-    static var askingPause: UInt64 { 500_000_000 }
+    static var askingPauseNanoseconds: UInt64 { 500_000_000 }
 
     /// How long a chosen copy may take to become ready before other copies are asked again.
-    private static var readyPatience: UInt64 { 2_000_000_000 }
+    private static var readyTimeoutNanoseconds: UInt64 { 2_000_000_000 }
 
     /// Nodes from which no node has received a beat for a while.
     func deadNodes() -> [NodeNumber] {

@@ -43,22 +43,22 @@ private enum BucketResult {
 extension Orchestrator {
     /// From the last move until removed nodes leave the map: long enough for an answer to reach a
     /// busy client.
-    private static let followPause: UInt64 = 1_000_000_000
+    private static let followPauseNanoseconds: UInt64 = 1_000_000_000
 
     /// Starts to carry out the agreed rebalance, unless that is under way.
     func advanceRebalance() {
         guard let record = state.rebalance else { return }
-        guard rebalancing.id != record.id else { return sayIfNothingMoves() }
+        guard rebalancing.id != record.id else { return logStandstill() }
         rebalancing = RebalanceProgressBoard(id: record.id, now: now)
         rebalancing.mustStop = stopAsked == record.id
         executor.spawn { await self.carryOut(record) }
     }
 
     /// Logs what the rebalance waits for after a while without progress.
-    private func sayIfNothingMoves() {
+    private func logStandstill() {
         guard let seconds = rebalancing.standstill.secondsToTell(now: now) else { return }
         let why = rebalancing.obstacle ?? "No node is known to delay it."
-        member.tell(
+        member.logEvent(
             .warning,
             .rebalance,
             "The rebalance has made no progress for \(seconds) s. \(why)"
@@ -73,10 +73,14 @@ extension Orchestrator {
         switch await propose(.startRebalance(retry.record)) {
         case .applied:
             let attempts = "attempt \(retry.attempt) of \(state.settings.retry.attemptsMax)"
-            member.tell(.info, .rebalance, "The failed rebalance was started again: \(attempts).")
+            member.logEvent(
+                .info,
+                .rebalance,
+                "The failed rebalance was started again: \(attempts)."
+            )
         case .refused:
             await propose(.dropRetry(id: retry.id))
-            member.tell(
+            member.logEvent(
                 .warning,
                 .rebalance,
                 "The failed rebalance is not retried: the cluster's nodes changed. Start a new one."
@@ -89,7 +93,7 @@ extension Orchestrator {
     func stopRebalance(_ id: String) {
         stopAsked = id
         if id == rebalancing.id { rebalancing.mustStop = true }
-        notice()
+        requestRound()
     }
 
     private func carryOut(_ record: RebalanceRecord) async {
@@ -110,7 +114,7 @@ extension Orchestrator {
                 return
             }
         }
-        switch await letClientsFollow(record) {
+        switch await waitForClients(record) {
         case .stopped: return await end(record, .stopped, "The rebalance was stopped.")
         case .left:
             rebalancing = RebalanceProgressBoard()
@@ -127,7 +131,7 @@ extension Orchestrator {
                 )
             }
         }
-        switch await retire(record) {
+        switch await waitForVoterRemoval(record) {
         case .done: await end(record, .completed, continuedWithout(record))
         case .stopped: await end(record, .stopped, "The rebalance was stopped.")
         case .left: rebalancing = RebalanceProgressBoard()
@@ -147,13 +151,15 @@ extension Orchestrator {
     /// requests.
     ///
     /// Until then the nodes to be removed answer them and stay in the map.
-    private func letClientsFollow(_ record: RebalanceRecord) async -> BucketResult {
+    private func waitForClients(_ record: RebalanceRecord) async -> BucketResult {
         guard let last = rebalancing.handedOverAt, !record.ejected.isEmpty else { return .done }
-        while now < last + Self.followPause {
+        while now < last + Self.followPauseNanoseconds {
             guard isLeading, state.rebalance?.id == record.id else { return .left }
             if rebalancing.mustStop { return .stopped }
             show(obstacle: "Waiting for clients to switch to the remaining nodes.")
-            await executor.sleep(nanoseconds: min(last + Self.followPause - now, 50_000_000))
+            await executor.sleep(
+                nanoseconds: min(last + Self.followPauseNanoseconds - now, 50_000_000)
+            )
         }
         return .done
     }
@@ -163,7 +169,7 @@ extension Orchestrator {
     /// A node stops when it learns of its removal. If it were still one of two voters then, no
     /// leader could be elected without it. If it is this node, another node becomes leader and
     /// continues.
-    private func retire(_ record: RebalanceRecord) async -> BucketResult {
+    private func waitForVoterRemoval(_ record: RebalanceRecord) async -> BucketResult {
         guard record.kind == .rebalance, !record.ejected.isEmpty else { return .done }
         rebalancing.isRetiring = true
         while isLeading, state.rebalance?.id == record.id {
@@ -175,7 +181,7 @@ extension Orchestrator {
             }
             if rebalancing.mustStop { return .stopped }
             show(obstacle: logObstacle ?? "Waiting until the nodes to be removed have no vote.")
-            notice()
+            requestRound()
             await executor.sleep(nanoseconds: 50_000_000)
         }
         return .left
@@ -202,18 +208,18 @@ extension Orchestrator {
         guard state.lastRebalance?.id == record.id else {
             // The current leader continues with it.
             rebalancing = RebalanceProgressBoard()
-            return notice()
+            return requestRound()
         }
         let what = record.kind == .rebalance ? "The rebalance" : "The graceful failover"
         switch verdict {
         case .completed:
             let more = sentence.isEmpty ? "" : " \(sentence)"
-            member.tell(.info, .rebalance, "\(what) is complete.\(more)")
-        case .stopped: member.tell(.info, .rebalance, "\(what) was stopped.")
-        case .failed: member.tell(.error, .rebalance, "\(what) failed: \(sentence)")
+            member.logEvent(.info, .rebalance, "\(what) is complete.\(more)")
+        case .stopped: member.logEvent(.info, .rebalance, "\(what) was stopped.")
+        case .failed: member.logEvent(.error, .rebalance, "\(what) failed: \(sentence)")
         }
         rebalancing = RebalanceProgressBoard()
-        notice()
+        requestRound()
     }
 
     /// A sentence about nodes that were failed over during the rebalance; empty if there are none.
@@ -261,8 +267,8 @@ extension Orchestrator {
                 rebalancing.progress?.replan(moves: moves)
             }
             isFirst = false
-            let crew = MoveCrew(self, bucket: name, record: record, moves: moves)
-            switch await crew.run() {
+            let runner = MoveCrew(self, bucket: name, record: record, moves: moves)
+            switch await runner.run() {
             // Other entries may have moved vBuckets meanwhile: done only if a new plan is empty.
             case .done where passes > 0 && !isWaiting:
                 passes -= 1

@@ -18,14 +18,14 @@ extension Orchestrator {
     ///   - name: The bucket's name.
     ///   - nodes: The nodes that are failed over next.
     /// - Returns: Whether it is known to be agreed on for all of them.
-    func leaveUndecided(
+    func reopenPromotions(
         _ empty: Set<VBucketID>,
         ofBucket name: String,
         without nodes: [NodeNumber]
     ) async -> Bool {
         // vBuckets that changed during the proposal are checked once more.
         for _ in 0..<2 {
-            let steps = await undecided(empty, ofBucket: name, without: nodes)
+            let steps = await stepsToReopen(empty, ofBucket: name, without: nodes)
             if steps.isEmpty { return true }
             let outcome = await propose(.promote(VBucketSteps(bucket: name, steps: steps)))
             guard case .applied(let effects) = outcome else { return outcome == .repeated }
@@ -37,21 +37,21 @@ extension Orchestrator {
         return false
     }
 
-    private func undecided(
+    private func stepsToReopen(
         _ empty: Set<VBucketID>,
         ofBucket name: String,
         without nodes: [NodeNumber]
     ) async -> [VBucketSteps.Step] {
         guard let before = state.bucket(named: name) else { return [] }
         let isInMemory = before.settings.type == .ephemeral
-        let alone = isInMemory ? Set(leftAlone(in: before, without: nodes).values) : []
+        let alone = isInMemory ? Set(lastCopies(in: before, without: nodes).values) : []
         // A beat reports about its node, not about one copy, so ask for the copies.
         let asked = alone.subtracting(deadNodes()).sorted()
         let reports = await copies(of: before).reports(from: asked)
         guard let bucket = state.bucket(named: name) else { return [] }
         // Include nodes that failed while slower ones answered: their answer is out of date.
         let dead = deadNodes()
-        let left = leftAlone(in: bucket, without: nodes)
+        let left = lastCopies(in: bucket, without: nodes)
         return bucket.placements.enumerated().compactMap { number, placement in
             let vBucket = VBucketID(UInt16(number))
             guard isExposed(placement, to: nodes) else { return nil }
@@ -73,7 +73,7 @@ extension Orchestrator {
     }
 
     /// Active copies that become the only one of their chain once `nodes` are failed over.
-    private func leftAlone(
+    private func lastCopies(
         in bucket: BucketRecord,
         without nodes: [NodeNumber]
     ) -> [VBucketID: NodeNumber] {

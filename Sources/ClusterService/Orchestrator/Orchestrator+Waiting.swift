@@ -9,26 +9,28 @@ extension Orchestrator {
     ///
     /// Beats report whether all copies of a node are ready; only nodes that are not ready are
     /// asked.
-    func restoreHeldCopies() async {
+    func replaceUnservedCopies() async {
         let now = now
         let unready = state.nodes.map(\.number).filter { member.isUnready($0) }
-        let isStranded = state.buckets.contains { !stranded(in: $0).isEmpty }
+        let isStranded = state.buckets.contains { !vBucketsOnFailedOverNodes(in: $0).isEmpty }
         guard !unready.isEmpty || isStranded else {
             sealedSince = [:]
             return
         }
-        guard now >= askedAboutHeld + Self.askingPause else { return }
-        askedAboutHeld = now
+        guard now >= unservedAskedAt + Self.askingPauseNanoseconds else { return }
+        unservedAskedAt = now
         for bucket in state.buckets {
             let reports = await copies(of: bucket).reports(from: unready)
             guard let found = state.bucket(named: bucket.settings.name) else { continue }
             await resume(sealedForNothing(in: found, reports), ofBucket: found.settings.name)
             // The resume may have ended a move in its second chain, which has no choice yet.
             guard let bucket = state.bucket(named: bucket.settings.name) else { continue }
-            let held = Set(held(in: bucket, reports) + stranded(in: bucket)).sorted()
-            guard !held.isEmpty else { continue }
+            let unserved = Set(
+                unservedVBuckets(in: bucket, reports) + vBucketsOnFailedOverNodes(in: bucket)
+            ).sorted()
+            guard !unserved.isEmpty else { continue }
             let dead = deadNodes()
-            let due = await promising(held, of: bucket, without: dead)
+            let due = await safeQuestions(unserved, of: bucket, without: dead)
             guard !due.isEmpty, let bucket = state.bucket(named: bucket.settings.name)
             else { continue }
             let round = await sealAndChoose(due, of: bucket, without: dead)
@@ -39,7 +41,9 @@ extension Orchestrator {
         }
     }
 
-    private func held(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
+    private func unservedVBuckets(in bucket: BucketRecord, _ reports: CopyCalls.Reports)
+        -> [VBucketID]
+    {
         bucket.placements.enumerated().compactMap { number, placement in
             let vBucket = VBucketID(UInt16(number))
             guard placement.isConfirmed, let node = placement.chain.first,
@@ -70,7 +74,9 @@ extension Orchestrator {
     /// The same, regardless of the nodes that must be asked.
     func waiting(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
         let failedOver = failedOver
-        let spoilt = bucket.placements.enumerated().compactMap { number, placement -> VBucketID? in
+        let invalidChoices = bucket.placements.enumerated().compactMap {
+            number,
+            placement -> VBucketID? in
             let vBucket = VBucketID(UInt16(number))
             guard !placement.isConfirmed, let chosen = placement.chain.first else { return nil }
             // The chosen node was failed over since, or its copy lost changes in a crash.
@@ -78,14 +84,17 @@ extension Orchestrator {
             let isLess = position.flatMap { here in placement.expected.map { here < $0 } } ?? false
             return failedOver.contains(chosen) || isLess ? vBucket : nil
         }
-        return Set(held(in: bucket, reports) + stranded(in: bucket) + spoilt).sorted()
+        return Set(
+            unservedVBuckets(in: bucket, reports) + vBucketsOnFailedOverNodes(in: bucket)
+                + invalidChoices
+        ).sorted()
     }
 
     /// vBuckets whose active copy is on a failed-over node.
     ///
     /// At the failover no other node with the vBucket could be asked; such a node replaces the
     /// active copy as soon as it answers.
-    private func stranded(in bucket: BucketRecord) -> [VBucketID] {
+    private func vBucketsOnFailedOverNodes(in bucket: BucketRecord) -> [VBucketID] {
         let failedOver = failedOver
         return bucket.placements.enumerated().compactMap { number, placement in
             let isStranded = placement.chain.first.map { failedOver.contains($0) } ?? false
@@ -115,11 +124,13 @@ extension Orchestrator {
             if isSealed { since[vBucket] = before[vBucket] ?? now }
         }
         sealedSince[name] = since
-        return since.filter { now - $0.value >= Self.sealPatience }.map(\.key).sorted()
+        return since.filter { now - $0.value >= Self.sealTimeoutNanoseconds }.map(\.key).sorted()
     }
 
     /// The longest time between a seal and its promotion: a leader waits for the slowest answer.
-    private static var sealPatience: UInt64 { CopyCalls.patience + 1_000_000_000 }
+    private static var sealTimeoutNanoseconds: UInt64 {
+        CopyCalls.timeoutNanoseconds + 1_000_000_000
+    }
 
     // MARK: Asking without sealing
 
@@ -129,7 +140,7 @@ extension Orchestrator {
     /// So no copy is stopped, and no earlier choice made invalid, for vBuckets that must wait
     /// anyway. Reachable failed-over nodes are asked too: if such a node has nothing, it is not
     /// waited for.
-    func promising(
+    func safeQuestions(
         _ vBuckets: [VBucketID],
         of bucket: BucketRecord,
         without absent: [NodeNumber]

@@ -16,7 +16,7 @@ internal import Vocabulary
 ///   stage, a rebalance's id, that nothing is lost), and has no effect if the precondition is gone.
 actor Orchestrator {
     /// The pause between rounds without a cause; changes start a round at once.
-    private static let interval: UInt64 = 100_000_000
+    private static let intervalNanoseconds: UInt64 = 100_000_000
 
     nonisolated let executor: LaneExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor {
@@ -24,8 +24,8 @@ actor Orchestrator {
     }
 
     let member: ClusterMember
-    private var isLooking = false
-    private var mustLookAgain = false
+    private var isRunningRound = false
+    private var mustRunAgain = false
     private var isStopped = false
     private var timer: LaneTimer?
     /// Since when this node leads, in monotonic nanoseconds.
@@ -50,7 +50,7 @@ actor Orchestrator {
     /// By bucket: the seqno that a new owner must persist before the former owner drops its copy.
     var formersWaitFor: [String: [VBucketID: (fence: UInt64, high: Seqno)]] = [:]
     /// When copies that do not serve were last asked for reports.
-    var askedAboutHeld: UInt64 = 0
+    var unservedAskedAt: UInt64 = 0
 
     init(_ member: ClusterMember, executor: LaneExecutor) {
         self.member = member
@@ -60,7 +60,7 @@ actor Orchestrator {
     // MARK: Life
 
     nonisolated func start() {
-        executor.spawn { await self.look() }
+        executor.spawn { await self.runRound() }
     }
 
     func stop() {
@@ -70,8 +70,8 @@ actor Orchestrator {
     }
 
     /// Starts a round after a change: leadership, an entry, a beat.
-    nonisolated func notice() {
-        executor.spawn { await self.look() }
+    nonisolated func requestRound() {
+        executor.spawn { await self.runRound() }
     }
 
     var now: UInt64 { member.environment.time.monotonicNanoseconds() }
@@ -80,17 +80,17 @@ actor Orchestrator {
     var isLeading: Bool { !isStopped && member.driver.status.isReadyToLead }
 
     /// Runs one round at a time, and another one if something changed meanwhile.
-    private func look() async {
+    private func runRound() async {
         guard !isStopped else { return }
-        if isLooking {
-            mustLookAgain = true
+        if isRunningRound {
+            mustRunAgain = true
             return
         }
-        isLooking = true
+        isRunningRound = true
         timer?.cancel()
         timer = nil
         repeat {
-            mustLookAgain = false
+            mustRunAgain = false
             if isLeading {
                 if leadsSince == nil { leadsSince = now }
                 await act()
@@ -100,8 +100,8 @@ actor Orchestrator {
                 deletions = [:]
                 abandoned = [:]
             }
-        } while mustLookAgain && !isStopped
-        isLooking = false
+        } while mustRunAgain && !isStopped
+        isRunningRound = false
         armTimer()
     }
 
@@ -112,7 +112,9 @@ actor Orchestrator {
             state.rebalance != nil || state.retry != nil || !state.deletedBuckets.isEmpty
             || state.buckets.contains { $0.flush != nil }
         guard isLeading, state.nodes.count > 1 || isOpen else { return }
-        timer = member.lane.post(after: Self.interval) { [weak self] in self?.notice() }
+        timer = member.lane.post(after: Self.intervalNanoseconds) { [weak self] in
+            self?.requestRound()
+        }
     }
 
     private func act() async {
@@ -121,7 +123,7 @@ actor Orchestrator {
         await finishJoins()
         await finishDeletions()
         await finishPromotions()
-        await restoreHeldCopies()
+        await replaceUnservedCopies()
         await releaseFormers()
         await watchForFailures()
         await retryRebalance()
@@ -142,7 +144,7 @@ actor Orchestrator {
             return try await member.proposeAsLeader(command)
         } catch {
             if isLeading {
-                member.tell(
+                member.logEvent(
                     .warning,
                     .node,
                     "The cluster's leader could not complete a step and will retry: \(error)"

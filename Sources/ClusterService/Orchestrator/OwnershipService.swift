@@ -15,7 +15,7 @@ internal import Vocabulary
 package final class OwnershipService: @unchecked Sendable {  // tidy:allow the control lane's
     /// A follower is a few entries behind at most, or cut off: then the caller continues without
     /// it.
-    private static let patience: UInt64 = 1_000_000_000
+    private static let timeoutNanoseconds: UInt64 = 1_000_000_000
 
     private let calls: PeerCalls
     private let dataPlane: any DataPlane
@@ -216,7 +216,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     private func whenApplied(_ index: UInt64, _ work: @escaping (Bool) -> Void) {
         if sources.applied() >= index { return work(true) }
         waiting.append((index, work))
-        lane.post(after: Self.patience) { [weak self] in
+        lane.post(after: Self.timeoutNanoseconds) { [weak self] in
             guard let self else { return }
             // Entries arrive in milliseconds or, on a cut-off node, not at all.
             let behind = waiting.filter { $0.index == index }

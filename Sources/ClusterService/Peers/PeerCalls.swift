@@ -250,7 +250,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
 
     // MARK: For links
 
-    func tell(_ event: PeerEvent) { observer(event) }
+    func reportEvent(_ event: PeerEvent) { observer(event) }
 
     func ping(_ channel: PeerChannel) {
         numbers += 1
@@ -271,7 +271,7 @@ extension PeerCalls {
             time: environment.time,
             limits: limits,
             arrived: { frames in
-                if let channel = box.channel { self.take(frames, from: channel) }
+                if let channel = box.channel { self.handleFrames(frames, from: channel) }
             },
             ended: {
                 if let channel = box.channel { self.lost(channel) }
@@ -298,14 +298,14 @@ extension PeerCalls {
         if accepted[node] === channel { accepted[node] = nil }
     }
 
-    private func take(_ frames: [PeerArrival], from channel: PeerChannel) {
+    private func handleFrames(_ frames: [PeerArrival], from channel: PeerChannel) {
         for frame in frames {
             guard frame.kind & PeerFrame.answerBit == 0 else { return channel.close() }
-            take(frame, from: channel)
+            handleFrame(frame, from: channel)
         }
     }
 
-    private func take(_ frame: PeerArrival, from channel: PeerChannel) {
+    private func handleFrame(_ frame: PeerArrival, from channel: PeerChannel) {
         let identity = channel.port.identity
         let (kind, call) = (frame.kind, frame.call)
         if call == 0 {

@@ -127,7 +127,7 @@ final class PeerChannel: ConnectionHandler,
     }
 
     private func serve(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
-        let taken = take(input, output)
+        let taken = receiveFrames(input, output)
         guard let taken else { return ReceiveProgress(consumed: input.count, next: .close) }
         let hasMore = send(output)
         if hasMore { return ReceiveProgress(consumed: taken.consumed, next: .drain) }
@@ -140,7 +140,9 @@ final class PeerChannel: ConnectionHandler,
     }
 
     /// Passes complete frames to the lane; nil if the stream contains an invalid frame.
-    private func take(_ input: ByteView, _ output: ByteWriter) -> (consumed: Int, needed: Int)? {
+    private func receiveFrames(_ input: ByteView, _ output: ByteWriter) -> (
+        consumed: Int, needed: Int
+    )? {
         if state.withLock({ $0.isPaused }) { return (0, 0) }
         var consumed = 0
         var frames: [PeerArrival] = []

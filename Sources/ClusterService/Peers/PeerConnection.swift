@@ -212,11 +212,11 @@ final class PeerConnection: ConnectionHandler,
             preconditionFailure("records follow the handshake")
         }
         if case .broken = opening {
-            transport.complain("closed \(outer.peer): it sent a record that does not open")
+            transport.logWarning("closed \(outer.peer): it sent a record that does not open")
             return .broken
         }
         if content.count > contentBytesMax || cipher?.isWornOut ?? false {
-            transport.complain("closed \(outer.peer): its content goes beyond all bounds")
+            transport.logWarning("closed \(outer.peer): its content goes beyond all bounds")
             return .broken
         }
         return opening
@@ -245,7 +245,7 @@ final class PeerConnection: ConnectionHandler,
         replies.removeAll(keepingAtMost: 2 * PeerCipher.recordBytesMax)
         needed = progress.needed
         if needed > contentBytesMax {
-            transport.complain("closed \(outer.peer): it sent a frame beyond all bounds")
+            transport.logWarning("closed \(outer.peer): it sent a frame beyond all bounds")
             return .close
         }
         isPaused = progress.next == .pause

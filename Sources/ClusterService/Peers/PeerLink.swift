@@ -56,7 +56,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         guard case .open(let channel, _) = phase, channel.enqueue(frame, isBulk: isBulk) else {
             return false
         }
-        watchOut()
+        startSilenceCheck()
         return true
     }
 
@@ -67,7 +67,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
                 return finish(call, .failure(.overloaded))
             }
             pending[frame.call] = call
-            watchOut()
+            startSilenceCheck()
         case .resting, .connecting:
             let count = frame.payload.count + PeerFrame.headerCount
             guard waitingBytes + count <= calls.limits.queueBytesMax else {
@@ -89,7 +89,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         finish(found, .failure(.timedOut))
     }
 
-    private func take(_ frames: [PeerArrival], from channel: PeerChannel) {
+    private func handleFrames(_ frames: [PeerArrival], from channel: PeerChannel) {
         guard case .open(let current, _) = phase, current === channel else { return }
         for frame in frames {
             guard frame.kind & PeerFrame.answerBit != 0 else { return channel.close() }
@@ -124,7 +124,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
                     time: calls.environment.time,
                     limits: calls.limits,
                     arrived: { frames in
-                        if let channel = box.channel { self.take(frames, from: channel) }
+                        if let channel = box.channel { self.handleFrames(frames, from: channel) }
                     },
                     ended: {
                         if let channel = box.channel { self.lost(channel) }
@@ -173,15 +173,15 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
                 finish(call, .failure(.overloaded))
             }
         }
-        if !sending.isEmpty { watchOut() }
-        calls.tell(.connected(node))
+        if !sending.isEmpty { startSilenceCheck() }
+        calls.reportEvent(.connected(node))
     }
 
     private func failed(_ failure: PeerFailure, _ number: UInt64) {
         guard case .connecting = phase, number == attempt else { return }
         failAll()
         rest()
-        calls.tell(.failed(node, failure))
+        calls.reportEvent(.failed(node, failure))
     }
 
     private func lost(_ channel: PeerChannel) {
@@ -195,7 +195,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         }
         failAll()
         rest()
-        calls.tell(.disconnected(node))
+        calls.reportEvent(.disconnected(node))
     }
 
     private func rest() {
@@ -228,13 +228,13 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     // MARK: Silence
 
     /// Starts the timer that checks whether the node still answers.
-    private func watchOut() {
+    private func startSilenceCheck() {
         if unansweredSince == nil { unansweredSince = now }
         guard watch == nil else { return }
-        watch = calls.lane.post(after: calls.limits.pingNanoseconds) { self.look() }
+        watch = calls.lane.post(after: calls.limits.pingNanoseconds) { self.checkSilence() }
     }
 
-    private func look() {
+    private func checkSilence() {
         watch = nil
         guard case .open(let channel, _) = phase else { return }
         if let since = unansweredSince, channel.heardAt > since {
@@ -255,7 +255,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         }
         calls.ping(channel)
         let pause = min(calls.limits.pingNanoseconds, calls.limits.silenceNanoseconds - silent)
-        watch = calls.lane.post(after: pause) { self.look() }
+        watch = calls.lane.post(after: pause) { self.checkSilence() }
     }
 }
 

@@ -58,7 +58,7 @@ package final class PeerTransport: Sendable {
             if let old = state.me, old.isSame(as: me) { return [any ConnectionPort]() }
             state.me = me
             state.generation += 1
-            return PeerTransport.take(&state) { entry in
+            return PeerTransport.removeEntries(&state) { entry in
                 entry.identity?.service != .join && entry.identity?.service != .epoch
             }
         }
@@ -71,7 +71,7 @@ package final class PeerTransport: Sendable {
     package func setDirectory(_ directory: PeerDirectory) {
         let ending = state.withLock { state in
             state.directory = directory
-            return PeerTransport.take(&state) { entry in
+            return PeerTransport.removeEntries(&state) { entry in
                 guard let identity = entry.identity, identity.isProved,
                     identity.service != .epoch
                 else { return false }
@@ -114,14 +114,14 @@ package final class PeerTransport: Sendable {
     private func accept(_ port: any ConnectionPort) -> any ConnectionHandler {
         guard let (number, me) = enter(port, isAccepted: true) else { return Turned(away: port) }
         // A node without an identity has nothing to prove; it can answer only strangers.
-        let nobody = PeerClaim(
+        let unknownClaim = PeerClaim(
             node: NodeNumber(0),
             nodeUUID: "",
             clusterUUID: "",
             group: 0,
             epoch: 0
         )
-        let own = me ?? PeerSelf(claim: nobody, secret: nil)
+        let own = me ?? PeerSelf(claim: unknownClaim, secret: nil)
         let connection = PeerConnection(
             over: port,
             entry: number,
@@ -213,7 +213,7 @@ package final class PeerTransport: Sendable {
             state.isStopped = true
             let listener = state.listener
             state.listener = nil
-            return (listener, PeerTransport.take(&state) { _ in true })
+            return (listener, PeerTransport.removeEntries(&state) { _ in true })
         }
         for port in ending { port.close() }
         listener?.close()
@@ -285,11 +285,11 @@ extension PeerTransport {
     func forget(_ number: UInt64) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
 
     func refused(_ refusal: PeerRefusal, by peer: SocketAddress, isInitiator: Bool) {
-        let whom = isInitiator ? "refused by" : "refused"
-        environment.trace.info("peers", "\(whom) \(peer): \(refusal)")
+        let direction = isInitiator ? "refused by" : "refused"
+        environment.trace.info("peers", "\(direction) \(peer): \(refusal)")
     }
 
-    func complain(_ message: String) { environment.trace.warning("peers", message) }
+    func logWarning(_ message: String) { environment.trace.warning("peers", message) }
 
     /// Makes room for one more accepted connection of a kind: removes the oldest one.
     private static func pushOut(
@@ -303,7 +303,7 @@ extension PeerTransport {
     }
 
     /// Removes the matching entries, in the order of their numbers.
-    private static func take(
+    private static func removeEntries(
         _ state: inout State,
         where isEnding: (Entry) -> Bool
     ) -> [any ConnectionPort] {

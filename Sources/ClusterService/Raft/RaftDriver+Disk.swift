@@ -31,7 +31,7 @@ struct DiskQueue {
     /// Counts restarts of the driver: results of writes from before a restart are ignored.
     var life: UInt64 = 0
 
-    mutating func takeGroup() -> [Item] {
+    mutating func removeGroup() -> [Item] {
         var count = 0
         for item in items.prefix(Self.groupMax) {
             count += 1
@@ -94,7 +94,7 @@ extension RaftDriver {
 
     func keep(_ write: StorageWrite) {
         if let commit = write.hardState?.commit { commitKept = max(commitKept, commit) }
-        noticePromises(write)
+        recordPromises(write)
         let number = write.number
         let snapshot = write.snapshot
         if snapshot != nil { snapshots.isInstalling = true }
@@ -113,7 +113,7 @@ extension RaftDriver {
     /// Starts the next write if none is under way.
     func pumpDisk() {
         guard !disk.isBusy, !disk.items.isEmpty else { return }
-        let group = disk.takeGroup()
+        let group = disk.removeGroup()
         disk.busySince = now
         let (store, life) = (store, disk.life)
         if disk.isInline { return finish(group, Self.carryOut(group, store), life) }
@@ -150,7 +150,7 @@ extension RaftDriver {
             for item in group { item.done(.failure(late)) }
             return
         }
-        tellIfSlow()
+        logSlowWrite()
         disk.busySince = nil
         for (place, item) in group.enumerated() {
             switch result {
@@ -166,7 +166,7 @@ extension RaftDriver {
         }
     }
 
-    private func tellIfSlow() {
+    private func logSlowWrite() {
         guard let since = disk.busySince else { return }
         let took = now - min(now, since)
         guard took >= DiskQueue.slowNanoseconds else { return }
@@ -204,10 +204,10 @@ extension RaftDriver {
         forgetSteps()
         let error = ClusterError(code: .disk, description: reason)
         dropDisk(error)
-        transferNothing()
+        endTransfers()
         let voters = raft.configuration.electorate
         // If this node is the only voter, no other node can have what was not stored.
-        if voters == [settings.node] { failEverybody(error) } else { failChanges(error) }
+        if voters == [settings.node] { failAllCallers(error) } else { failChanges(error) }
         proposals.sendAgain()
         reads.askAgain()
         scheduleRecovery()
@@ -275,7 +275,7 @@ extension RaftDriver {
         commitKept = restored.hardState.commit
         life = .running
         if isNews { restorePromises() }
-        noticeLog()
+        recordLog()
         if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
     }
 }

@@ -26,7 +26,7 @@ extension RaftDriver {
     /// The number of voters, of voters that answer this node, and of voters that form a majority.
     package var quorum: (voters: Int, answering: Int, needed: Int) {
         let voters = raft.configuration.voters
-        return (voters.count, voters.count { hears($0) }, voters.count / 2 + 1)
+        return (voters.count, voters.count { hasHeard($0) }, voters.count / 2 + 1)
     }
 
     /// Whether a frame of a node's driver arrived lately: a node whose disk fails sends none,
@@ -37,7 +37,7 @@ extension RaftDriver {
     ///   - ticks: The longest time since, in ticks; a healthy node answers the leader at every
     ///     tick.
     /// - Returns: True if it arrived; always true for this node.
-    package func hears(_ node: NodeNumber, ticks: UInt64 = 15) -> Bool {
+    package func hasHeard(_ node: NodeNumber, ticks: UInt64 = 15) -> Bool {
         let since = now - min(now, ticks * settings.tickNanoseconds)
         return node == settings.node || (heard[node] ?? 0) > since
     }

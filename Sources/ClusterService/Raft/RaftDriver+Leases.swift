@@ -62,13 +62,13 @@ extension RaftDriver {
     }
 
     /// Records new entries: what they must wait for is known before any acknowledgement is sent.
-    func noticePromises(_ write: StorageWrite) {
+    func recordPromises(_ write: StorageWrite) {
         for entry in write.entries { promises.appended(effect(of: entry), at: entry.index) }
         if !write.entries.isEmpty { holdBack() }
     }
 
     /// Records the entries that are in the log at a start.
-    func noticeLog() {
+    func recordLog() {
         for entry in raft.log.entries(from: max(raft.log.firstIndex, raft.log.snapshot.index + 1)) {
             promises.appended(effect(of: entry), at: entry.index)
         }
@@ -78,7 +78,7 @@ extension RaftDriver {
     }
 
     /// A snapshot replaced the log: its deposing entries are known only from the state.
-    func noticeSnapshot() {
+    func recordSnapshot() {
         restorePromises()
         promises.committed(through: raft.commit)
         holdBack()

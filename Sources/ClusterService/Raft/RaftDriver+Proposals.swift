@@ -87,7 +87,7 @@ struct ProposalLine<Outcome: Sendable> {
 
 extension RaftDriver {
     /// How long to wait for the leader's answer before the batch is sent again.
-    private static var patience: UInt64 { 500_000_000 }
+    private static var timeoutNanoseconds: UInt64 { 500_000_000 }
 
     /// Proposes a command to the current leader; `done` is called once it is applied here.
     ///
@@ -168,7 +168,7 @@ extension RaftDriver {
     }
 
     /// Proposes another node's commands; that node learns the outcome by applying them itself.
-    func takeForwarded(_ commands: [[UInt8]], _ call: UInt64, from node: NodeNumber) {
+    func proposeForwarded(_ commands: [[UInt8]], _ call: UInt64, from node: NodeNumber) {
         enqueue(.propose(commands)) { answer in
             if case .accepted = answer {
                 self.send(.forwardAnswer(call: call, .accepted), to: node)
@@ -178,7 +178,7 @@ extension RaftDriver {
         }
     }
 
-    func take(_ answer: RaftFrame.ForwardAnswer, toCall call: UInt64) {
+    func handleForwardAnswer(_ answer: RaftFrame.ForwardAnswer, toCall call: UInt64) {
         guard case .forwarded(call, _) = proposals.place else { return }
         proposals.place = answer == .accepted ? .accepted : .refused
     }
@@ -198,12 +198,13 @@ extension RaftDriver {
         }
         switch proposals.place {
         case .refused: proposals.place = .nowhere
-        case .forwarded(_, let at) where now >= at + Self.patience: proposals.place = .nowhere
+        case .forwarded(_, let at) where now >= at + Self.timeoutNanoseconds:
+            proposals.place = .nowhere
         default: break
         }
     }
 
-    func failEverybody(_ error: ClusterError) {
+    func failAllCallers(_ error: ClusterError) {
         for proposal in proposals.removeAll() {
             callbacks.append { proposal.done(.failure(error)) }
         }
@@ -215,13 +216,13 @@ extension RaftDriver {
     var noQuorum: ClusterError {
         if let failureText { return ClusterError(code: .disk, description: failureText) }
         let (voters, answering, needed) = quorum
-        let who = "\(answering) of \(voters) voters \(answering == 1 ? "answers" : "answer")"
+        let subject = "\(answering) of \(voters) voters \(answering == 1 ? "answers" : "answer")"
         return ClusterError(
             code: .noQuorum,
             description: answering < needed
-                ? "\(who) this node, and \(needed) are needed to decide anything. The change may "
-                    + "still happen when more of them answer."
-                : "\(who) this node, but did not agree in time. The change may still happen."
+                ? "\(subject) this node, and \(needed) are needed to decide anything. The change "
+                    + "may still happen when more of them answer."
+                : "\(subject) this node, but did not agree in time. The change may still happen."
         )
     }
 }

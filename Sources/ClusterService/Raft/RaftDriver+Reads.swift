@@ -39,7 +39,7 @@ struct ReadLine {
 /// Linearizable reads: the leader confirms an index, and this node waits until it is applied.
 extension RaftDriver {
     /// How long to wait for the leader's answer before it is asked again.
-    private static var patience: UInt64 { 200_000_000 }
+    private static var timeoutNanoseconds: UInt64 { 200_000_000 }
 
     /// Calls `done` with an applied index that includes everything committed before this call.
     package func readIndex(
@@ -63,7 +63,7 @@ extension RaftDriver {
         return try result.get()
     }
 
-    func take(_ answer: ReadAnswer) {
+    func handleReadAnswer(_ answer: ReadAnswer) {
         let place = reads.reads.firstIndex { $0.contexts.contains(answer.context) }
         guard let place, case .index(let index) = answer.result else { return }
         // Every request was sent after the read began, so the answer to any of them is valid.
@@ -87,7 +87,9 @@ extension RaftDriver {
 
     func expireReads(_ now: UInt64) {
         for place in reads.reads.indices where reads.reads[place].index == nil {
-            if now >= reads.reads[place].askedAt + Self.patience { reads.reads[place].askedAt = 0 }
+            if now >= reads.reads[place].askedAt + Self.timeoutNanoseconds {
+                reads.reads[place].askedAt = 0
+            }
         }
         for read in reads.remove(where: { $0.deadline <= now }) {
             let error = noQuorum

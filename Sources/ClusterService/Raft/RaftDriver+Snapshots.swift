@@ -27,9 +27,9 @@ struct SnapshotProgress {
     /// Parts sent without an answer: what a slow disk of the receiver must absorb.
     static let window: UInt64 = 4
     /// A part is sent again if its answer is missing for this time.
-    static let patience: UInt64 = 300_000_000
+    static let timeoutNanoseconds: UInt64 = 300_000_000
     /// A transfer without progress for this time is reported to Raft as failed; Raft retries later.
-    static let patienceMax: UInt64 = 3_000_000_000
+    static let timeoutNanosecondsMax: UInt64 = 3_000_000_000
 
     private(set) var entriesSince: UInt64 = 0
     private(set) var bytesSince = 0
@@ -139,7 +139,7 @@ extension RaftDriver {
         send(.snapshotHead(head), to: message.to)
     }
 
-    func partsTaken(_ transfer: UInt64, _ parts: UInt64, by node: NodeNumber) {
+    func handleStoredParts(_ transfer: UInt64, _ parts: UInt64, by node: NodeNumber) {
         guard var outgoing = snapshots.outgoing[node], outgoing.transfer == transfer,
             parts >= outgoing.taken, parts <= outgoing.head.parts
         else { return }
@@ -170,9 +170,11 @@ extension RaftDriver {
     func watchSnapshots(_ now: UInt64) {
         for (node, transfer) in snapshots.outgoing.sorted(by: { $0.key < $1.key }) {
             var outgoing = transfer
-            if now >= outgoing.progressAt + SnapshotProgress.patienceMax {
+            if now >= outgoing.progressAt + SnapshotProgress.timeoutNanosecondsMax {
                 snapshotFailed(to: node)
-            } else if now >= max(outgoing.progressAt, outgoing.sentAt) + SnapshotProgress.patience {
+            } else if now >= max(outgoing.progressAt, outgoing.sentAt)
+                + SnapshotProgress.timeoutNanoseconds
+            {
                 outgoing.sentAt = now
                 outgoing.sent = outgoing.taken
                 // A receiver without the head cannot use a part; one with the head answers its
@@ -195,7 +197,7 @@ extension RaftDriver {
     func stopSendingSnapshots() { snapshots.outgoing = [:] }
 
     /// Ends all transfers; a half-received snapshot is deleted when the next one begins.
-    func transferNothing() {
+    func endTransfers() {
         stopSendingSnapshots()
         snapshots.loading = []
         snapshots.incoming = nil
@@ -205,7 +207,7 @@ extension RaftDriver {
 
     // MARK: Incoming
 
-    func takeHead(_ head: RaftFrame.SnapshotHead, from node: NodeNumber) {
+    func handleSnapshotHead(_ head: RaftFrame.SnapshotHead, from node: NodeNumber) {
         guard head.message.from == node, head.message.to == settings.node, head.parts > 0,
             case .snapshot(let description) = head.message.body
         else { return }
@@ -229,7 +231,12 @@ extension RaftDriver {
         )
     }
 
-    func takePart(_ transfer: UInt64, _ number: UInt64, _ bytes: [UInt8], from node: NodeNumber) {
+    func handleSnapshotPart(
+        _ transfer: UInt64,
+        _ number: UInt64,
+        _ bytes: [UInt8],
+        from node: NodeNumber
+    ) {
         guard var incoming = snapshots.incoming, incoming.head.transfer == transfer,
             incoming.head.message.from == node, number == incoming.accepted,
             number < incoming.head.parts
@@ -278,7 +285,7 @@ extension RaftDriver {
         } catch {
             return fail(error.description)
         }
-        noticeSnapshot()
+        recordSnapshot()
         // Only the state knows whether it contains this node's proposals: send them again.
         proposals.sendAgain()
     }

@@ -126,7 +126,7 @@ package final class RaftDriver<State: ReplicatedState>:
     /// - Throws: `ClusterError` with the code `.disk` if the first write fails.
     package func start() throws(ClusterError) {
         disk.isInline = true
-        noticeLog()
+        recordLog()
         // Stores nothing new, but applies what is known to be committed.
         enqueue(.stored(0))
         if raft.configuration.electorate == [settings.node] { enqueue(.campaign) }
@@ -149,8 +149,8 @@ package final class RaftDriver<State: ReplicatedState>:
         life = .stopped
         steps = []
         timers.cancel()
-        failEverybody(.stopping)
-        transferNothing()
+        failAllCallers(.stopping)
+        endTransfers()
         dropDisk(.stopping)
         let (store, trace) = (store, environment.trace)
         diskLane.post {
@@ -188,9 +188,9 @@ package final class RaftDriver<State: ReplicatedState>:
                 guard case .running = life else { continue }
                 let ready = raft.step(next.event)
                 if let answer = ready.proposal { next.answered?(answer) }
-                obey(ready)
+                process(ready)
             }
-            if case .running = life { settle() }
+            if case .running = life { finishTurn() }
             pumpDisk()
         } while !steps.isEmpty
         armTick()
@@ -201,7 +201,7 @@ package final class RaftDriver<State: ReplicatedState>:
     }
 
     /// Continues what a finished turn makes possible.
-    private func settle() {
+    private func finishTurn() {
         releasePromises()
         takeSnapshotIfDue()
         sendProposals()
@@ -209,11 +209,11 @@ package final class RaftDriver<State: ReplicatedState>:
         finishChanges()
     }
 
-    private func obey(_ ready: Ready) {
+    private func process(_ ready: Ready) {
         if let write = ready.write { keep(write) }
         for message in ready.messages { send(message) }
         for entry in ready.toApply { apply(entry) }
-        for answer in ready.reads { take(answer) }
+        for answer in ready.reads { handleReadAnswer(answer) }
         if ready.isStateChanged { roleChanged() }
     }
 
@@ -281,13 +281,13 @@ package final class RaftDriver<State: ReplicatedState>:
             // First the state is stored, then this node delivers the message to itself.
             if case .snapshot = message.body { break }
             enqueue(.received(message))
-        case .snapshotHead(let head): takeHead(head, from: node)
+        case .snapshotHead(let head): handleSnapshotHead(head, from: node)
         case .snapshotPart(let transfer, let number, let bytes):
-            takePart(transfer, number, bytes, from: node)
-        case .snapshotTaken(let transfer, let parts): partsTaken(transfer, parts, by: node)
+            handleSnapshotPart(transfer, number, bytes, from: node)
+        case .snapshotTaken(let transfer, let parts): handleStoredParts(transfer, parts, by: node)
         case .snapshotRefused(let transfer): snapshotRefused(transfer, by: node)
-        case .forward(let call, let commands): takeForwarded(commands, call, from: node)
-        case .forwardAnswer(let call, let answer): take(answer, toCall: call)
+        case .forward(let call, let commands): proposeForwarded(commands, call, from: node)
+        case .forwardAnswer(let call, let answer): handleForwardAnswer(answer, toCall: call)
         }
         run()
     }

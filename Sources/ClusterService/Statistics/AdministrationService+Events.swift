@@ -4,7 +4,7 @@ package import Vocabulary
 
 /// Events of all nodes: each node keeps its own events, and sends them on request.
 extension AdministrationService {
-    private static var eventsPatience: UInt64 { 2_000_000_000 }
+    private static var eventsTimeoutNanoseconds: UInt64 { 2_000_000_000 }
 
     /// The latest events of all nodes that answer; those of other nodes are missing.
     ///
@@ -25,7 +25,7 @@ extension AdministrationService {
                 PeerKind.events,
                 call.bytes,
                 to: other,
-                timeoutNanoseconds: Self.eventsPatience
+                timeoutNanoseconds: Self.eventsTimeoutNanoseconds
             )
             guard case .success(let bytes) = result, let answer = EventsAnswer(bytes: bytes)
             else { continue }

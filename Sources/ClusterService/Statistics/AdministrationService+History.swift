@@ -5,7 +5,7 @@ package import Vocabulary
 /// Past statistics of buckets on any node: each node keeps its own samples, and sends them on
 /// request.
 extension AdministrationService {
-    private static var historyPatience: UInt64 { 2_000_000_000 }
+    private static var historyTimeoutNanoseconds: UInt64 { 2_000_000_000 }
 
     /// - Returns: A node's samples of a bucket; nil if it has none, or does not answer.
     package func series(
@@ -19,7 +19,7 @@ extension AdministrationService {
             PeerKind.history,
             HistoryCall(bucket: name, zoom: zoom).bytes,
             to: node,
-            timeoutNanoseconds: Self.historyPatience
+            timeoutNanoseconds: Self.historyTimeoutNanoseconds
         )
         guard case .success(let bytes) = result else { return nil }
         return StatisticsSampler.Series(bytes: bytes)

@@ -17,7 +17,7 @@ final class StatisticsBoard: Sendable {
         /// Why nodes that are down are not failed over, as last reported by the leader.
         var failoverReasons: [String] = []
         /// How many consecutive ticks there has been no leader.
-        var looksWithoutLeader = 0
+        var ticksWithoutLeader = 0
         /// The status of each node at the last tick: a change wakes watchers.
         var statuses: [NodeNumber: NodeStatus] = [:]
         /// By bucket: changes that copies here discarded, while the number may still grow.
@@ -38,9 +38,9 @@ final class StatisticsBoard: Sendable {
 /// - Without acknowledgement: a lost message is replaced by the next one.
 /// - A lone node sends nothing.
 extension AdministrationService {
-    private static var interval: UInt64 { 1_000_000_000 }
+    private static var intervalNanoseconds: UInt64 { 1_000_000_000 }
     /// In large clusters statistics are sent less often, because every node sends to every other.
-    private static var intervalOfMany: UInt64 { 5_000_000_000 }
+    private static var intervalOfManyNodesNanoseconds: UInt64 { 5_000_000_000 }
     private static var manyNodes: Int { 16 }
     /// A node that is silent for this time is shown as down, without statistics.
     private static var silenceMax: UInt64 { 1_500_000_000 }
@@ -61,7 +61,7 @@ extension AdministrationService {
 
     /// Sends statistics to a node that has just been connected to, without waiting for the next
     /// tick.
-    func tellStatistics(to node: NodeNumber) {
+    func sendStatistics(to node: NodeNumber) {
         guard state.nodes.count > 1 else { return }
         calls.send(PeerKind.statistics, ownStatistics().bytes, to: node, isBulk: true)
     }
@@ -69,20 +69,22 @@ extension AdministrationService {
     /// Sends statistics as soon as a new bucket serves here, without waiting for the next tick.
     ///
     /// Checks often for half a second; afterwards the regular statistics report it.
-    func tellWhenServing(_ bucket: String, looksLeft: Int = 25) {
-        guard state.nodes.count > 1, looksLeft > 0, !core.withLock({ $0.isStopped }) else { return }
+    func sendStatisticsWhenServing(_ bucket: String, checksLeft: Int = 25) {
+        guard state.nodes.count > 1, checksLeft > 0, !core.withLock({ $0.isStopped }) else {
+            return
+        }
         if status(ofBucket: bucket) == .healthy {
-            tellStatistics()
+            sendStatistics()
         } else {
             lane.post(after: 20_000_000) { [weak self] in
-                self?.tellWhenServing(bucket, looksLeft: looksLeft - 1)
+                self?.sendStatisticsWhenServing(bucket, checksLeft: checksLeft - 1)
             }
         }
     }
 
     /// Sends this node's statistics to all other nodes; returns those nodes.
     @discardableResult
-    private func tellStatistics() -> [NodeNumber] {
+    private func sendStatistics() -> [NodeNumber] {
         let others = state.nodes.map(\.number).filter { $0 != thisNode }
         if !others.isEmpty {
             let bytes = ownStatistics().bytes
@@ -95,17 +97,18 @@ extension AdministrationService {
 
     private func tickStatistics() {
         guard !core.withLock({ $0.isStopped }) else { return }
-        let others = tellStatistics()
-        noticeStatuses(others)
-        tellDiscarded()
+        let others = sendStatistics()
+        updateStatuses(others)
+        logDiscardedChanges()
         let isMany = others.count >= Self.manyNodes
-        lane.post(after: isMany ? Self.intervalOfMany : Self.interval) { [weak self] in
+        lane.post(after: isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds) {
+            [weak self] in
             self?.tickStatistics()
         }
     }
 
     /// Logs how many changes copies here discarded, once the number does not grow any more.
-    private func tellDiscarded() {
+    private func logDiscardedChanges() {
         let found = dataPlane.takeDiscarded()
         let settled: [String: UInt64] = board.core.withLock { core in
             core.discarded.merge(found) { $0 + $1 }
@@ -115,7 +118,7 @@ extension AdministrationService {
         }
         for (bucket, count) in settled.sorted(by: { $0.key < $1.key }) {
             let changes = count == 1 ? "1 change" : "\(count) changes"
-            tell(
+            logEvent(
                 .warning,
                 .node,
                 "This node discarded \(changes) of bucket “\(bucket)” that no other node had: the "
@@ -126,18 +129,18 @@ extension AdministrationService {
 
     /// Removes nodes that left, wakes watchers if a node went up or down, and asks the leader why
     /// nodes that are down are not failed over.
-    private func noticeStatuses(_ others: [NodeNumber]) {
+    private func updateStatuses(_ others: [NodeNumber]) {
         let isLed = member.driver.status.leader != nil
         var statuses: [NodeNumber: NodeStatus] = [:]
         for node in others { statuses[node] = status(of: node) }
         let isChanged = board.core.withLock { core in
             core.entries = core.entries.filter { others.contains($0.key) }
-            core.looksWithoutLeader = isLed || others.isEmpty ? 0 : core.looksWithoutLeader + 1
+            core.ticksWithoutLeader = isLed || others.isEmpty ? 0 : core.ticksWithoutLeader + 1
             defer { core.statuses = statuses }
             return core.statuses != statuses
         }
-        if isChanged { tellWatchers() }
-        noticeUnreached(others)
+        if isChanged { wakeWatchers() }
+        logUnreachedNodes(others)
         let isDown = state.activeNodes.contains { statuses[$0.number] == .unhealthy }
         guard isDown, isLed else { return board.core.withLock { $0.failoverReasons = [] } }
         executor.spawn { [weak self] in
@@ -147,14 +150,14 @@ extension AdministrationService {
         }
     }
 
-    private func noticeUnreached(_ others: [NodeNumber]) {
+    private func logUnreachedNodes(_ others: [NodeNumber]) {
         let unreached = others.filter { isSilent($0) && isUnreached($0) }
         let news = board.core.withLock { core in
             core.failures = core.failures.filter { others.contains($0.key) }
             defer { core.unreached = Set(unreached) }
             return unreached.filter { !core.unreached.contains($0) }
         }
-        for node in news { tell(.warning, .node, silenceSentence(node)) }
+        for node in news { logEvent(.warning, .node, silenceSentence(node)) }
     }
 
     private func ownStatistics() -> NodeStatistics {
@@ -196,8 +199,9 @@ extension AdministrationService {
         guard let entry = board[node] else { return nil }
         let now = environment.time.monotonicNanoseconds()
         let isMany = state.nodes.count > Self.manyNodes
-        let patience = 3 * (isMany ? Self.intervalOfMany : Self.interval)
-        return now < entry.heardAt + patience && !isSilent(node) ? entry.statistics : nil
+        let timeoutNanoseconds =
+            3 * (isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds)
+        return now < entry.heardAt + timeoutNanoseconds && !isSilent(node) ? entry.statistics : nil
     }
 
     /// The last known statistics of a node, however old; nil if there are none.
@@ -238,8 +242,8 @@ extension AdministrationService {
         let reason = board.core.withLock { $0.failures[node] }.map { " (\($0))" } ?? ""
         let place = SocketAddress(host: address.host, port: address.port)
         return "Beats of node \(name) arrive, but it cannot be connected to at \(place)\(reason), "
-            + "so it counts as down. Check that it listens there (--bind, --peer-port), and that this node "
-            + "may connect to that port."
+            + "so it counts as down. Check that it listens there (--bind, --peer-port), and that "
+            + "this node may connect to that port."
     }
 
     /// The current leader; nil if this node knows of none.
