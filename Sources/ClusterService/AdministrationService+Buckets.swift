@@ -45,6 +45,7 @@ extension AdministrationService {
         }
     }
 
+    /// Creates a bucket; returns once it is agreed on and open on this node.
     package func createBucket(_ form: FormParameters) async -> BucketOutcome {
         // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
@@ -81,6 +82,7 @@ extension AdministrationService {
         return outcome
     }
 
+    /// Changes a bucket's settings; done at once if nothing differs.
     package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
         // A round ends without an outcome if another request changed the bucket meanwhile.
         for _ in 0..<Self.changesMax {

@@ -173,7 +173,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     }
 
     private func sendServed(_ others: [NodeNumber]) {
-        // A future leader may never have received a heartbeat from a node that is silent now.
+        // A future leader may never have received a beat from a node that is silent now.
         let silent = others.filter { table.isSuspect($0, now: now) }
         let told = [(node, sources.served())] + silent.map { ($0, served[$0] ?? [:]) }
         let rows = told.flatMap { teller, histories in

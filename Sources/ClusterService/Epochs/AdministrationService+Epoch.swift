@@ -4,7 +4,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// A new epoch that is being formed; until its deadline this node takes part in nothing else.
+/// A new epoch that is being formed; until its deadline this node does nothing else.
 struct FormingEpoch: Sendable {
     /// The random id of the future group.
     var id: UInt64

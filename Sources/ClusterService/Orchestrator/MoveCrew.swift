@@ -158,7 +158,7 @@ final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the contro
 
     /// Drops moves to more copies than the bucket's current number of replicas.
     ///
-    /// A move that has entered two chains goes on, as the next plan would bring it to the same end.
+    /// A move that has entered two chains continues, as the next plan would bring it to the same end.
     private func dropSurplus(_ bucket: BucketRecord) {
         let copies = bucket.settings.replicas + 1
         for (vBucket, move) in moves.sorted(by: { $0.key < $1.key })

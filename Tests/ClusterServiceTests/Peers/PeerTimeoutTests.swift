@@ -7,7 +7,7 @@ import Vocabulary
 import Wire
 
 /// Connections to slow or silent nodes, and full queues.
-@Suite struct PeerPatienceTests {
+@Suite struct PeerTimeoutTests {
     /// Makes a node accept frames without answering, or not even read them.
     private func mute(_ node: PeerNode, takes: Bool) {
         node.transport.register(.control) { _ in
