@@ -32,7 +32,7 @@ extension AdministrationService {
                 + "the names of all nodes that are gone: it begins a new epoch of the cluster with "
                 + "the remaining nodes. Stop the other nodes first: if they still serve, there are "
                 + "two clusters.",
-            "Decisions and documents that only the other nodes have may be lost.",
+            "This can lose decisions and documents that only the other nodes have.",
         ]
         return (parts + stake.sentences).joined(separator: " ")
     }
