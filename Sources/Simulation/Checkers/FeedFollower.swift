@@ -2,21 +2,21 @@ internal import Bytes
 package import Vocabulary
 package import Wire
 
-/// What a consumer of a visible-only feed has, by what it was handed.
+/// A consumer of a visible-only feed: applies its messages and checks their order.
 ///
-/// `flaw` names the first item that no feed may hand over there: a prepare or an abort, a change out
-/// of order or outside its snapshot, or one that `advanced` has passed.
+/// `flaw` names the first message that violates the order: a prepare or an abort, a change out of
+/// order or outside its snapshot, or one behind an `advanced`.
 package struct FeedFollower {
-    /// A state without anything missing, to which a rollback may lead.
+    /// The last complete state, which a rollback can return to.
     private struct Whole {
         var position = Seqno.zero
         var documents: [[UInt8]: CopyContent.Version] = [:]
     }
 
-    /// Where the follower stands, in the name of the history that it knows.
+    /// Everything up to this seqno was received, of the history `uuid`.
     package private(set) var position = Seqno.zero
     package var uuid = VBucketUUID(0)
-    /// The snapshot that it is in; both ends are the position where it is in none.
+    /// The open snapshot; empty at `position` if none is open.
     package private(set) var snapshot = SnapshotRange(start: .zero, end: .zero)
     package private(set) var documents: [[UInt8]: CopyContent.Version] = [:]
     package private(set) var flaw: String?
@@ -39,8 +39,10 @@ package struct FeedFollower {
         )
     }
 
-    /// Discards what a feed does not vouch for: changes behind `seqno`, or everything where the state
-    /// there is not known, since a snapshot has the newest version of each key only.
+    /// Discards the changes behind `seqno`.
+    ///
+    /// Discards everything if the state at `seqno` is not known: a snapshot has only the newest
+    /// version of each key, so its inner states cannot be restored.
     package mutating func rollBack(to seqno: Seqno) {
         let kept = whole.position <= seqno ? whole : Whole()
         if kept.position == .zero { restarts += 1 }
@@ -56,7 +58,7 @@ package struct FeedFollower {
             {
                 fail("a snapshot of \(marker.start.value) to \(marker.end.value)")
             }
-            // One that was broken off is whole at the end of the one that follows.
+            // An interrupted snapshot is complete at the end of the next one.
             let start = isInSnapshot ? snapshot.start : position
             snapshot = SnapshotRange(start: start, end: marker.end)
         case .change(let change): receive(change)
@@ -101,29 +103,29 @@ package struct FeedFollower {
             + "\(snapshot.end.value)"
     }
 
-    /// What is wrong where a copy has these versions at the follower's position, and nothing newer.
+    /// Compares the content with a copy whose high seqno is the follower's position.
     ///
     /// - Parameters:
-    ///   - versions: The copy's.
+    ///   - versions: The copy's documents and tombstones.
     ///   - isComplete: `versions` are all that the copy has.
-    /// - Returns: A sentence; nil where nothing is wrong.
+    /// - Returns: The first difference; nil if there is none.
     package func difference(
         from versions: [[UInt8]: CopyContent.Version],
         isComplete: Bool
     ) -> String? {
         for (key, version) in versions {
             let found = documents[key]
-            // A tombstone that was purged is told to no feed that begins at zero.
+            // A feed that begins at zero does not send purged tombstones.
             if version.isDeleted, found == nil { continue }
             guard found?.seqno != version.seqno || found?.cas != version.cas else { continue }
             let text = found.map { "\($0)" } ?? "nothing"
             let name = String(decoding: key, as: UTF8.self)
-            return "\(name) is \(version), and the feed gave \(text)"
+            return "\(name) is \(version), and the feed sent \(text)"
         }
         guard isComplete else { return nil }
         for (key, version) in documents where !version.isDeleted && versions[key] == nil {
             let name = String(decoding: key, as: UTF8.self)
-            return "\(name) is not there, and the feed gave \(version)"
+            return "\(name) is not there, and the feed sent \(version)"
         }
         return nil
     }

@@ -8,15 +8,15 @@ internal import SimulatedPlatform
 internal import Vocabulary
 internal import Wire
 
-/// Follows some vBuckets of each bucket through visible-only feeds, from one node to another, and
-/// compares.
+/// Follows some vBuckets of each bucket through visible-only feeds, on changing nodes, and compares
+/// the followers with the copies.
 ///
-/// - Feed: a follower is handed changes in order, inside snapshots, and no prepare or abort. Where it
-///   has everything that a copy has, it has the copy's versions.
-/// - Acknowledged: in the end it has what clients were told (`AcknowledgedWrites`).
-/// - Live: in the end it has everything that the active copy has.
+/// - Feed: a follower receives changes in order, inside snapshots, and no prepare or abort. At a
+///   copy's high seqno it has the copy's versions.
+/// - Acknowledged: at the end it has every acknowledged write (`AcknowledgedWrites`).
+/// - Live: at the end it reaches the active copy's high seqno.
 ///
-/// In a part of the seeds, as feeds hold cursors and so change what happens.
+/// Runs in a quarter of the seeds only, because feeds hold cursors and so change memory use.
 final class FeedWatch {
     /// One vBucket of one bucket.
     struct Place: Hashable {
@@ -24,7 +24,7 @@ final class FeedWatch {
         let number: Int
     }
 
-    /// A feed, and the process that it reads.
+    /// An open feed, and the process that serves it.
     private struct Reading {
         let feed: VBucketFeed
         let address: String
@@ -35,7 +35,7 @@ final class FeedWatch {
     private static let interval: UInt64 = 25_000_000
     private static let vBucketsOfBucket = 4
     private static let stepsMax = 40
-    /// Steps with nothing to read before a follower tries another node.
+    /// Steps without a change before a follower continues on another node.
     private static let idleMax = 80
 
     let cluster: SimulatedCluster
@@ -46,10 +46,10 @@ final class FeedWatch {
     private var idle: [Place: Int] = [:]
     private var turn = 0
     private(set) var tally = Tally()
-    /// In the end followers read active copies only.
+    /// At the end, followers read active copies only.
     private var isEnding = false
 
-    /// - Returns: Nil where the seed has no followers.
+    /// - Returns: Nil if the seed has no followers.
     init?(_ cluster: SimulatedCluster, _ judge: Judge, seed: UInt64) {
         guard [4, 7, 10].contains(seed % 12) else { return nil }
         self.cluster = cluster
@@ -57,17 +57,17 @@ final class FeedWatch {
         dice = SeededRandom(seed: seed ^ 0x66_6565_6473)
     }
 
-    func start() { next() }
+    func start() { scheduleStep() }
 
-    private func next() {
+    private func scheduleStep() {
         cluster.world.after(FeedWatch.interval) { [weak self] in
             guard let self else { return }
-            look()
-            next()
+            followBuckets()
+            scheduleStep()
         }
     }
 
-    private func look() {
+    private func followBuckets() {
         guard let state = cluster.newestState else { return }
         for bucket in state.buckets {
             let count = bucket.placements.count
@@ -120,12 +120,12 @@ final class FeedWatch {
             followers[place]?.receive(message)
         }
         guard let flaw = followers[place]?.flaw else { return }
-        judge.accuse("Feed: \(place.bucket) \(place.number) was handed \(flaw)")
+        judge.accuse("Feed: \(place.bucket) \(place.number) received \(flaw)")
         followers[place] = FeedFollower()
         end(place)
     }
 
-    /// Asks one node after another, each time another one first.
+    /// Requests a feed from each node until one accepts, beginning with another node each time.
     private func open(_ place: Place, _ bucket: BucketRecord) {
         turn += 1
         let nodes = cluster.nodes
@@ -137,11 +137,11 @@ final class FeedWatch {
                 let data = node.node?.data, let open = data.bucket(named: place.bucket),
                 open.uuid == bucket.settings.uuid
             else { continue }
-            if ask(data, open, place, node) { return }
+            if request(data, open, place, node) { return }
         }
     }
 
-    private func ask(
+    private func request(
         _ data: DocumentService,
         _ bucket: OpenBucket,
         _ place: Place,
@@ -168,7 +168,7 @@ final class FeedWatch {
             tally[.check, "feeds"] += 1
             return true
         case .rollBack(let seqno, let log):
-            // A replica that is only behind has nothing to give yet: another node may.
+            // A replica of the same history is only behind: try another node, do not roll back.
             if !isEnding, log.current.uuid == follower.uuid, follower.position > seqno { break }
             tally[.check, "feedRollbacks"] += 1
             follower.rollBack(to: seqno)
@@ -181,7 +181,7 @@ final class FeedWatch {
 
     // MARK: Comparing
 
-    /// A follower that has all that a copy has, has the copy's versions.
+    /// At a copy's high seqno, a follower must have the copy's versions.
     private func compare(_ place: Place, _ reading: Reading) {
         guard let follower = followers[place], !follower.isInSnapshot else { return }
         let vBucket = reading.feed.bucket.engine.all[place.number]
@@ -212,7 +212,7 @@ final class FeedWatch {
 
     // MARK: The end
 
-    /// Has all followers read active copies, and waits until they have everything.
+    /// Moves all followers to active copies, and waits until they have everything.
     func conclude() {
         isEnding = true
         for place in Array(readings.keys) { end(place) }
@@ -229,7 +229,7 @@ final class FeedWatch {
         }
     }
 
-    /// Followers of served vBuckets that do not have all that the active copy has.
+    /// Followers of served vBuckets that have not reached the active copy's high seqno.
     private var lagging: [Place] {
         guard let state = cluster.newestState else { return [] }
         return followers.keys.filter { place in
@@ -250,7 +250,7 @@ final class FeedWatch {
         return node.node?.data.bucket(named: place.bucket)?.engine.all[place.number]
     }
 
-    /// What a follower has, of the history that the copy it read last speaks of.
+    /// A follower's content, if it is whole and of the history that `log` names.
     func content(of bucket: String, _ vBucket: VBucketID, _ log: FailoverLog) -> CopyContent? {
         let place = Place(bucket: bucket, number: Int(vBucket.number))
         guard let follower = followers[place], !follower.isInSnapshot,

@@ -9,17 +9,16 @@ internal import SimulatedPlatform
 internal import Vocabulary
 internal import Wire
 
-/// One whole run: a cluster is built, used, hurt, healed, and asked what is left.
+/// One simulation: builds a cluster, uses it, injects faults, ends them, and checks what is left.
 ///
-/// - Building, faults, quiet, end: each has a time by which it must have come to something, so that
-///   a run ends whatever happens in it.
+/// - Each phase (building, faults, recovery, end) has a deadline, so that every run ends.
 package final class SimulationRun {
     private static let second: UInt64 = 1_000_000_000
 
-    /// A bucket that administrators make and empty.
+    /// A bucket that the administrator creates and flushes.
     static let extraName = "extra"
     private static let extraClients = 2
-    /// A node that was invited has a minute to come, of the clock of whoever leads.
+    /// An invited node has a minute to join, by the leader's clock, and some seconds of tolerance.
     private static let invitationSeconds: UInt64 = 65
 
     private let plan: SimulationPlan
@@ -35,7 +34,7 @@ package final class SimulationRun {
     private let buckets: [BucketSettings]
     private var clients: [WorkloadClient] = []
 
-    /// - Returns: Nil where the plan names a workload or a fault that there is not.
+    /// - Returns: Nil if the plan names an unknown workload or fault.
     package init?(_ plan: SimulationPlan) {
         guard let workload = Workload(plan.workload) else { return nil }
         self.plan = plan
@@ -50,7 +49,7 @@ package final class SimulationRun {
         let replicas =
             workload.replicas.lowerBound + Int(dice.next() % UInt64(workload.replicas.count))
         var known = SimulationRun.buckets(replicas: replicas, workload)
-        // Where memory is short, half of the seeds let whole documents leave it, not values alone.
+        // If memory is short, half of the seeds eject whole documents, the others only values.
         if chaos.kinds.contains(.tinyQuota), plan.seed & 1 == 0 {
             known[0].evictionPolicy = .fullEviction
         }
@@ -93,7 +92,10 @@ package final class SimulationRun {
         return [first, second]
     }
 
-    /// `after`: how many of this name there were before, and are gone.
+    /// - Parameters:
+    ///   - replicas: Replicas of each vBucket.
+    ///   - deleted: How many buckets of this name were created and deleted before.
+    /// - Returns: Settings with a UUID of their own.
     static func extraBucket(replicas: Int, after deleted: Int = 0) -> BucketSettings {
         let digits = "\(deleted)"
         var settings = BucketSettings(
@@ -111,7 +113,7 @@ package final class SimulationRun {
 
     // MARK: Running
 
-    /// Runs it all; once.
+    /// Runs the simulation. To be called once.
     package func run() -> SimulationOutcome {
         watch.start()
         let flaw = cluster.build(
@@ -160,7 +162,7 @@ package final class SimulationRun {
         for client in clients { client.stop() }
         if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
             let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
-            judge.accuse("Live: nobody answers clients \(busy.joined(separator: ", "))")
+            judge.accuse("Live: no node answers clients \(busy.joined(separator: ", "))")
         }
         readEverything()
         compare()
@@ -191,17 +193,17 @@ package final class SimulationRun {
 
     // MARK: Live
 
-    /// Within 30 seconds everything serves; after an administrator has brought the nodes back, all
-    /// of them do.
+    /// Checks that every vBucket is served within 30 seconds, and by all nodes once those that failed
+    /// over are recovered.
     private func settle() {
         let convergence = Convergence(cluster: cluster)
-        // What was ordered last is done first: a failover by hand may leave vBuckets without a copy.
+        // Wait for open administrator requests: a hard failover may leave vBuckets without a copy.
         _ = cluster.waitUntil(seconds: 30) { !cluster.hasOpenOrders }
-        // Whoever fails nodes over by hand is told which vBuckets had no other copy; they stay
-        // without one until a rebalance makes them anew.
+        // A hard failover reports the vBuckets without another copy. These have no copy until a
+        // rebalance creates them again.
         let isHandMade = administrator != nil
         let flaws = { convergence.mapFlaws(toleratingLoss: isHandMade, toleratingInvited: $0) }
-        // Then only those are to be waited for that were invited, until their minute is over.
+        // After that, only invited nodes may be missing, until their minute is over.
         if !cluster.waitUntil(seconds: 30, { flaws(true).isEmpty })
             || !cluster.waitUntil(seconds: Self.invitationSeconds, { flaws(false).isEmpty })
         {
@@ -210,22 +212,22 @@ package final class SimulationRun {
             return
         }
         guard !convergence.hasLost else {
-            note("all serves that has a copy")
+            note("every vBucket with a copy is served")
             recover(convergence)
             if writeEverywhere() { writeEverywhereDurably() }
             return
         }
         if !writeEverywhere() { return }
-        note("all serves")
+        note("every vBucket is served")
         recover(convergence)
         writeEverywhereDurably()
     }
 
     private func recover(_ convergence: Convergence) {
         for round in 0..<4 where recoveryNeed != nil {
-            // A node that lost its power amid a handshake is reached again after six seconds.
+            // A node that lost power during a handshake is reachable again after six seconds.
             if round > 0 { cluster.world.run(for: 3_000_000_000) }
-            guard let node = cluster.anybody else { return judge.accuse("Live: nobody answers") }
+            guard let node = cluster.anybody else { return judge.accuse("Live: no node answers") }
             let type: RecoveryType = (plan.seed + UInt64(round)) & 1 == 0 ? .delta : .full
             let outcome = cluster.ask(node, seconds: 60) { service in
                 let added = await Operator.addAll(service)
@@ -237,13 +239,13 @@ package final class SimulationRun {
         if let need = recoveryNeed {
             noteMembers()
             let last = cluster.newestState?.lastRebalance?.sentence ?? "no rebalance"
-            judge.accuse("Live: the nodes did not come back: \(need); \(last)")
+            judge.accuse("Live: the nodes were not recovered: \(need); \(last)")
         }
         _ = cluster.waitUntil(seconds: 10) { convergence.mapFlaws().isEmpty }
         for flaw in convergence.mapFlaws().prefix(4) { judge.accuse("Live: \(flaw)") }
     }
 
-    /// What each member of the log believes, for whoever reads the transcript.
+    /// Notes what each member knows of the log, for the reader of the transcript.
     private func noteMembers() {
         for node in cluster.nodes {
             guard let status = node.service?.raftStatus else { continue }
@@ -258,7 +260,7 @@ package final class SimulationRun {
         }
         let report = cluster.ask(leader) { await $0.report(of: record) }
         note(
-            "the rebalance of \(record.kept) waits: \(report?.obstacle ?? "for nothing it knows of")"
+            "the rebalance of \(record.kept) waits: \(report?.obstacle ?? "no known obstacle")"
         )
         guard let bucket = record.bucket.flatMap({ cluster.newestState?.bucket(named: $0) }) else {
             return
@@ -270,9 +272,11 @@ package final class SimulationRun {
         }
     }
 
-    /// What is not where it should be: a node failed over, or fewer copies than wanted.
+    /// Why the cluster is not whole yet: a failed-over node, or a vBucket that lacks copies.
+    ///
+    /// Nil if the cluster is whole.
     private var recoveryNeed: String? {
-        guard let state = cluster.newestState else { return "nobody has a state" }
+        guard let state = cluster.newestState else { return "no node has a state" }
         for node in cluster.nodes {
             let record = state.nodes.first { $0.host == node.address }
             guard record?.membership == .active else {
@@ -290,7 +294,7 @@ package final class SimulationRun {
         return nil
     }
 
-    /// Durable writes come to something wherever there are copies enough.
+    /// Checks that durable writes succeed wherever a majority of the copies exists.
     private func writeEverywhereDurably() {
         guard judge.violations.isEmpty else { return }
         _ = writeEverywhere(.durable(.majority)) { [cluster] bucket in
@@ -301,7 +305,7 @@ package final class SimulationRun {
         }
     }
 
-    /// Whether every vBucket of every bucket takes a write.
+    /// Checks that every vBucket of every bucket accepts a write.
     private func writeEverywhere(
         _ options: WriteOptions = .plain,
         _ which: @escaping (BucketSettings) -> [Int] = { Array(0..<$0.vBuckets) }
@@ -313,7 +317,7 @@ package final class SimulationRun {
                 continue
             }
             let left = Guarded(Set((0..<bucket.vBuckets).map { VBucketID(UInt16($0)) }))
-            // As of now: nodes may be failed over meanwhile.
+            // Evaluated for each attempt: nodes may be failed over between two.
             let due = {
                 left.withLock { $0 }.intersection(which(bucket).map { VBucketID(UInt16($0)) })
             }
@@ -322,7 +326,7 @@ package final class SimulationRun {
             for _ in 0..<6 where !due().isEmpty {
                 errors.withLock { $0 = [] }
                 let answers = Guarded(0)
-                // Nodes learn what the map says one after another.
+                // The nodes apply a new map one after another.
                 if !isFirst { cluster.world.run(for: SimulationRun.second) }
                 isFirst = false
                 let asked = due()
@@ -339,8 +343,8 @@ package final class SimulationRun {
             let refused = due()
             guard !refused.isEmpty else { continue }
             isWell = false
-            let first = errors.withLock { $0.first } ?? "no client is there"
-            judge.accuse("Live: \(refused.count) vBuckets take no write: \(first)")
+            let first = errors.withLock { $0.first } ?? "there is no client"
+            judge.accuse("Live: \(refused.count) vBuckets accept no write: \(first)")
         }
         return isWell
     }
@@ -352,7 +356,8 @@ package final class SimulationRun {
             let answer = Guarded<Int?>(nil)
             client.readAll { read in answer.withLock { $0 = read } }
             if !cluster.waitUntil(seconds: 10, { answer.withLock { $0 } != nil }) {
-                judge.accuse("Live: client \(client.bucket.name) \(client.number) reads for ever")
+                let name = "\(client.bucket.name) \(client.number)"
+                judge.accuse("Live: client \(name) does not end reading")
             }
         }
         for bucket in buckets {
@@ -360,7 +365,7 @@ package final class SimulationRun {
             let isDone = Guarded(false)
             reader?.readRegisters { isDone.withLock { $0 = true } }
             if reader != nil, !cluster.waitUntil(seconds: 10, { isDone.withLock { $0 } }) {
-                judge.accuse("Live: registers of \(bucket.name) are read for ever")
+                judge.accuse("Live: registers of \(bucket.name) are not read to the end")
             }
         }
     }
@@ -373,12 +378,12 @@ package final class SimulationRun {
         for flaw in convergence.diskFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
     }
 
-    /// What was done and told all along, looked at as a whole.
+    /// Judges the whole history of requests, answers and copies.
     private func conclude() {
         judge.linearize(isPromised)
         watch.conclude()
         judge.find { [self] in ending($0, $1) }
-        // Who followed a feed has the same of it.
+        // The follower of a feed has the same content.
         judge.find { [self] bucket, vBucket in
             guard let (copy, losses) = ending(bucket, vBucket),
                 let content = feeds?.content(of: bucket, vBucket, copy.log)
@@ -387,7 +392,9 @@ package final class SimulationRun {
         }
     }
 
-    /// The active copy of a vBucket in the end, and what may have become of it.
+    /// The active copy of a vBucket at the end, and which losses are allowed there.
+    ///
+    /// Nil if the vBucket is not served.
     private func ending(
         _ bucket: String,
         _ vBucket: VBucketID
@@ -405,10 +412,10 @@ package final class SimulationRun {
         return (copy, judge.isLossless ? .none : .byPromotion)
     }
 
-    /// Whether what was lost in this seed is within what a level promises to survive.
+    /// Whether the failures of this seed are within those that a durability level survives.
     ///
-    /// Said too seldom rather than too often: what of one bucket is lost counts for all, and whoever
-    /// fails over by hand may have given up what others lack, and was told so.
+    /// Conservative: losses of one bucket count for all buckets, and an unsafe failover by the
+    /// administrator, who was warned, ends every promise.
     private func isPromised(_ level: DurabilityLevel) -> Bool {
         let counts = administrator?.counts ?? [:]
         let failovers = chaos.failovers.withLock { $0 }
