@@ -1,6 +1,7 @@
 package import Vocabulary
 
-/// All that a new cluster begins with, in one entry: of two that arrive together one sets nothing.
+/// The initial settings of a cluster, in one entry: if two are proposed, the second changes
+/// nothing.
 package struct Initialisation: Hashable, Sendable {
     package var uuid: String
     package var groupID: UInt64
@@ -17,15 +18,15 @@ package struct Initialisation: Hashable, Sendable {
     }
 }
 
-/// What an operator orders when a majority is gone for good.
+/// A new epoch, which an operator orders if a majority is permanently lost.
 package struct NewEpoch: Hashable, Sendable {
-    /// Random, never used before: whoever belongs to another group is refused.
+    /// Random and never used before: nodes reject messages of other groups.
     package var groupID: UInt64
-    /// The group whose members come over.
+    /// The group that the survivors leave.
     package var formerGroupID: UInt64
-    /// Everybody else is left behind.
+    /// All other nodes are left behind.
     package var survivors: [NodeNumber]
-    /// By the proposer's clock, since 1970: a rebalance that ran ends here.
+    /// By the proposer's clock, since the Unix epoch: the end time of an interrupted rebalance.
     package var beganMilliseconds: UInt64
 
     package init(
@@ -47,9 +48,10 @@ package struct NewNode: Hashable, Sendable {
     package var ports: NodePorts
     package var group: String
     package var services: [String]
-    /// Of the names that its name was judged beside (`ClusterState.namesRevision`); nil if it was not.
+    /// The `ClusterState.namesRevision` that its host was checked against; nil if it was not
+    /// checked.
     package var namesRevision: UInt32?
-    /// Bytes that its machine gives it; 0 if it did not say.
+    /// Bytes of memory that its machine provides; 0 if not reported.
     package var memoryTotal: UInt64 = 0
 
     package init(
@@ -71,9 +73,9 @@ package struct NodeAddress: Hashable, Sendable {
     package var number: NodeNumber
     package var host: String
     package var ports: NodePorts
-    /// It is another name for a node that is alone: refused once the cluster has another node.
+    /// Renames a node that is alone: refused if the cluster has another node by then.
     package var isOfLoneNode = false
-    /// Bytes that its machine gives it; 0 leaves what is known.
+    /// Bytes of memory that its machine provides; 0 keeps the known value.
     package var memoryTotal: UInt64 = 0
 
     package init(number: NodeNumber, host: String, ports: NodePorts) {
@@ -85,7 +87,7 @@ package struct NodeAddress: Hashable, Sendable {
 
 package struct AlternateChange: Hashable, Sendable {
     package var number: NodeNumber
-    /// Nil takes it away.
+    /// Nil removes the address.
     package var address: AlternateAddress?
 
     package init(number: NodeNumber, address: AlternateAddress?) {
@@ -110,7 +112,7 @@ package struct NodeStateChange: Hashable, Sendable {
     }
 }
 
-/// All server groups, and who is in which; nodes that are not named stay where they are.
+/// All server groups, and the nodes in each; nodes that are not listed stay in their group.
 package struct GroupLayout: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package var node: NodeNumber
@@ -125,7 +127,7 @@ package struct GroupLayout: Hashable, Sendable {
 
     package var groups: [ServerGroup]
     package var members: [Member]
-    /// Of the layout that this one rests on (`ClusterState.groupsRevision`).
+    /// The `ClusterState.groupsRevision` that this change is based on; nil applies it in any case.
     package var revision: UInt32?
 
     package init(groups: [ServerGroup], members: [Member], revision: UInt32? = nil) {
@@ -138,7 +140,7 @@ package struct GroupLayout: Hashable, Sendable {
 package struct NewBucket: Hashable, Sendable {
     package var settings: BucketSettings
     package var options: BucketOptions
-    /// As many as the bucket has vBuckets.
+    /// The chain of each vBucket, by number.
     package var rows: [NodeChain]
 
     package init(settings: BucketSettings, options: BucketOptions, rows: [NodeChain]) {
@@ -148,9 +150,9 @@ package struct NewBucket: Hashable, Sendable {
     }
 }
 
-/// Of the settings, name, UUID, type and number of vBuckets never change.
+/// A change of a bucket's settings; name, UUID, type and number of vBuckets never change.
 package struct BucketChange: Hashable, Sendable {
-    /// What was read before it was changed.
+    /// The settings and options that a change is based on.
     package struct Basis: Hashable, Sendable {
         package var settings: BucketSettings
         package var options: BucketOptions
@@ -163,7 +165,7 @@ package struct BucketChange: Hashable, Sendable {
 
     package var settings: BucketSettings
     package var options: BucketOptions
-    /// Somebody else's change in between refuses this one; nil where it holds over anything.
+    /// The change is refused if the bucket differs from this; nil applies it in any case.
     package var was: Basis?
 
     package init(settings: BucketSettings, options: BucketOptions, was: Basis? = nil) {
@@ -173,7 +175,7 @@ package struct BucketChange: Hashable, Sendable {
     }
 }
 
-/// One half of what takes two: it begins, every node does it, it ends.
+/// One of the two steps of a bucket deletion or flush: `begin`, then `end` after every node did it.
 package struct BucketStep: Hashable, Sendable {
     package enum Phase: UInt8, Sendable {
         case begin = 0
@@ -183,9 +185,9 @@ package struct BucketStep: Hashable, Sendable {
     package var name: String
     package var uuid: String
     package var phase: Phase
-    /// The flush that is over, by the index of the entry that began it; 0 in all other steps.
+    /// The index of the entry that began the flush that ends here; 0 in all other steps.
     ///
-    /// Whoever led before may say late that its flush is over, when another one runs.
+    /// A former leader may propose the end of an earlier flush while another flush runs.
     package var flush: UInt64
 
     package init(name: String, uuid: String, phase: Phase, flush: UInt64 = 0) {
@@ -206,9 +208,9 @@ package struct TargetChange: Hashable, Sendable {
     }
 }
 
-/// More of a rebalance may be shown from now on.
+/// Raises the agreed progress of a rebalance.
 package struct ProgressStep: Hashable, Sendable {
-    /// Its id.
+    /// The rebalance's id.
     package var rebalance: String
     package var reached: RebalanceMark
 
@@ -220,11 +222,11 @@ package struct ProgressStep: Hashable, Sendable {
 
 package struct FailoverStep: Hashable, Sendable {
     package var nodes: [NodeNumber]
-    /// Nobody asked for it, so it counts.
+    /// Whether the failover was automatic; such failovers raise `autoFailoverCount`.
     package var isAutomatic: Bool
-    /// Somebody gives up what only these nodes have.
+    /// Whether an operator gives up data that only these nodes have.
     ///
-    /// Otherwise others serve everything by now, and the step comes to nothing where they do not.
+    /// If false, the step is refused as long as one of the nodes is active for a vBucket.
     package var mayLose: Bool
 
     package init(nodes: [NodeNumber], isAutomatic: Bool, mayLose: Bool) {
@@ -233,21 +235,21 @@ package struct FailoverStep: Hashable, Sendable {
         self.mayLose = mayLose
     }
 
-    /// By hand, which may lose something, or by itself, which may not.
+    /// A manual failover, which may lose data, or an automatic one, which may not.
     package init(nodes: [NodeNumber], isAutomatic: Bool) {
         self.init(nodes: nodes, isAutomatic: isAutomatic, mayLose: !isAutomatic)
     }
 }
 
-/// Steps of many vBuckets of one bucket.
+/// Ownership steps of many vBuckets of one bucket.
 package struct VBucketSteps: Hashable, Sendable {
     package struct Step: Hashable, Sendable {
         package var vBucket: VBucketID
         package var fence: UInt64
         package var stage: UInt64
-        /// For `joint`, `promote` and `recreate`.
+        /// The new chain, for `joint`, `promote` and `recreate`; otherwise empty.
         package var row: NodeChain
-        /// For `promote` and `takeOver`.
+        /// The expected position, for `promote` and `takeOver`; otherwise nil.
         package var position: CopyPosition?
 
         package init(
@@ -264,7 +266,7 @@ package struct VBucketSteps: Hashable, Sendable {
             self.position = position
         }
 
-        /// A step from where the vBucket is now.
+        /// A step based on the vBucket's present fence and stage.
         package init(
             _ vBucket: VBucketID,
             from placement: VBucketPlacement,
@@ -282,12 +284,12 @@ package struct VBucketSteps: Hashable, Sendable {
     }
 
     package var bucket: String
-    /// In the order of their vBuckets.
+    /// Sorted by vBucket.
     package var steps: [Step]
-    /// The active ones that a `promote` takes vBuckets from.
+    /// The active nodes that a `promote` may take vBuckets from.
     ///
-    /// A vBucket of anybody else is left out, so voters can tell from the command alone whom it
-    /// deposes.
+    /// A vBucket of any other active node is left out. So voters know from the command alone which
+    /// nodes it deposes.
     package var deposes: [NodeNumber]
 
     package init(bucket: String, steps: [Step], deposes: [NodeNumber] = []) {

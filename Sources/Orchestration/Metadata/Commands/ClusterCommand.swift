@@ -1,32 +1,33 @@
 package import Vocabulary
 
-/// Every change anyone may propose to the cluster's state.
+/// Every change that may be proposed to the cluster state.
 ///
-/// A command is a difference, and holds whatever is random or timed. Commands about who owns a
-/// vBucket name fence and stage that they were made on: where those are others by then, that
-/// vBucket is left out, and the rest applies.
+/// A command is a difference and contains everything random or timed. Commands about the ownership
+/// of vBuckets name the fence and stage that they are based on. If a vBucket's fence or stage has
+/// changed when the command is applied, that vBucket is left out and the rest applies.
 package enum ClusterCommand: Hashable, Sendable {
     // MARK: The cluster
 
-    /// Begins the cluster's life.
+    /// Provisions the cluster.
     case initialise(Initialisation)
     case setAdministrator(Administrator)
     case setName(String)
     /// Bytes on each node.
     case setMemoryQuota(UInt64)
-    /// `was`: what was read before they were changed; somebody else's change in between refuses it.
+    /// `was`: the settings that the change is based on; refused if they have changed since. Nil
+    /// applies the change in any case.
     case setSettings(ClusterSettings, was: ClusterSettings? = nil)
     case resetAutoFailoverCount
-    /// Another Raft group begins with what is left; revisions count anew after it.
+    /// Starts another Raft group with the survivors; raises `revEpoch`.
     case newEpoch(NewEpoch)
 
     // MARK: Nodes
 
-    /// The first node is active; others are joining. The outcome tells the number.
+    /// The first node becomes active, later ones joining. The outcome contains the node's number.
     case addNode(NewNode)
-    /// Where a node is reached.
+    /// Sets a node's host, ports and memory.
     case setNode(NodeAddress)
-    /// Where clients from outside reach it.
+    /// Sets or removes a node's address for clients outside the cluster's network.
     case setAlternate(AlternateChange)
     case setNodeState(NodeStateChange)
     case removeNode(NodeNumber)
@@ -35,7 +36,7 @@ package enum ClusterCommand: Hashable, Sendable {
     // MARK: Buckets
 
     case createBucket(NewBucket)
-    /// What may change of settings and options; placements stay as they are.
+    /// Changes settings and options; chains stay as they are.
     case changeBucket(BucketChange)
     case deleteBucket(BucketStep)
     case flushBucket(BucketStep)
@@ -46,42 +47,43 @@ package enum ClusterCommand: Hashable, Sendable {
     case setTargets(TargetChange)
     case markRebalance(ProgressStep)
     case endRebalance(RebalanceOutcome)
-    /// The attempt of this id is not made.
+    /// Cancels the pending retry with this id.
     case dropRetry(id: String)
 
     // MARK: Ownership
 
-    /// From now on both chains count; the row is the target that was built.
+    /// Begins the joint phase: both chains count. The row is the target, whose copies are built.
     case joint(VBucketSteps)
-    /// The second chain alone counts; the active one stays.
+    /// Ends the joint phase: the target chain alone counts. The active node stays.
     case final(VBucketSteps)
-    /// The same with a new active one; the position is the former one's last word.
+    /// Ends the joint phase with a new active node; the position is the former one's final
+    /// position.
     case takeOver(VBucketSteps)
-    /// The sealed copies' best becomes active, once confirmed; row and position are needed.
+    /// Promotes the best of the sealed copies, which serves once confirmed; needs row and position.
     case promote(VBucketSteps)
-    /// Who was promoted is ready.
+    /// The promoted copy is ready and may serve.
     case confirm(VBucketSteps)
-    /// The same active one under a new fence: ends a seal or a joint phase.
+    /// Keeps the active node under a new fence: reverts a seal or a joint phase.
     case resume(VBucketSteps)
-    /// The former active one need not keep its copy any more.
+    /// Allows the former active node to drop its copy.
     case release(VBucketSteps)
-    /// A vBucket that lost all copies begins again, empty; the row says where.
+    /// Recreates a vBucket that lost all copies, empty; the row is its new chain.
     case recreate(VBucketSteps)
-    /// The nodes leave every chain in which others are left to serve.
+    /// Fails the nodes over, and removes them from every chain whose active node stays.
     case failOver(FailoverStep)
 }
 
-/// A command on its way through the log.
+/// A command as an entry of the log, with its proposer.
 ///
-/// - The same (proposer, boot, number) is applied once, however often it was agreed on.
+/// - A (proposer, boot, number) is applied once, however often the log contains it.
 package struct ClusterEnvelope: Hashable, Sendable {
     package var proposer: NodeNumber
-    /// Another one after each start of the proposer.
+    /// Random; differs after each start of the proposer.
     package var boot: UInt64
-    /// From 1 in each life; 0 is never taken for a repetition.
+    /// From 1 on in each boot; number 0 is never treated as a repetition.
     package var number: UInt64
     package var command: ClusterCommand
-    /// What the command is judged by, on every node and also when the log is read again.
+    /// The rules that every node applies to the command, also when the log is replayed.
     package var rules = ClusterRules.current
 
     package init(proposer: NodeNumber, boot: UInt64, number: UInt64, command: ClusterCommand) {

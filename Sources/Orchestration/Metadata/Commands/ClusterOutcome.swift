@@ -1,11 +1,11 @@
 package import Vocabulary
 
-/// What a command did to the state.
+/// The result of applying a command.
 package enum ClusterOutcome: Hashable, Sendable {
     case applied([ClusterEffect])
-    /// Nothing happened: what it was based on is no longer so.
+    /// The state is unchanged, because the command does not fit it.
     case refused(ClusterRefusal)
-    /// Nothing happened now: this proposal did all it asked for when it first came.
+    /// The state is unchanged, because this proposal was already applied.
     case repeated
 
     package var effects: [ClusterEffect] {
@@ -14,36 +14,38 @@ package enum ClusterOutcome: Hashable, Sendable {
     }
 }
 
-/// What whoever carries the state out has to see to.
+/// What a command changed, for the services that carry out the state.
 package enum ClusterEffect: Hashable, Sendable {
-    /// Nodes, ports, groups or the cluster's name are others now.
+    /// Nodes, addresses, groups or the cluster's name changed.
     case nodesChanged
     case nodeAdded(NodeNumber)
     case nodeRemoved(NodeNumber)
     case administratorChanged
     case settingsChanged
     case epochChanged
-    /// With all its assignments.
+    /// The bucket and all its assignments are new.
     case bucketCreated(name: String)
-    /// Settings or options.
+    /// Settings or options of the bucket changed.
     case bucketChanged(name: String)
-    /// Its copies are empty from this fence on.
+    /// The bucket's copies are empty from this index on.
     case bucketFlushed(name: String)
     case bucketDeleted(name: String)
     case assignmentsChanged(bucket: String, [VBucketID])
-    /// vBuckets whose fence or stage was another by then.
+    /// vBuckets that the command did not apply to, mostly because fence or stage had changed; after
+    /// lost nodes, vBuckets that wait for a promotion.
     case leftOut(bucket: String, [VBucketID])
-    /// Something was taken from them that they may still believe to own.
+    /// Nodes that lost the right to write a vBucket and may not know it yet.
     case deposed([NodeNumber])
-    /// It began, went on to another bucket, or ended.
+    /// The rebalance or its retry changed: started, next bucket, progress, ended.
     case rebalanceChanged
 }
 
-/// Why a command came to nothing.
+/// Why a command was refused.
 package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
-    /// So it was when it first came, why is not remembered; or it is too old to tell.
+    /// The proposal was refused when first applied, and the reason is not stored; or it is too old
+    /// to know whether it was applied.
     case refusedBefore
-    /// What the change rests on is something else by now: it is to be judged anew.
+    /// The object changed since the proposer read it: read it again and retry.
     case changedMeanwhile
     case alreadyInitialised
     case notInitialised
@@ -58,19 +60,19 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case flushDisabled
     /// The buckets' memory quotas together would exceed the memory quota of a node.
     case memoryQuotaExceeded
-    /// Rows or targets that do not fit the bucket, or name nodes that are not active.
+    /// Chains or targets do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists
-    /// A node's machine cannot give the memory quota.
+    /// A node's machine cannot provide the memory quota.
     case nodeTooSmall
     case nodeUnknown
-    /// No number is ever given twice.
+    /// No node number is left: numbers are never reused.
     case nodeNumbersUsedUp
-    /// It is active, holds data, or is the last one.
+    /// The node is active, holds data, takes part in a rebalance, or is the last active one.
     case nodeInUse
-    /// Nodes that are to be failed over gracefully have vBuckets that no other node has a copy of.
+    /// Nodes to be failed over gracefully have the only copies of some vBuckets.
     case onlyCopies
-    /// The node cannot become what was asked for from what it is.
+    /// The membership change is not possible from the node's present state.
     case nodeStateImpossible
     case nodeNotActive
     case lastActiveNode
@@ -78,6 +80,6 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case groupInUse
     case rebalanceRunning
     case rebalanceNotRunning
-    /// Kept and ejected nodes are not all that there are.
+    /// Kept and ejected nodes together are not exactly the cluster's nodes.
     case nodesMismatch
 }

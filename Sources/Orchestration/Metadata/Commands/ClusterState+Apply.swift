@@ -1,16 +1,17 @@
 /// The replicated state machine: same commands, same order, same state.
 extension ClusterState {
-    /// Applies what was agreed on.
+    /// Applies an agreed proposal.
     ///
     /// - Parameters:
     ///   - envelope: The proposal.
-    ///   - index: Its place in the log. Places of entries without a command may be skipped.
-    /// - Returns: What it did. A refused command takes its index all the same.
+    ///   - index: Its log index. Indexes of entries without a command may be skipped.
+    /// - Returns: What it changed. A refused command advances `index` as well.
     package mutating func apply(_ envelope: ClusterEnvelope, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index
         let (node, boot, number) = (envelope.proposer, envelope.boot, envelope.number)
-        // What it asked for before it was taken out is forgotten with it, and so may come again.
+        // Removing a node removes its rows, so a late repetition could not be recognised: refuse
+        // it.
         let isGone = number != 0 && !nodes.isEmpty && place(ofNode: node) == nil
         guard !isGone else { return .refused(.nodeUnknown) }
         let isFirst = proposals.take(node, boot: boot, number: number)
@@ -23,7 +24,7 @@ extension ClusterState {
         return outcome
     }
 
-    /// Applies a command that nobody counts.
+    /// Applies a command without tracking repetitions.
     package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// Buckets: made, changed, emptied, deleted.
+/// Creates, changes, flushes and deletes buckets.
 extension ClusterState {
     mutating func create(_ new: NewBucket) -> ClusterOutcome {
         let name = new.settings.name
@@ -44,8 +44,8 @@ extension ClusterState {
         buckets[place].settings = new
         buckets[place].options = change.options
         buckets[place].rev = index
-        // A vBucket keeps its number of copies until its move ends. Fewer than that it may want at
-        // once where there is but one: nobody else could have been asked.
+        // A vBucket keeps its number of copies until its move ends. If its chain has at most one
+        // copy, the number falls at once: there is no other copy whose answer could count.
         var lowered: [VBucketID] = []
         for vBucket in buckets[place].placements.indices {
             let placement = buckets[place].placements[vBucket]
@@ -78,7 +78,7 @@ extension ClusterState {
         return .applied([.bucketDeleted(name: step.name)])
     }
 
-    /// Not a promotion: every vBucket gets a new fence, under which its copies begin empty.
+    /// Gives every vBucket a new fence under which its copies start empty; this promotes no copy.
     mutating func flush(bucket step: BucketStep) -> ClusterOutcome {
         guard let place = place(ofBucket: step.name, step.uuid) else {
             return .refused(.bucketUnknown)

@@ -1,14 +1,14 @@
 internal import Vocabulary
 
-/// A new beginning with what is left: the operator's word in place of a majority's.
+/// A new epoch: an operator's order replaces the decision of a majority ~ forced reconfiguration.
 ///
-/// Never agreed on by a group, but the first entry of another one: whoever forms it applies it to the
-/// log that it found, and the outcome is the new group's first snapshot.
+/// The command is not agreed on by the old group. The node that forms the new group applies it
+/// after the log that it has, and the resulting state is the new group's first snapshot.
 extension ClusterState {
-    /// Leaves everybody behind who is not a survivor.
+    /// Leaves behind every node that is not a survivor.
     ///
-    /// vBuckets that only those had are without a copy from here on. Others whose active copy is gone
-    /// keep their chain: whom of it to promote, copies have to be asked first.
+    /// vBuckets with copies only on those nodes have no chain afterwards. vBuckets that lose only
+    /// the active copy keep their chain: a promotion has to query the remaining copies first.
     mutating func begin(_ epoch: NewEpoch) -> ClusterOutcome {
         guard isProvisioned else { return .refused(.notInitialised) }
         guard epoch.survivors.allSatisfy({ node(number: $0) != nil }) else {
@@ -23,7 +23,7 @@ extension ClusterState {
             nodes[place].fencedAt = index
         }
         var effects = [ClusterEffect.epochChanged, .nodesChanged]
-        // What stands between two chains goes back to the one of which somebody is left.
+        // vBuckets in a joint phase revert to the chain that has a surviving copy.
         if let rebalance {
             let outcome = RebalanceOutcome(
                 id: rebalance.id,
@@ -38,7 +38,7 @@ extension ClusterState {
         pastGroups.append(epoch.formerGroupID)
         groupID = epoch.groupID
         nodesMoved()
-        // What those have who were failed over before is given up as well.
+        // Copies on nodes that were failed over before are given up as well.
         let gone = gone
         for place in buckets.indices {
             effects += release(leftBehind, ofBucketAt: place)
@@ -48,8 +48,9 @@ extension ClusterState {
         return .applied(effects)
     }
 
-    /// What is with a node that was failed over before stays with it, without those that are gone for
-    /// good: nobody would ever take them out of its row, and out of the cluster.
+    /// Removes left-behind nodes from chains whose active node was failed over before.
+    ///
+    /// No other step would remove them, so they could never leave the cluster.
     private mutating func part(
         from gone: [NodeNumber],
         ofBucketAt place: Int
@@ -64,7 +65,7 @@ extension ClusterState {
         return [.assignmentsChanged(bucket: buckets[place].settings.name, changed)]
     }
 
-    /// A former active node that is gone has nothing to keep for anybody.
+    /// Releases former active nodes that are gone: their copies can no longer be used.
     private mutating func release(
         _ gone: [NodeNumber],
         ofBucketAt place: Int

@@ -1,17 +1,17 @@
 internal import Vocabulary
 
-/// Rules over several objects, judged where the log decides.
+/// Rules over several objects, checked when an entry is applied.
 ///
-/// A node judges a request by the state it has when the request arrives. Two requests that arrive
-/// together, at one node or at two, can each pass and break a rule together. The log puts them in
+/// A node checks a request against its state when the request arrives. Two requests that arrive
+/// together, at one node or at two, can each pass and together break a rule. The log puts them in
 /// one order, and the second one is refused here.
 ///
-/// - A form asks the same functions on arrival, for an early answer with words for each field.
+/// - A form calls the same functions on arrival, for an early answer with an error for each field.
 /// - Each rule is a function of the state and the command alone, so every node decides the same.
 extension ClusterState {
     /// Why a command breaks a rule over several objects; nil if it breaks none.
     ///
-    /// What names an object that does not exist is left to the command itself, which refuses it.
+    /// A command that names an object that does not exist passes here; applying it refuses it.
     func jointRefusal(of command: ClusterCommand) -> ClusterRefusal? {
         switch command {
         case .initialise(let birth): refusal(ofMemoryQuota: birth.memoryQuota)
@@ -48,7 +48,7 @@ extension ClusterState {
         return .flushDisabled
     }
 
-    /// The first node is there before its cluster.
+    /// The first node is added before its cluster is provisioned and always passes.
     private func refusal(ofAdding new: NewNode) -> ClusterRefusal? {
         guard !nodes.isEmpty else { return nil }
         guard rebalance == nil else { return .rebalanceRunning }
@@ -58,9 +58,9 @@ extension ClusterState {
         return .nodeTooSmall
     }
 
-    /// An eject waits until the node has no vote; a rebalance can make it an active one meanwhile.
+    /// An eject waits until the node has no vote; a rebalance can make the node active meanwhile.
     ///
-    /// A node that does not finish joining is removed at any time.
+    /// A node that has not finished joining can be removed at any time.
     private func refusal(ofRemoving number: NodeNumber) -> ClusterRefusal? {
         switch node(number: number)?.membership {
         case .active: .nodeInUse
@@ -69,7 +69,7 @@ extension ClusterState {
         }
     }
 
-    /// A bucket without replicas can be created between the question and the start.
+    /// A bucket without replicas can be created between the check of a request and its entry.
     private func refusal(of record: RebalanceRecord) -> ClusterRefusal? {
         guard record.kind == .gracefulFailover, rebalance == nil, haveOnlyCopies(record.ejected)
         else { return nil }

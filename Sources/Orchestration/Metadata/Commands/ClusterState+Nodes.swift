@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// Who belongs to the cluster.
+/// Adds, changes and removes nodes and server groups.
 extension ClusterState {
     mutating func add(_ new: NewNode) -> ClusterOutcome {
         let isKnown = nodes.contains { node in
@@ -34,7 +34,7 @@ extension ClusterState {
         guard !isThere else { return .applied([]) }
         nodes[place].host = address.host
         nodes[place].ports = address.ports
-        // Bucket configurations name hosts and ports too.
+        // Bucket configurations contain hosts and ports too.
         nodesMoved()
         return .applied([.nodesChanged])
     }
@@ -73,7 +73,7 @@ extension ClusterState {
         return .applied([.nodeRemoved(number), .nodesChanged])
     }
 
-    /// Takes a node that holds nothing out of everything.
+    /// Removes every reference to a node that holds no copy.
     mutating func forget(_ number: NodeNumber) {
         nodes.removeAll { $0.number == number }
         proposals.forget(number)
@@ -86,7 +86,7 @@ extension ClusterState {
         }
     }
 
-    /// Some vBucket has something on the node that counts.
+    /// Whether the node has, or may have, a copy that counts.
     package func holdsData(_ number: NodeNumber) -> Bool {
         buckets.contains { $0.placements.contains { $0.names(number) } }
     }
@@ -104,7 +104,7 @@ extension ClusterState {
             guard let place = place(ofNode: member.node) else { return .refused(.nodeUnknown) }
             next[place].group = member.group
         }
-        // A group that got another name keeps its nodes.
+        // A renamed group, recognised by its UUID, keeps its nodes.
         for place in next.indices where !names.contains(next[place].group) {
             let old = groups.first { $0.name == next[place].group }
             guard let new = layout.groups.first(where: { $0.uuid == old?.uuid }) else {

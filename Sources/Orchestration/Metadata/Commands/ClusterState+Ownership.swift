@@ -1,8 +1,9 @@
 internal import Vocabulary
 
-/// Who may write which vBucket: steps of many vBuckets, each compared and set.
+/// Steps that change which node may write which vBucket; each is a compare-and-set per vBucket.
 extension ClusterState {
-    /// Takes each step whose vBucket is still at the fence and stage that the step names.
+    /// Applies each step whose vBucket still has the fence and stage that the step names, and whose
+    /// row has only active nodes; reports all others as left out.
     mutating func move(
         _ steps: VBucketSteps,
         _ take: (inout VBucketPlacement, VBucketSteps.Step, BucketTargets?) -> Bool
@@ -38,14 +39,16 @@ extension ClusterState {
         return .applied(effects)
     }
 
-    /// A graceful failover remembers the rows, for the node's way back.
+    /// Whether moves record the old chain in `rowBefore`: a graceful failover does, so that a
+    /// recovery can use the node's copies.
     private var isRemembering: Bool { rebalance?.kind == .gracefulFailover }
 
     mutating func join(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { $0.joint(to: $1.row, target: $2, $1.vBucket) }
     }
 
-    /// Not where the active one was failed over since: then all of both chains are asked.
+    /// Leaves out a vBucket whose active node was failed over since: the promotion queries both
+    /// chains.
     mutating func finish(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { [index, isRemembering, gone] placement, _, _ in
             guard let active = placement.chain.first, !gone.contains(active) else { return false }
@@ -53,7 +56,8 @@ extension ClusterState {
         }
     }
 
-    /// Nor here: the second chain may name it, too, and nobody would take it out of there.
+    /// Leaves out a vBucket whose active node was failed over since: the target chain may contain
+    /// that node as well, and no other step would remove it.
     mutating func takeOver(_ steps: VBucketSteps) -> ClusterOutcome {
         var givers: Set<NodeNumber> = []
         let outcome = move(steps) { [index, isRemembering, gone] placement, step, _ in
@@ -90,7 +94,7 @@ extension ClusterState {
         return .applied(effects + [.deposed(deposed.sorted())])
     }
 
-    /// Nobody is confirmed who was failed over since it was chosen: those before it are asked again.
+    /// Leaves out a vBucket whose promoted node was failed over since: its basis is queried again.
     mutating func confirm(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { [index, gone] placement, _, _ in
             guard let chosen = placement.chain.first, !gone.contains(chosen) else { return false }
@@ -102,7 +106,8 @@ extension ClusterState {
         move(steps) { [index, gone] placement, _, _ in placement.resume(at: index, without: gone) }
     }
 
-    /// Not where the active one was failed over since: then the former one is asked.
+    /// Leaves out a vBucket whose active node was failed over since: the promotion queries the
+    /// former active copy.
     mutating func release(_ steps: VBucketSteps) -> ClusterOutcome {
         move(steps) { [gone] placement, _, _ in
             guard let active = placement.chain.first, !gone.contains(active) else { return false }
@@ -110,10 +115,10 @@ extension ClusterState {
         }
     }
 
-    /// What those have who are deposed is gone for good: also what they serve without having heard of
-    /// it.
+    /// Abandons the data of the deposed nodes, including data that they still serve because they
+    /// have not learned of their failover.
     ///
-    /// Not where somebody was failed over since who may come back with it.
+    /// Leaves out a vBucket with a copy on an awaited node.
     mutating func recreate(_ steps: VBucketSteps) -> ClusterOutcome {
         defer { fence(Set(steps.deposes)) }
         let replicas = bucket(named: steps.bucket)?.settings.replicas ?? 0
@@ -134,7 +139,8 @@ extension ClusterState {
         }
         let left = activeNodes.map(\.number).filter { !step.nodes.contains($0) }
         guard !left.isEmpty else { return .refused(.lastActiveNode) }
-        // Who asked for it knew what they served at that time; the step may come much later.
+        // The proposer knew which vBuckets the nodes served then; the entry may be applied much
+        // later.
         guard step.mayLose || !serves(anyOf: step.nodes) else { return .refused(.nodeInUse) }
         for place in nodes.indices where step.nodes.contains(nodes[place].number) {
             nodes[place].membership = .inactiveFailed
@@ -154,11 +160,11 @@ extension ClusterState {
         return .applied(effects)
     }
 
-    /// Those that are no active members, also where somebody said how they are to come back: what
-    /// they have is given up.
+    /// Nodes that are not active members, also if their recovery type is set: their copies do not
+    /// count.
     var gone: [NodeNumber] { nodes.filter { $0.membership != .active }.map(\.number) }
 
-    /// One of them is the active one of some vBucket.
+    /// Whether one of the nodes is active for a vBucket.
     private func serves(anyOf numbers: [NodeNumber]) -> Bool {
         buckets.contains { bucket in
             bucket.placements.contains { $0.chain.first.map(numbers.contains) ?? false }
@@ -198,7 +204,7 @@ extension ClusterState {
         }
     }
 
-    /// What voters have to know of an entry that is not applied yet.
+    /// How an entry affects lease promises; voters need this before the entry is applied.
     package static func effect(of command: ClusterCommand) -> LeasePromises.Effect {
         switch command {
         case .promote(let steps), .recreate(let steps):

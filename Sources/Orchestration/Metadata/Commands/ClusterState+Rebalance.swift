@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// A rebalance's beginning, its goals, its end; what lies between are steps of vBuckets.
+/// Start, targets, progress and end of a rebalance; its moves are steps of vBuckets.
 extension ClusterState {
     mutating func start(_ record: RebalanceRecord) -> ClusterOutcome {
         guard isProvisioned else { return .refused(.notInitialised) }
@@ -14,9 +14,9 @@ extension ClusterState {
         guard !record.kept.isEmpty, named.count == all.count,
             Set(named) == Set(all.map(\.number)), !isGraceful || !record.ejected.isEmpty
         else { return .refused(.nodesMismatch) }
-        // Who was left behind is none of us, and is about to go.
+        // Left-behind nodes are no members and are about to be removed.
         guard leftBehind.isEmpty else { return .refused(.nodeNotActive) }
-        // A node that was failed over comes back only the way that somebody chose for it.
+        // A failed-over node returns only with the recovery type that an operator chose for it.
         let isFailed = nodes.contains {
             $0.membership == .inactiveFailed && record.kept.contains($0.number)
         }
@@ -39,8 +39,8 @@ extension ClusterState {
         let gone = gone
         for place in buckets.indices {
             effects += restore(from: running.delta, at: place)
-            // Who comes back to a row that it serves leaves it without those that were failed over
-            // beside it: no move begins where one of them is, and nobody else would take him out.
+            // Chains of returning active nodes drop peers that stay failed over: no move starts on
+            // a chain with such a peer, and no other step removes it.
             effects += lose(gone, ofBucketAt: place).filter { effect in
                 if case .leftOut = effect { false } else { true }
             }
@@ -48,8 +48,10 @@ extension ClusterState {
         return .applied(effects)
     }
 
-    /// What nobody has any more but these, who come back with what they had: in the entry that takes
-    /// them back, as whatever ends the rebalance must not find it with nobody.
+    /// Restores vBuckets whose only copies are on the returning nodes.
+    ///
+    /// This is part of the entry that readmits the nodes: however the rebalance ends, these
+    /// vBuckets must have a chain.
     private mutating func restore(
         from returning: [NodeNumber],
         at place: Int
@@ -100,11 +102,11 @@ extension ClusterState {
                 buckets[place].targets = nil
                 buckets[place].rev = index
             }
-            // Also where nobody was to move any more: a leader before may have left moves half done,
-            // and copies were kept for as long as it ran.
+            // Also for buckets without targets: an earlier leader may have left moves half done,
+            // and nodes kept copies while the rebalance ran.
             effects.append(assignmentsChanged(at: place))
         }
-        // Clients found them in the map though they hold nothing: `servers(of:)`.
+        // Maps listed ejected nodes until now, although they hold no copies: `servers(of:)`.
         if !record.ejected.isEmpty { nodesMoved() }
         retry = RebalanceRetry(after: record, outcome, before: retry, settings.retry)
         rebalance = nil
@@ -113,7 +115,7 @@ extension ClusterState {
         counters.count(.ended(record.kind, outcome.verdict))
         guard outcome.verdict == .completed else { return .applied(effects) }
         if record.kind == .rebalance { autoFailoverCount = 0 }
-        // The last active one stays, whatever became of those that should have been kept.
+        // The last active node stays, even if all kept nodes were failed over meanwhile.
         for number in record.ejected
         where !holdsData(number) && activeNodes.contains(where: { $0.number != number }) {
             effects += leave(number, record.kind)
@@ -122,7 +124,8 @@ extension ClusterState {
         return .applied(effects)
     }
 
-    /// Whatever stands between two chains goes back to the first, or to what is left.
+    /// Reverts vBuckets in a joint phase to the old chain, or to the target chain if the old one is
+    /// lost.
     private mutating func resumeMoves(at place: Int) {
         let gone = gone
         for vBucket in buckets[place].placements.indices
@@ -141,10 +144,10 @@ extension ClusterState {
         return .applied([.rebalanceChanged])
     }
 
-    /// Where nobody is left who might come back to them.
+    /// Clears `rowBefore` where no node of it may return.
     ///
-    /// Who was failed over while the rebalance ran was neither kept by it nor taken out, and may have
-    /// the last copies.
+    /// A node failed over while the rebalance ran was neither kept nor ejected and may have the
+    /// last copies.
     private mutating func forgetRowsBefore() {
         let returning = returning
         for place in buckets.indices {

@@ -1,9 +1,10 @@
 internal import Vocabulary
 
-/// What can happen to one vBucket's placement; false where it does not apply.
+/// The steps of one vBucket's placement; each returns false, and changes nothing, if it does not
+/// apply.
 ///
-/// Fence and stage have been compared. A new fence tells who may write, a new stage that whoever
-/// asked copies before has asked on a basis that is gone.
+/// The caller has compared fence and stage. A new fence changes which node may write. A new stage
+/// makes answers of copies that were queried before it unusable: the queried set has changed.
 extension VBucketPlacement {
     mutating func joint(to row: NodeChain, target: BucketTargets?, _ vBucket: VBucketID) -> Bool {
         guard isConfirmed, !isJoint, !chain.isEmpty, !row.isEmpty, row != chain,
@@ -34,7 +35,7 @@ extension VBucketPlacement {
         return true
     }
 
-    /// The second chain is the chain.
+    /// Makes the target chain the chain.
     private mutating func arrive(_ remembering: Bool) {
         rowBefore = remembering ? chain : NodeChain()
         chain = next
@@ -67,10 +68,11 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Whoever handed over before keeps its copy until the one chosen since has all on disk, too:
-    /// what was durable by the disk of the active one may be on no other disk.
+    /// A node that handed over before keeps its copy until the promoted copy has persisted
+    /// everything: a write that was durable by the former active copy's disk may be on no other
+    /// disk.
     ///
-    /// Nobody of `gone` stays in its row: nothing was served in it yet.
+    /// Nodes that are gone leave the chain: no write was acknowledged under this chain yet.
     mutating func confirm(at index: UInt64, without gone: [NodeNumber]) -> Bool {
         guard !isConfirmed, !isRestored else { return false }
         let left = chain.without(gone)
@@ -84,10 +86,13 @@ extension VBucketPlacement {
         return true
     }
 
-    /// The first chain alone; where all of it is `gone`, the second one, which has what there is.
+    /// Continues with the old chain under a new fence.
     ///
-    /// Of that nobody counts as intact, and somebody of the first one may serve who has not heard of
-    /// it: nobody else does before all were asked and a promotion deposed whoever did.
+    /// If all of the old chain is gone, continues with the target chain, which has the only copies.
+    ///
+    /// Copies of the target chain then do not count as intact, and a node of the old chain may
+    /// still serve without knowing. So no copy serves until all were queried and a promotion
+    /// deposed the nodes of the old chain.
     mutating func resume(at index: UInt64, without gone: [NodeNumber]) -> Bool {
         guard isConfirmed, !chain.isEmpty else { return false }
         let other = next.without(gone)
@@ -103,9 +108,11 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Nobody serves it before all of `row` were asked, and one of them was promoted.
+    /// Starts a promotion among the copies of `row`: no copy serves until all were queried and one
+    /// was promoted.
     ///
-    /// Of those it has no more for a chain than there should be copies: any of them may have the most.
+    /// The chain has at most `copies` nodes. The basis has all of `row`: any copy may be the most
+    /// complete.
     private mutating func begin(again row: NodeChain, at index: UInt64) {
         chain = row.first(Int(copies))
         basis = row
@@ -122,8 +129,8 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Copies that were given up are what there is: those that come back are all asked, and one of
-    /// them is promoted, before anybody serves.
+    /// Restores a vBucket without a chain from old copies on returning nodes: all of these are
+    /// queried, and one is promoted before any of them serves.
     mutating func restore(_ returning: [NodeNumber], at index: UInt64) -> Bool {
         let back = rowBefore.filter { returning.contains($0) }
         guard chain.isEmpty, let row = NodeChain(back), !row.isEmpty else { return false }
@@ -131,33 +138,37 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Nothing of it is left anywhere: whoever of its nodes is there may begin.
+    /// Empties the vBucket: no copy of an earlier history counts any more.
     ///
-    /// Nobody loses his role by it, also where he was failed over: somebody may serve under it until
-    /// he has heard that he does not, and a promotion sees to that. What was restored gives nobody one:
-    /// it is chosen for as before, among those that are not gone.
+    /// A flush does not demote the active node, even a failed-over one: it may serve until it
+    /// learns of its demotion. A later promotion deposes it. A restored vBucket has no active node
+    /// yet: it still waits for a promotion, among the nodes that are not gone.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
         let (before, wasRestored) = (whoHadIt, isRestored)
         var left = [chain, basis, next].first { !$0.without(gone).isEmpty } ?? NodeChain()
-        // Whoever lives and serves is alone with those who do, as after a failover.
+        // If the active node is not gone, the chain drops the nodes that are, as after a failover.
         if left.first.map(gone.contains) == false { left = left.without(gone) }
-        // Of those who came back more were asked than there should be: nobody of them serves yet.
+        // The basis of a restored vBucket may have more than `copies` nodes; none of them serves
+        // yet.
         if left.count > Int(copies) { left = left.without(gone).first(Int(copies)) }
         self = VBucketPlacement(chain: left, copies: copies, index: index)
-        // Those who may come back are remembered where nobody is left: with nothing, but perhaps
-        // without having heard of that. Nor may those have who served before it was restored: the
-        // promotion that it still waits for deposes them.
+        // If no node is left, remember those that may return: their copies are void, but they may
+        // not know that. The same holds for nodes that served before the vBucket was restored: the
+        // pending promotion deposes them.
         cause = .flushed
         if chain.isEmpty || wasRestored { rowBefore = before }
         let rest = chain.without(gone)
         if wasRestored, !rest.isEmpty { begin(again: rest, at: index) }
     }
 
-    /// What becomes of it when nodes are given up.
+    /// The effect that losing nodes has on one vBucket.
     enum Loss: Sendable {
+        /// The vBucket has no chain, or no lost node is in its chains.
         case none
+        /// Lost nodes left the chains; or the last copy is lost and the chain is empty.
         case changed
-        /// Its active one is gone, and there are others who were not asked.
+        /// The active copy is lost, and other copies may exist that were not queried yet: the
+        /// placement stays until one of them is promoted.
         case undecided
     }
 
@@ -175,8 +186,8 @@ extension VBucketPlacement {
         let left = chain.without(gone)
         guard left != chain || next.without(gone) != next else { return .none }
         remember(chain, where: left)
-        // What was durable may be with the active one and one that is gone, and fewer intact copies
-        // are enough from here on: those that stay have to hear from the active one first.
+        // A durable write may exist only on the active copy and a lost one, and fewer intact copies
+        // suffice from now on. So the remaining replicas first have to become intact again.
         let mustProve = isConfirmed && left != chain && left.count > 1
         chain = left
         stage = index
@@ -185,9 +196,10 @@ extension VBucketPlacement {
         return .changed
     }
 
-    /// Nobody of `gone` stays in the row of a node that was failed over and keeps it.
+    /// Removes gone nodes from the chain of a failed-over active node that keeps the vBucket.
     ///
-    /// Those that do prove anew that they are intact, as whenever a chain gets shorter (`lose`).
+    /// The remaining copies have to become intact again, as whenever a copy leaves a chain
+    /// (`lose`).
     mutating func part(from gone: [NodeNumber], at index: UInt64) -> Bool {
         let left = chain.without(gone)
         guard isConfirmed, !isJoint, left != chain, left.first == chain.first else { return false }
@@ -197,7 +209,8 @@ extension VBucketPlacement {
         return true
     }
 
-    /// Who was given up before the last ones may have the most of those that come back.
+    /// The confirmed chain, then nodes given up before it: of the copies that return, the most
+    /// complete may be one of these.
     private var whoHadIt: NodeChain {
         let older = rowBefore.without(confirmedChain.nodes).nodes
         let all = (confirmedChain.nodes + older).prefix(NodeChain.countMax)

@@ -22,7 +22,8 @@ extension BucketSettings {
             let quota = reader.leb128(), let replicas = reader.number(UInt8.self),
             let vBuckets = reader.number(UInt16.self), let maxTTL = reader.number(UInt32.self),
             let flushEnabled = reader.flag(),
-            // A flag alone, before there were durable writes: level 0 is none.
+            // Bit 0 is `passwordless`, the rest the durability level. Releases without durable
+            // writes wrote the flag alone: level 0 is none.
             let access = reader.byte(), access < 8
         else { return nil }
         self.init(name: name, uuid: uuid, quota: quota)
@@ -105,7 +106,8 @@ extension BucketRecord {
     }
 }
 
-/// Some ten bytes where nothing is under way; fences are differences to the vBucket before.
+/// About ten bytes for a vBucket that does not move; a fence is the difference to the previous
+/// vBucket's.
 extension VBucketPlacement {
     private struct Parts: OptionSet {
         let rawValue: UInt8
@@ -186,7 +188,7 @@ extension VBucketPlacement {
             guard let row = reader.chain() else { return nil }
             rowBefore = row
         }
-        // Before schema 5 nobody remembered: then the fence is the safe side.
+        // Schemas before 5 have no branch: then it is the fence, which is the safe value.
         if parts.contains(.branch) {
             guard let distance = reader.leb128(), distance <= fence else { return nil }
             branch = fence - distance

@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Buckets as releases before the cluster wrote them: rows of columns, no fences.
+/// Reads buckets of single-node releases (schemas 1 and 2): rows of columns, no fences.
 extension BucketRecord {
     private static let noColumn: UInt8 = 0xff
 
-    /// Schema 1 also kept a storage backend, a conflict resolution, a replica index and a
-    /// compression mode `active`, none of which was ever acted on.
+    /// Schema 1 also stored a storage backend, a conflict resolution, a replica index and a
+    /// compression mode `active`; no release used them.
     init?(schemaTwo reader: inout ByteReader, _ schema: UInt16) {
         guard let name = reader.text(), let uuid = reader.text(),
             let type = reader.text().flatMap(BucketType.init(rawValue:)),
@@ -49,7 +49,7 @@ extension BucketRecord {
                 nodes.append(NodeNumber(servers[Int(column)] + 1))
             }
             guard let chain = NodeChain(nodes) else { return nil }
-            // The files of that release know no fence either: 0 on both sides.
+            // The data files of these releases have no fence either: 0 matches theirs.
             placements.append(VBucketPlacement(chain: chain, copies: copies, index: 0))
         }
         self.init(settings: settings, options: options, placements: placements)

@@ -1,10 +1,9 @@
 package import Bytes
 internal import Vocabulary
 
-/// Envelopes as the log has them: the rules that judge it, who proposed it, the command's kind, its
-/// fields.
+/// Encodes envelopes as log entries: rules, proposer, boot and number, kind of command, its fields.
 ///
-/// - What cannot be read whole, to the last byte, is nothing.
+/// - Decoding fails unless it consumes every byte.
 extension ClusterEnvelope {
     package func encoded() -> [UInt8] {
         let writer = ByteWriter(capacity: 512)
@@ -42,7 +41,7 @@ extension ClusterEnvelope {
     }
 }
 
-/// Numbers of the kinds, which are in logs for ever.
+/// Numbers of the kinds; stored in logs, so they must never change.
 private enum Kind: UInt8 {
     case initialise = 1
     case setAdministrator = 2
@@ -199,8 +198,9 @@ extension ClusterCommand {
         settings.retry.append(to: writer)
     }
 
-    /// In logs from before there were retries, nothing follows the settings; what they rest on is
-    /// there or not.
+    /// Entries of releases without retries end after the settings.
+    ///
+    /// The settings that the change is based on are optional.
     private static func readSettings(_ reader: inout ByteReader) -> ClusterCommand? {
         guard let settings = readOnce(&reader) else { return nil }
         guard !reader.isAtEnd else { return .setSettings(settings) }

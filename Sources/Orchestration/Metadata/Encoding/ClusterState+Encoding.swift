@@ -1,10 +1,11 @@
 internal import Bytes
 internal import Vocabulary
 
-/// The state as bytes, for snapshots and the disk: a name, a schema number, the fields, a checksum
-/// over it all.
+/// Encodes the state for snapshots and files: a magic number, a schema number, the fields, and a
+/// checksum of all of these.
 ///
-/// A newer schema is told apart from damage, because the operator's answer to the two differs.
+/// A newer schema is distinguished from damage, because they need different actions of the
+/// operator.
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
     private static let schema: UInt16 = 6

@@ -1,8 +1,8 @@
 internal import Bytes
 internal import Vocabulary
 
-/// The words that commands and states are written in: numbers as LEB128, texts and lists with
-/// their count in front.
+/// The basic encodings of commands and states: numbers as LEB128, texts and lists preceded by their
+/// count.
 extension ByteWriter {
     func append(number: some UnsignedInteger) {
         LEB128.append(UInt64(number), to: self)
@@ -47,7 +47,7 @@ extension ByteWriter {
     }
 }
 
-/// Each is nil where the bytes end too soon or cannot be what they should.
+/// Each function returns nil if the bytes end early or are not a valid value.
 extension ByteReader {
     mutating func number<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
         leb128().flatMap { Integer(exactly: $0) }
@@ -74,7 +74,8 @@ extension ByteReader {
         number(UInt16.self).flatMap { $0 == 0 ? nil : NodeNumber($0) }
     }
 
-    /// No element takes less than a byte, so damage cannot ask for more memory than it brought.
+    /// Every element needs at least one byte, so a damaged count cannot reserve more memory than
+    /// the input has bytes.
     mutating func list<Element>(_ read: (inout ByteReader) -> Element?) -> [Element]? {
         guard let count = number(Int.self), count <= rest.count else { return nil }
         var elements: [Element] = []

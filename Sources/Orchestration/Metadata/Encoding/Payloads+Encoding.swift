@@ -18,7 +18,7 @@ extension Initialisation {
             let administrator = Administrator(&reader)
         else { return nil }
         self.init(uuid: uuid, groupID: groupID, administrator: administrator)
-        // In logs of releases that set quota and name by commands of their own, nothing follows.
+        // Entries of releases that set quota and name by separate commands end here.
         guard !reader.isAtEnd else { return }
         guard let hasQuota = reader.flag() else { return nil }
         if hasQuota {
@@ -239,11 +239,12 @@ extension FailoverStep {
         self.init(nodes: nodes, isAutomatic: flags & 1 != 0, mayLose: flags & 2 == 0)
     }
 
-    /// In logs from before steps said so, none was refused for what it loses.
+    /// Bit 1 is inverted: entries of earlier releases have it cleared, and all of them may lose
+    /// data.
     var flags: UInt8 { (isAutomatic ? 1 : 0) | (mayLose ? 0 : 2) }
 }
 
-/// Six to twelve bytes a vBucket: numbers are differences to the step before.
+/// Six to twelve bytes per vBucket: numbers are differences to the previous step.
 extension VBucketSteps {
     func append(to writer: ByteWriter) {
         writer.append(counted: bucket)

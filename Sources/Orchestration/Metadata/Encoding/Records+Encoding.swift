@@ -168,7 +168,7 @@ extension NodeRecord {
         self.fencedAt = fencedAt
     }
 
-    /// Nodes counted from 0 then, and there was one.
+    /// Schemas 1 and 2 had one node and numbered from 0.
     init?(schemaTwo reader: inout ByteReader) {
         guard let number = reader.number(UInt16.self), number < .max - 1, let uuid = reader.text(),
             let host = reader.text(), let ports = NodePorts(schemaTwo: &reader)

@@ -1,9 +1,9 @@
-/// Where clients outside the cluster's own network reach a node.
+/// The address by which clients outside the cluster's own network reach a node.
 ///
-/// They choose it themselves, by the address that they came by or because they are told to; without
-/// ports, those of the node itself count there too.
+/// The client selects it, by comparing its bootstrap address or by its own setting. If no ports are
+/// given, the node's own ports apply.
 package struct AlternateAddress: Hashable, Sendable {
-    /// Names of services as configurations have them, of which a port may be given.
+    /// Service names, as in configurations, for which a port may be given.
     package static let services = ["mgmt", "kv", "capi", "mgmtSSL", "kvSSL", "capiSSL"]
 
     package struct Port: Hashable, Sendable {
@@ -25,15 +25,15 @@ package struct AlternateAddress: Hashable, Sendable {
         self.ports = ports
     }
 
-    /// As REST shows it: ports only where they were given.
+    /// The REST form; has `ports` only if some were given.
     package var json: JSONText {
         ports.isEmpty ? ["external": ["hostname": .string(host)]] : json(ports: .object([]))
     }
 
-    /// As configurations have it, always with ports: some clients end without them.
+    /// The form of configurations, always with `ports`: some clients crash if these are missing.
     ///
-    /// - Parameter own: Those of the node itself, which count where none were given.
-    /// - Returns: The object.
+    /// - Parameter own: The node's own ports, used if no alternate ports were given.
+    /// - Returns: The JSON object.
     func json(ports own: JSONText) -> JSONText {
         let given = JSONText.object(ports.map { ($0.service, .number($0.number)) })
         return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]

@@ -1,9 +1,11 @@
 package import Vocabulary
 
-/// What REST remembers of a bucket beside `BucketSettings`.
+/// Bucket options that only REST shows; no other component reads them.
 package struct BucketOptions: Hashable, Sendable {
-    /// What is asked for; no client can tell them apart: none is promised compressed documents, and on
-    /// disk all are.
+    /// The requested mode.
+    ///
+    /// The modes behave alike: no client is sent compressed documents, and all documents on disk
+    /// are compressed.
     package enum CompressionMode: String, Sendable {
         case off
         case passive
@@ -15,13 +17,13 @@ package struct BucketOptions: Hashable, Sendable {
     package init() {}
 }
 
-/// Where a running rebalance wants a bucket's copies.
+/// The chains that a running rebalance builds for a bucket.
 package struct BucketTargets: Hashable, Sendable {
-    /// Index of the entry that set them.
+    /// Index of the entry that set these targets.
     package internal(set) var index: UInt64 = 0
-    /// Copies that chains should have when they get there.
+    /// Copies per vBucket after the move: 1 + replicas.
     package var copies: UInt8
-    /// By vBucket; empty where nothing is to be done.
+    /// Target chain by vBucket; empty if the vBucket does not move.
     package var rows: [NodeChain]
 
     package init(copies: UInt8, rows: [NodeChain]) {
@@ -34,13 +36,13 @@ package struct BucketTargets: Hashable, Sendable {
 package struct BucketRecord: Hashable, Sendable {
     package internal(set) var settings: BucketSettings
     package internal(set) var options: BucketOptions
-    /// By vBucket number; never another count.
+    /// By vBucket number; the count never changes.
     package internal(set) var placements: [VBucketPlacement]
-    /// While a rebalance works on this bucket.
+    /// Nil unless a rebalance works on this bucket.
     package internal(set) var targets: BucketTargets?
-    /// The index of the last command that changed what a client sees of the bucket.
+    /// Index of the last entry that changed what clients see of the bucket.
     package internal(set) var rev: UInt64 = 0
-    /// Index of the entry that began a flush which has not ended.
+    /// Index of the entry that began the running bucket flush; nil if none runs.
     package internal(set) var flush: UInt64?
 
     init(settings: BucketSettings, options: BucketOptions, placements: [VBucketPlacement]) {
@@ -51,25 +53,28 @@ package struct BucketRecord: Hashable, Sendable {
 
     package subscript(vBucket: VBucketID) -> VBucketPlacement { placements[Int(vBucket.number)] }
 
-    /// A flush runs, and nobody was chosen since it began: whoever does not answer did not live to
-    /// tell that he has anything again.
+    /// Whether a flush runs and the vBucket has had no promotion since it began.
+    ///
+    /// A failed-over node that does not answer then counts as empty: it has reported no data since
+    /// the flush.
     package func isBeingEmptied(_ vBucket: VBucketID) -> Bool {
         let placement = self[vBucket]
         return flush == placement.origin && placement.fence == placement.origin
     }
 
-    /// By vBucket: the chains, as planners take them.
+    /// The chain of each vBucket, by number, in the form that `RebalancePlan` expects.
     package var chains: [[NodeNumber]] { placements.map(\.chain.nodes) }
 
-    /// Columns of the map beside the active one: while the number of replicas is being changed,
-    /// the larger of the two.
+    /// Replica columns of the cluster map.
+    ///
+    /// While the number of replicas changes, the larger number.
     package var replicaColumns: Int {
         placements.reduce(settings.replicas) { max($0, Int($1.copies) - 1) }
     }
 
-    /// Nodes that hold copies, or are to hold some, in the order of their numbers.
+    /// Nodes in a chain or in a target, sorted by number.
     package var holders: [NodeNumber] {
-        // Few nodes, a thousand rows that are alike: a set would be slower to ask.
+        // There are few nodes and a thousand similar rows: an array is faster than a set.
         var nodes: [NodeNumber] = []
         var last = NodeChain()
         func take(_ row: NodeChain) {
@@ -82,12 +87,12 @@ package struct BucketRecord: Hashable, Sendable {
         return nodes.sorted()
     }
 
-    /// The share of the configured replicas that are in place, of those whose active one is `node`.
+    /// The share of the configured replicas that exist, of the vBuckets that `node` is active for.
     ///
     /// - Parameters:
-    ///   - node: Who serves them.
-    ///   - silent: Nodes that do not answer: a copy there takes nothing up.
-    /// - Returns: From 0 to 1.
+    ///   - node: The active node.
+    ///   - silent: Nodes that do not answer: their copies receive no changes and are not counted.
+    /// - Returns: From 0 to 1; 1 if no replica is wanted.
     package func replication(ofNode node: NodeNumber, silent: [NodeNumber]) -> Double {
         var (placed, wanted) = (0, 0)
         for placement in placements where placement.chain.first == node {
@@ -99,7 +104,7 @@ package struct BucketRecord: Hashable, Sendable {
     }
 }
 
-/// A bucket that no client sees any more while nodes delete its files.
+/// A deleted bucket, hidden from clients, whose files the nodes are still deleting.
 package struct DeletedBucket: Hashable, Sendable {
     package var name: String
     package var uuid: String

@@ -1,6 +1,6 @@
-/// What has happened to the cluster how often, since it was made; tools watch these grow.
+/// Counts of cluster events since the cluster was created; monitoring tools read them.
 package struct ClusterCounters: Hashable, Sendable {
-    /// Names as tools know them; the numbers are on disk for ever.
+    /// The names are Couchbase's; the raw values are stored on disk and must never change.
     package enum Event: UInt8, CaseIterable, Sendable {
         case rebalanceStart = 0
         case rebalanceSuccess = 1
@@ -10,9 +10,9 @@ package struct ClusterCounters: Hashable, Sendable {
         case gracefulFailoverSuccess = 5
         case gracefulFailoverStop = 6
         case gracefulFailoverFail = 7
-        /// Hard ones, asked for or not.
+        /// Hard failovers, manual and automatic.
         case failover = 8
-        /// The nodes of those.
+        /// Nodes that were failed over by hard failovers.
         case failoverNode = 9
         case quorumFailover = 10
 
@@ -56,7 +56,7 @@ package struct ClusterCounters: Hashable, Sendable {
 
     init() {}
 
-    /// Counts of an older or newer version: events that we do not know are forgotten.
+    /// - Parameter counts: Counts stored by any release; counts of unknown events are dropped.
     init(counts: [UInt64]) {
         for (place, count) in counts.enumerated() where place < self.counts.count {
             self.counts[place] = count
@@ -69,7 +69,7 @@ package struct ClusterCounters: Hashable, Sendable {
 
     package subscript(event: Event) -> UInt64 { counts[Int(event.rawValue)] }
 
-    /// Those that have happened, by name.
+    /// Events that have occurred at least once, in the order of their raw values.
     package var named: [(name: String, count: UInt64)] {
         Event.allCases.filter { self[$0] > 0 }.map { ($0.name, self[$0]) }
     }

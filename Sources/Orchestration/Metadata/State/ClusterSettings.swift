@@ -1,10 +1,10 @@
-/// When a node that does not answer is failed over without anybody asking.
+/// When a node that does not answer is failed over automatically.
 package struct AutoFailoverSettings: Hashable, Sendable {
     package static let timeoutSecondsRange = 1...3_600
 
     package var isEnabled = true
     package var timeoutSeconds: UInt16 = 5
-    /// Failovers in a row, until somebody looks or a rebalance is complete.
+    /// Automatic failovers allowed until an operator resets the count or a rebalance completes.
     package var countMax: UInt16 = 1
     package var isForDiskIssues = false
     package var diskIssueSeconds: UInt16 = 120
@@ -12,18 +12,18 @@ package struct AutoFailoverSettings: Hashable, Sendable {
     package init() {}
 }
 
-/// What an administrator may set for the whole cluster.
+/// Cluster-wide settings that an administrator may change.
 package struct ClusterSettings: Hashable, Sendable {
     package static let movesPerNodeRange = 1...64
 
-    /// Percent of superseded data at which compaction begins.
+    /// Compaction starts when this percentage of the stored data is superseded.
     package var fragmentationPercent: UInt16 = 30
-    /// Hours that tombstones are kept.
+    /// Tombstones are purged after this many hours.
     package var purgeIntervalHours: UInt32 = 72
-    /// More buckets cost memory that nobody sees on the bucket's bill.
+    /// Limits the memory per bucket that no bucket quota accounts for.
     package var maxBucketCount: UInt32 = 1_000
     package var autoFailover = AutoFailoverSettings()
-    /// Copies that a rebalance builds at a time, into a node and out of it.
+    /// Copies that a rebalance builds concurrently into one node, and out of one node.
     package var movesPerNode: UInt16 = 4
     package var retry = RetrySettings()
 

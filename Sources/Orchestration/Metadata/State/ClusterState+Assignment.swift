@@ -1,8 +1,8 @@
 package import Vocabulary
 
-/// What a node has to carry out, derived from what was agreed on.
+/// The vBucket assignments that nodes carry out, derived from the agreed state.
 extension ClusterState {
-    /// All of a bucket, as of `index`; nil where there is no such bucket.
+    /// The assignments of a bucket's vBuckets as of `index`; nil if there is no such bucket.
     package func assignment(ofBucket name: String) -> BucketAssignment? {
         guard let bucket = bucket(named: name) else { return nil }
         let returning = returning
@@ -16,7 +16,7 @@ extension ClusterState {
         )
     }
 
-    /// One vBucket of a bucket; nil where there is none.
+    /// The assignment of one vBucket; nil if the bucket or the vBucket does not exist.
     package func assignment(ofBucket name: String, _ vBucket: VBucketID) -> VBucketAssignment? {
         guard let bucket = bucket(named: name),
             bucket.placements.indices.contains(Int(vBucket.number))
@@ -24,13 +24,13 @@ extension ClusterState {
         return Self.assignment(of: bucket, Int(vBucket.number), returning)
     }
 
-    /// Nodes that were failed over and may come back with their old copies.
+    /// Failed-over nodes whose old copies a delta recovery may still use.
     var returning: [NodeNumber] {
         nodes.filter { node in
             switch node.membership {
             case .inactiveFailed: true
             case .inactiveAdded: node.recovery == .delta
-            // Also what a graceful failover has moved away already, for the way back.
+            // Also a node that a graceful failover empties: a later recovery uses its copies.
             case .active:
                 rebalance.map { rebalance in
                     rebalance.delta.contains(node.number)
@@ -42,7 +42,8 @@ extension ClusterState {
         }.map(\.number)
     }
 
-    /// Those whose last copies are not made anew by the rebalance that runs: it does not take them out.
+    /// Returning nodes that the running rebalance does not eject: if one of them has the last copy
+    /// of a vBucket, the vBucket is not recreated.
     package var awaited: Set<NodeNumber> { Set(returning).subtracting(rebalance?.ejected ?? []) }
 
     private static func assignment(

@@ -1,44 +1,46 @@
 internal import Vocabulary
 
-/// The memory quotas of buckets against the memory quota of a node: one rule, asked by forms on
-/// arrival and by the log.
+/// The bucket quotas against the memory quota of a node: one rule, checked by forms when a request
+/// arrives and again when its entry is applied.
 ///
 /// - The buckets' quotas together stay within `memoryQuota`, which holds on every node.
-/// - Every node's machine can give `memoryQuota` (`MemoryQuota`). A node that was started again on a
-///   smaller machine serves all the same, with a warning: a node that does not start serves nothing.
-/// - A release before this one could agree on more. Such a state is kept; no command makes it worse.
+/// - Every node's machine can provide `memoryQuota` (`MemoryQuota`). A node restarted on a smaller
+///   machine serves with a warning: refusing to start would be worse.
+/// - An earlier release could exceed these limits. Such a state is kept; no command makes it worse.
 extension ClusterState {
-    /// Bytes of the memory quota that no bucket has; those of the bucket `name` count as free.
+    /// Bytes of the memory quota not assigned to a bucket; those of the bucket `name` count as
+    /// free.
     package func freeQuota(except name: String? = nil) -> UInt64 {
         memoryQuota - min(memoryQuota, bucketQuotas(except: name))
     }
 
-    /// Whether a bucket may have so many bytes on each node.
+    /// Whether a bucket may have this quota.
     ///
     /// - Parameters:
-    ///   - quota: In bytes.
-    ///   - bucket: The bucket as it is; nil for a new one.
-    /// - Returns: Also true where the bucket keeps its quota or lowers it.
+    ///   - quota: Bytes on each node.
+    ///   - bucket: The bucket before the change; nil for a new one.
+    /// - Returns: Whether it fits; always true if the bucket keeps or lowers its quota.
     package func allows(bucketQuota quota: UInt64, for bucket: BucketRecord?) -> Bool {
         if let bucket, quota <= bucket.settings.quota { return true }
         return quota <= freeQuota(except: bucket?.settings.name)
     }
 
-    /// Whether the buckets fit into a memory quota of so many bytes.
+    /// Whether the existing buckets fit into a memory quota of `quota` bytes.
     package func allows(memoryQuota quota: UInt64) -> Bool { bucketQuotas() <= quota }
 
-    /// A node whose machine cannot give a memory quota of so many bytes; nil if all can.
+    /// A node whose machine cannot provide a memory quota of `quota` bytes; nil if all can.
     ///
-    /// A node that never said how much memory it has is taken for large enough.
+    /// A node that never reported its memory counts as large enough.
     package func nodeTooSmall(forMemoryQuota quota: UInt64) -> NodeRecord? {
         members.first { $0.memoryTotal != 0 && !Self.canGive(quota, of: $0.memoryTotal) }
     }
 
-    /// Whether a machine with so many bytes of memory can give a quota of so many bytes.
+    /// Whether a machine with `memoryTotal` bytes can provide a quota of `quota` bytes.
     static func canGive(_ quota: UInt64, of memoryTotal: UInt64) -> Bool {
         quota <= MemoryQuota.megabytesMax(memoryTotal: memoryTotal) << 20
     }
 
-    /// Bytes that the buckets have together beyond the memory quota; 0 in a sound state.
+    /// Bytes by which the bucket quotas exceed the memory quota; 0 unless an earlier release did
+    /// that.
     package var quotaExcess: UInt64 { bucketQuotas() - min(memoryQuota, bucketQuotas()) }
 }

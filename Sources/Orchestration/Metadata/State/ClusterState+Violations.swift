@@ -1,11 +1,11 @@
 internal import Vocabulary
 
-/// What must hold in every state, said as sentences where it does not: for tests.
+/// The invariants of every state, checked by tests and simulations.
 extension ClusterState {
-    /// All that is wrong; in a sound state nothing.
+    /// Checks all invariants.
     ///
-    /// - Parameter before: An earlier state, for what may only grow.
-    /// - Returns: A sentence for each.
+    /// - Parameter before: An earlier state, to check that indexes and revisions only grow.
+    /// - Returns: A sentence per violation; empty if the state is sound.
     package func violations(since before: ClusterState? = nil) -> [String] {
         var found = nodeViolations
         let names = buckets.map { $0.settings.name.lowercased() }
@@ -82,7 +82,7 @@ extension ClusterState {
         if placement.isConfirmed, let former = placement.former {
             check(placement.chain.first != former, "the former active one is the active one")
         }
-        // Nobody would ever be asked for it, and nobody make it anew.
+        // Otherwise no copy could be queried, and no rebalance would recreate the vBucket.
         let isLeft =
             placement.chain.isEmpty || placement.former != nil
             || placement.chain.contains { isMember($0) }
@@ -102,7 +102,8 @@ extension ClusterState {
         number.flatMap { node(number: $0) }?.membership == .active
     }
 
-    /// No move begins where somebody of the row is gone, and nobody would take him out of it.
+    /// Whether a serving chain contains a node that is not active: no move starts on such a chain,
+    /// and no other step removes the node.
     private func isBesideGone(_ placement: VBucketPlacement) -> Bool {
         let all = placement.chain.nodes + placement.next.nodes
         return placement.isConfirmed && isMember(placement.chain.first) && !all.allSatisfy(isMember)

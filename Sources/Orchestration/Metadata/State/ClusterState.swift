@@ -1,8 +1,8 @@
 package import Vocabulary
 
-/// Who administers the cluster.
+/// The cluster's administrator.
 ///
-/// The credentials are salted keys, opaque at this floor.
+/// The credentials are salted keys, opaque to this module.
 package struct Administrator: Hashable, Sendable {
     package var name: String
     package var credentials: [UInt8]
@@ -13,10 +13,10 @@ package struct Administrator: Hashable, Sendable {
     }
 }
 
-/// The cluster's one truth: a value that only `apply` changes.
+/// The agreed state of the cluster: a value that only `apply` changes.
 ///
-/// It is what Raft replicates: the proposer picks everything random or timed (UUIDs, salts, rows),
-/// so that every node that applies the same commands in the same order has the same state.
+/// Raft replicates it. The proposer picks everything random or timed (UUIDs, salts, rows), so every
+/// node that applies the same commands in the same order has the same state.
 ///
 /// - `index` grows with every entry; fences and revisions are indexes, so they only grow, also
 ///   across restarts and when a bucket is deleted and made again.
@@ -25,13 +25,15 @@ package struct Administrator: Hashable, Sendable {
 package struct ClusterState: Hashable, Sendable {
     /// The index of the last entry applied.
     package internal(set) var index: UInt64 = 0
-    /// Raised when an operator restarts the cluster's history; revisions compare after it.
+    /// Raised by each new epoch.
+    ///
+    /// Clients compare it before the revision.
     package internal(set) var revEpoch: UInt64 = 1
-    /// The index of the last command that changed what clients see of the nodes.
+    /// The index of the last entry that changed what clients see of the nodes.
     package internal(set) var rev: UInt64 = 0
     /// The Raft group; 0 before provisioning.
     package internal(set) var groupID: UInt64 = 0
-    /// The groups of the epochs before, oldest first: whoever still belongs to one is behind.
+    /// The groups of earlier epochs, oldest first: a node that still belongs to one is out of date.
     package internal(set) var pastGroups: [UInt64] = []
     /// 32 hexadecimal digits; nil before provisioning.
     package internal(set) var uuid: String?
@@ -40,17 +42,17 @@ package struct ClusterState: Hashable, Sendable {
     /// For documents, in bytes, on each node.
     package internal(set) var memoryQuota: UInt64
     package internal(set) var settings = ClusterSettings()
-    /// Failovers that nobody asked for, since somebody last looked.
+    /// Nodes failed over automatically since an operator reset the count or a rebalance completed.
     package internal(set) var autoFailoverCount: UInt16 = 0
     package internal(set) var nodes: [NodeRecord] = []
     package internal(set) var nextNodeNumber = NodeNumber(1)
     package internal(set) var groups = [ServerGroup.first]
     package internal(set) var buckets: [BucketRecord] = []
     package internal(set) var deletedBuckets: [DeletedBucket] = []
-    /// The one that runs.
+    /// The running rebalance or graceful failover; nil if none runs.
     package internal(set) var rebalance: RebalanceRecord?
     package internal(set) var lastRebalance: RebalanceOutcome?
-    /// What is to be tried again, or is being tried again.
+    /// The failed rebalance that is to be retried, or the retry that runs; nil if there is none.
     package internal(set) var retry: RebalanceRetry?
     package internal(set) var counters = ClusterCounters()
     var proposals = ProposalTable()
@@ -59,7 +61,7 @@ package struct ClusterState: Hashable, Sendable {
         self.memoryQuota = memoryQuota
     }
 
-    /// How new a state is, where one node's is compared with another's.
+    /// Orders the states of two nodes: the larger one is newer.
     package struct Age: Comparable, Sendable {
         let epoch: UInt64
         let index: UInt64
@@ -71,7 +73,7 @@ package struct ClusterState: Hashable, Sendable {
 
     package var age: Age { Age(epoch: revEpoch, index: index) }
 
-    /// Somebody has set an administrator: from now on nothing is done without a password.
+    /// Whether an administrator is set; from then on administration requires a password.
     package var isProvisioned: Bool { administrator != nil }
 
     package func bucket(named name: String) -> BucketRecord? {
@@ -82,7 +84,7 @@ package struct ClusterState: Hashable, Sendable {
         nodes.first { $0.number == number }
     }
 
-    /// All but those that an epoch began without.
+    /// All nodes except those that an epoch left behind.
     package var members: [NodeRecord] { nodes.filter { $0.membership != .leftBehind } }
 
     package var leftBehind: [NodeNumber] {
@@ -91,20 +93,20 @@ package struct ClusterState: Hashable, Sendable {
 
     package var activeNodes: [NodeRecord] { nodes.filter { $0.membership == .active } }
 
-    /// Nodes that clients find in the map of a bucket, in the order of their numbers.
+    /// Nodes listed in the cluster map of a bucket, sorted by number.
     ///
-    /// Whoever leaves stays until the rebalance ends, though it holds nothing any more: a client
-    /// cuts its connections to a node that its map does not name, and what was asked there and not
-    /// answered yet has failed then.
+    /// An ejected node stays listed until the rebalance ends, although it holds no copy any more: a
+    /// client closes its connections to nodes that its map does not list, and requests in flight on
+    /// them fail.
     package func servers(of bucket: BucketRecord) -> [NodeRecord] {
         let holders = bucket.holders
         let leaving = (rebalance?.ejected ?? []).filter { isActive($0) && !holders.contains($0) }
         return (holders + leaving).sorted().compactMap { node(number: $0) }
     }
 
-    /// What the buckets take on each node, in bytes, one of them left out where it is named.
+    /// The sum of the bucket quotas in bytes on each node, without the bucket `name`.
     ///
-    /// The largest number there is stands for a sum that has no room in 64 bits.
+    /// `UInt64.max` if the sum does not fit into 64 bits.
     package func bucketQuotas(except name: String? = nil) -> UInt64 {
         buckets.reduce(0) { sum, bucket in
             guard bucket.settings.name != name else { return sum }
@@ -113,19 +115,20 @@ package struct ClusterState: Hashable, Sendable {
         }
     }
 
-    /// A bucket has this name, upper or lower case.
+    /// Whether a bucket has this name, ignoring case.
     package func hasBucket(like name: String) -> Bool {
         let name = name.lowercased()
         return buckets.contains { $0.settings.name.lowercased() == name }
     }
 
-    /// By node: the last entry that took writing from it, as a voter's promises ask for it.
+    /// By node: index of the newest entry that revoked its right to write a vBucket, in the form
+    /// that `LeasePromises` expects.
     package var deposedAt: [NodeNumber: UInt64] {
         let fenced = nodes.filter { $0.fencedAt != 0 }.map { ($0.number, $0.fencedAt) }
         return Dictionary(uniqueKeysWithValues: fenced)
     }
 
-    // MARK: Places, for commands
+    // MARK: Array indices, for commands
 
     func place(ofNode number: NodeNumber) -> Int? {
         nodes.firstIndex { $0.number == number }
@@ -143,7 +146,7 @@ package struct ClusterState: Hashable, Sendable {
         self.node(number: node)?.membership == .active
     }
 
-    /// A client sees other nodes, or sees them elsewhere.
+    /// Raises all revisions to `index`: the nodes that clients see, or their addresses, changed.
     mutating func nodesMoved() {
         rev = index
         for place in buckets.indices { buckets[place].rev = index }

@@ -1,10 +1,10 @@
 package import Vocabulary
 
-/// The copies of a vBucket that count, active one first: at most four nodes, in one word.
+/// The current copies of a vBucket, the active one first: at most four nodes, in one word.
 ///
-/// A cluster's state has tens of thousands of these, and is copied and compared as a value.
+/// A cluster state has tens of thousands of chains and is copied and compared as a value.
 ///
-/// - No node is there twice, and nobody (0) is not there at all.
+/// - No node is in a chain twice. Node number 0 means no node and is never in a chain.
 package struct NodeChain: Hashable, Sendable, RandomAccessCollection, ExpressibleByArrayLiteral {
     package static let countMax = 4
 
@@ -13,7 +13,7 @@ package struct NodeChain: Hashable, Sendable, RandomAccessCollection, Expressibl
 
     package init() {}
 
-    /// Nil where there are too many, or one twice, or nobody.
+    /// Nil if there are more than `countMax` nodes, a node twice, or node number 0.
     package init?(_ nodes: some Sequence<NodeNumber>) {
         for node in nodes {
             guard node.value != 0, count < Self.countMax, !contains(node) else { return nil }
@@ -40,12 +40,12 @@ package struct NodeChain: Hashable, Sendable, RandomAccessCollection, Expressibl
         return false
     }
 
-    /// The others, in the same order.
+    /// The chain without these nodes, in the same order.
     package func without(_ nodes: [NodeNumber]) -> NodeChain {
         NodeChain(filter { !nodes.contains($0) }) ?? NodeChain()
     }
 
-    /// No more than so many of them, in the same order.
+    /// The first `most` nodes, in the same order.
     package func first(_ most: Int) -> NodeChain { NodeChain(prefix(most)) ?? NodeChain() }
 
     package var nodes: [NodeNumber] { Array(self) }

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// The ports a node serves; 0 where it serves none.
+/// The ports on which a node listens; 0 for a protocol that it does not serve.
 package struct NodePorts: Hashable, Sendable {
     package var admin: UInt16
     package var data: UInt16
@@ -24,18 +24,18 @@ package struct NodePorts: Hashable, Sendable {
     }
 }
 
-/// How far a node belongs to the cluster.
+/// A node's membership state.
 package enum NodeMembership: UInt8, Sendable {
-    /// Being added; nobody sees it yet. Can become: inactiveAdded, or nothing at all.
+    /// Being added; its join has not completed. Can become: inactiveAdded, or be removed.
     case joining = 0
-    /// Waits for a rebalance. Can become: active, inactiveFailed, or nothing at all.
+    /// Waits for a rebalance. Can become: active, inactiveFailed, or be removed.
     case inactiveAdded = 1
-    /// Holds data. Can become: inactiveFailed, or nothing at all.
+    /// Holds data. Can become: inactiveFailed, or be removed.
     case active = 2
-    /// Was failed over. Can become: inactiveAdded, or nothing at all.
+    /// Was failed over. Can become: inactiveAdded, or be removed.
     case inactiveFailed = 3
-    /// A new epoch began without it: it is none of us any more, and only stays until nothing is
-    /// expected from it. Becomes nothing at all.
+    /// A new epoch began without it: it is no member any more. Its record stays until no vBucket
+    /// refers to it. Can become: removed. Every other state can become this one.
     case leftBehind = 4
 
     package var name: String {
@@ -47,10 +47,10 @@ package enum NodeMembership: UInt8, Sendable {
     }
 }
 
-/// How a node that was failed over comes back with the next rebalance.
+/// How the next rebalance brings a failed-over node back.
 package enum RecoveryType: UInt8, Sendable {
     case none = 0
-    /// Its old copies are dropped first.
+    /// Its old copies are deleted first.
     case full = 1
     /// Its old copies are brought up to date.
     case delta = 2
@@ -64,7 +64,7 @@ package enum RecoveryType: UInt8, Sendable {
     }
 }
 
-/// Nodes that may fail together, such as a rack.
+/// A set of nodes that may fail together, such as a rack.
 package struct ServerGroup: Hashable, Sendable {
     package static let first = ServerGroup(name: "Group 1", uuid: "0")
 
@@ -77,15 +77,14 @@ package struct ServerGroup: Hashable, Sendable {
     }
 }
 
-/// What the cluster knows of one of its nodes.
+/// The agreed record of one node.
 ///
-/// - `number` is never given to another node, also not after this one left: vBucket rows name
-///   nodes by it.
+/// - `number` is never reused, even after the node was removed: vBucket chains name nodes by it.
 package struct NodeRecord: Hashable, Sendable {
     package internal(set) var number: NodeNumber
-    /// 32 hexadecimal digits, made when the data directory was.
+    /// 32 hexadecimal digits, generated with the node's data directory.
     package internal(set) var uuid: String
-    /// An IP address in digits or a name, without brackets.
+    /// A numeric IP address or a host name, without brackets.
     package internal(set) var host: String
     package internal(set) var ports: NodePorts
     /// The name of its server group.
@@ -93,13 +92,14 @@ package struct NodeRecord: Hashable, Sendable {
     package internal(set) var services = ["kv"]
     package internal(set) var membership = NodeMembership.active
     package internal(set) var recovery = RecoveryType.none
-    /// Index of the last entry that took writing of something from it; 0 where none did.
+    /// Index of the newest entry that revoked its right to write a vBucket; 0 if none did.
     package internal(set) var fencedAt: UInt64 = 0
 
-    /// Bytes that its machine, or container, gives it, as it last said; 0 if it never did.
+    /// Bytes of memory that its machine or container provides, as last reported; 0 if never
+    /// reported.
     package internal(set) var memoryTotal: UInt64 = 0
 
-    /// For clients that cannot reach `host`.
+    /// The address for clients that cannot reach `host`; nil if none is set.
     package internal(set) var alternate: AlternateAddress?
 
     package init(number: NodeNumber, uuid: String, host: String, ports: NodePorts) {
@@ -109,10 +109,11 @@ package struct NodeRecord: Hashable, Sendable {
         self.ports = ports
     }
 
-    /// The node's name in admin requests, unique also when several nodes share a machine.
+    /// The node's name in admin requests; unique even if several nodes share a machine.
     package var otpNode: String { "n_\(ports.admin)@\(host)" }
 
-    /// Reached from its own machine only, so that it is known by the address a client used.
+    /// Whether only its own machine can reach it; configurations then name it by the address that
+    /// the client used.
     package var isLoopback: Bool {
         host.hasPrefix("127.") || host == "::1" || host == "localhost"
     }

@@ -1,12 +1,12 @@
 internal import Vocabulary
 
-/// Which proposals were applied: what a proposer sends twice, for want of an answer, happens once.
+/// The applied proposals, so that a proposal that is retried without an answer is applied once.
 ///
-/// - Proposals of one life may be agreed on in another order than they were made; more than
-///   `window` apart, the older one counts as applied.
-/// - Of each node the newest lives are remembered, more than a node that crashes again and again has
-///   while a leader stands still: what the older ones had on the way has long arrived.
-/// - Of a node that was taken out nothing is remembered, and nothing it proposed is applied.
+/// - Proposals of one boot may be agreed on in another order than they were made. If two are at
+///   least `window` apart, the older one counts as applied.
+/// - The newest `livesMax` boots of each node are remembered: more than a crashing node starts
+///   while the log makes no progress, so proposals of forgotten boots can no longer be in flight.
+/// - A removed node has no rows, and its late proposals are refused.
 package struct ProposalTable: Hashable, Sendable {
     struct Row: Hashable, Sendable {
         var node: NodeNumber
@@ -15,19 +15,19 @@ package struct ProposalTable: Hashable, Sendable {
         var last: UInt64
         /// Bit i: number `last - i` was seen.
         var seen: UInt64
-        /// Bit i: number `last - i` was seen, and changed nothing.
+        /// Bit i: number `last - i` was seen and refused.
         var refused: UInt64 = 0
     }
 
     package static let window: UInt64 = 64
     static let livesMax = 32
 
-    /// By node, each node's lives from the oldest to the newest.
+    /// Sorted by node; each node's boots from the oldest to the newest.
     var rows: [Row] = []
 
-    /// Takes note of a proposal.
+    /// Records a proposal as seen.
     ///
-    /// - Returns: Whether it is the first time; always for number 0, which nobody counts.
+    /// - Returns: Whether it is new; always true for number 0, which is not tracked.
     mutating func take(_ node: NodeNumber, boot: UInt64, number: UInt64) -> Bool {
         if number == 0 { return true }
         guard let place = rows.firstIndex(where: { $0.node == node && $0.boot == boot }) else {
@@ -51,7 +51,7 @@ package struct ProposalTable: Hashable, Sendable {
         return true
     }
 
-    /// The proposal that was just taken changed nothing.
+    /// Records that the proposal just recorded was refused.
     mutating func noteRefused(_ node: NodeNumber, boot: UInt64, number: UInt64) {
         guard let place = rows.firstIndex(where: { $0.node == node && $0.boot == boot }),
             number <= rows[place].last, rows[place].last - number < Self.window
@@ -59,8 +59,8 @@ package struct ProposalTable: Hashable, Sendable {
         rows[place].refused |= 1 << (rows[place].last - number)
     }
 
-    /// Whether a proposal that comes once more did what it asked for; not known of one that is
-    /// too old.
+    /// Whether a repeated proposal was applied when first seen; false if it was refused or is too
+    /// old to know.
     func wasApplied(_ node: NodeNumber, boot: UInt64, number: UInt64) -> Bool {
         guard let row = rows.first(where: { $0.node == node && $0.boot == boot }),
             number <= row.last, row.last - number < Self.window

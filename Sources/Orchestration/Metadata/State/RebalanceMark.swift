@@ -1,10 +1,10 @@
 package import Vocabulary
 
-/// How far a rebalance was when its leader last had it agreed on: of all, and of each node's part.
+/// The agreed progress of a rebalance, in total and by node.
 ///
-/// - A leader shows no more than `limit`, and has a new mark agreed on where there is more. So
-///   whoever leads next begins at the limit, and nobody has seen more.
-/// - No part of it ever falls.
+/// - A leader shows no more progress than `limit`, and proposes a new mark when there is more. So
+///   the next leader starts at `limit`, and no client has seen more.
+/// - No part of a mark ever decreases.
 package struct RebalanceMark: Hashable, Sendable {
     package struct Part: Hashable, Sendable {
         package var node: NodeNumber
@@ -18,12 +18,13 @@ package struct RebalanceMark: Hashable, Sendable {
     }
 
     package static let whole: UInt16 = 1_000
-    /// How far beyond the mark may be shown: a rebalance takes twenty of them, not one a move.
+    /// How far shown progress may exceed the mark: a rebalance proposes twenty marks, not one a
+    /// move.
     private static let headroom: UInt16 = 50
 
     /// In thousandths.
     package var all: UInt16
-    /// In the order of the nodes.
+    /// Sorted by node.
     package var parts: [Part]
 
     package init(all: UInt16 = 0, parts: [Part] = []) {
@@ -31,7 +32,7 @@ package struct RebalanceMark: Hashable, Sendable {
         self.parts = parts
     }
 
-    /// From fractions in 0...1.
+    /// Converts fractions in 0...1 to thousandths.
     package init(fraction all: Double, parts: [(node: NodeNumber, fraction: Double)]) {
         self.all = Self.thousandths(all)
         self.parts = parts.map { Part(node: $0.node, reached: Self.thousandths($0.fraction)) }
@@ -46,14 +47,14 @@ package struct RebalanceMark: Hashable, Sendable {
         parts.first { $0.node == node }?.reached ?? 0
     }
 
-    /// In 0...1; all that is known for sure to have been reached.
+    /// Agreed progress in 0...1: a lower bound of the actual progress.
     package var fraction: Double { Double(all) / Double(Self.whole) }
 
     package func fraction(of node: NodeNumber) -> Double {
         Double(reached(of: node)) / Double(Self.whole)
     }
 
-    /// In 0...1; 1 only where all is done.
+    /// Progress that may be shown, in 0...1; 1 only if the rebalance is complete.
     package var limit: Double { Self.limit(all) }
 
     package func limit(of node: NodeNumber) -> Double { Self.limit(reached(of: node)) }
@@ -64,14 +65,14 @@ package struct RebalanceMark: Hashable, Sendable {
 
     private static func limitInThousandths(_ reached: UInt16) -> UInt16 {
         switch reached {
-        // Nothing was shown of one that has just begun.
+        // A rebalance that has just begun has shown no progress.
         case 0: 0
         case whole...: whole
         default: min(reached + headroom, whole - 1)
         }
     }
 
-    /// Nothing of `mark` is beyond what may be shown already.
+    /// Whether no part of `mark` exceeds what may be shown already.
     package func covers(_ mark: RebalanceMark) -> Bool {
         mark.all <= Self.limitInThousandths(all)
             && mark.parts.allSatisfy {

@@ -1,27 +1,27 @@
 package import Vocabulary
 
-/// Whether a rebalance that failed is begun again without anybody asking.
+/// Whether a failed rebalance is retried automatically.
 package struct RetrySettings: Hashable, Sendable {
     package static let afterSecondsRange = 5...3_600
     package static let attemptsRange = 1...3
 
     package var isEnabled = false
     package var afterSeconds: UInt16 = 300
-    /// Of one rebalance, after its first one.
+    /// Retries of one rebalance, not counting its first attempt.
     package var attemptsMax: UInt16 = 1
 
     package init() {}
 }
 
-/// A rebalance that failed and is to begin again, or that has begun again.
+/// A failed rebalance that is to be retried, or the retry that runs.
 package struct RebalanceRetry: Hashable, Sendable {
-    /// The attempt's: another one than that of the rebalance that failed.
+    /// The id of this attempt; differs from that of the failed rebalance.
     package var id: String
     package var kept: [NodeNumber]
     package var ejected: [NodeNumber]
     /// This attempt's number, from 1.
     package var attempt: UInt16
-    /// By the clock of the leader that saw it fail, since 1970.
+    /// By the clock of the leader that ended the failed rebalance, since the Unix epoch.
     package var dueMilliseconds: UInt64
 
     package var record: RebalanceRecord {
@@ -34,13 +34,13 @@ package struct RebalanceRetry: Hashable, Sendable {
         )
     }
 
-    /// What follows a failed rebalance, if anything.
+    /// The retry that follows a failed rebalance; nil if none does.
     ///
     /// - Parameters:
-    ///   - record: The one that failed, with the nodes that it has by now.
+    ///   - record: The rebalance that ended, with its present nodes.
     ///   - outcome: How it ended.
-    ///   - before: The attempt that it was, where it was one.
-    ///   - settings: Whether and how often.
+    ///   - before: The retry stored in the state; it is this rebalance if the ids match.
+    ///   - settings: Whether and how often to retry.
     init?(
         after record: RebalanceRecord,
         _ outcome: RebalanceOutcome,
@@ -52,7 +52,7 @@ package struct RebalanceRetry: Hashable, Sendable {
             attempts < settings.attemptsMax
         else { return nil }
         attempt = attempts + 1
-        // All nodes have to come to the same one: the last digits count.
+        // Every node must derive the same id, so it cannot be random: the last two digits change.
         let stem = record.id.dropLast(2)
         id = stem + (record.id.hasSuffix("a\(attempt)") ? "b\(attempt)" : "a\(attempt)")
         kept = record.kept

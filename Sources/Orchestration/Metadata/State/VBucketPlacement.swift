@@ -1,57 +1,60 @@
 package import Vocabulary
 
-/// How whoever may write a vBucket came to it: what a node that finds itself active has to check.
+/// How the active node obtained the right to write: decides what it checks before it serves.
 package enum OwnershipCause: UInt8, Sendable {
-    /// The vBucket was empty: made, or made again after its last copy was gone.
+    /// The vBucket was created, or recreated after its last copy was lost: it starts empty.
     case created = 0
-    /// Emptied: copies of older fences hold nothing any more.
+    /// Emptied by a bucket flush: copies with older fences count as empty.
     case flushed = 1
-    /// Chosen among sealed copies: must be at `expected` at least. Or to be chosen yet (`isRestored`).
+    /// Promoted among sealed copies: must be at `expected` or beyond. Also while a promotion is
+    /// still to come (`isRestored`).
     case promoted = 2
-    /// The former active one handed over: must be at `expected` exactly, and intact in this life.
+    /// The former active node handed over: the new one must be at `expected` exactly, and intact
+    /// since its process started.
     case takenOver = 3
-    /// The same node as before, unless it was started anew meanwhile.
+    /// The active node is the same as before; it must not have restarted meanwhile.
     case resumed = 4
 }
 
 /// Everything the cluster has agreed on about one vBucket.
 ///
-/// - `origin` <= `branch` <= `fence` <= `stage`, and none of them ever falls.
-/// - While unconfirmed there is a basis and no target chain that counts.
-/// - `chain` is empty where the last copy is gone; then there is nothing else either, but `rowBefore`.
+/// - `origin` <= `branch` <= `fence` <= `stage`, and none of them ever decreases.
+/// - While unconfirmed, `basis` is set and `next` is empty.
+/// - `chain` is empty if the last copy is lost; then all other chains except `rowBefore` are empty.
 package struct VBucketPlacement: Hashable, Sendable {
-    /// Index of the entry that last changed who may write.
+    /// Index of the entry that last changed which node may write ~ ballot.
     package var fence: UInt64
-    /// Index of the entry that last changed fence, basis or confirmation.
+    /// Index of the entry that last changed fence, basis or confirmation ~ configuration number.
     package var stage: UInt64
-    /// Index of the entry that made the vBucket empty: copies of histories before it count for
-    /// nothing.
+    /// Index of the entry that created or emptied the vBucket: copies of earlier histories count as
+    /// empty.
     package var origin: UInt64
-    /// Index of the entry since which copies prove anew that they are intact: `origin`, the last
-    /// promotion, or the last time that a copy left a chain in which others stay.
+    /// Index of the entry since which copies have to become intact (in-sync) again: `origin`, the
+    /// last promotion, or the last removal of a copy from a chain in which other copies stayed.
     package var branch: UInt64
     package var cause = OwnershipCause.created
-    /// Copies the chain should have: 1 + replicas, as of the vBucket's last move.
+    /// Copies that the chain should have: 1 + replicas, as of the vBucket's last move.
     package var copies: UInt8
     package var chain: NodeChain
     /// False between `promote` and `confirm`.
     package var isConfirmed = true
-    /// The last confirmed chain while there is an unconfirmed one: whom to ask, and keep, until
-    /// then.
+    /// The last confirmed chain while `chain` is unconfirmed: its copies are kept, and are queried
+    /// if the promotion has to be repeated.
     package var basis = NodeChain()
-    /// The target chain while both count.
+    /// The target chain of a move while both chains count (joint phase); otherwise empty.
     package var next = NodeChain()
-    /// Copies that `next` should have.
+    /// Copies that `next` should have; 0 outside a joint phase.
     package var nextCopies: UInt8 = 0
-    /// Who handed over, and keeps its copy until it is released.
+    /// The active node that handed over; it keeps its copy until it is released.
     package var former: NodeNumber?
-    /// Where the first of `chain` must be, after a promotion or a takeover.
+    /// The position that the first node of `chain` must have, after a promotion or a takeover.
     package var expected: CopyPosition?
-    /// The chain before nodes were failed over, whose old copies a recovery may use; where nobody was
-    /// chosen of what was restored, everybody who had it.
+    /// The chain before nodes were failed over: a recovery may use their old copies.
+    ///
+    /// While a restored vBucket waits for its promotion: all nodes that had a copy.
     package var rowBefore = NodeChain()
 
-    /// A vBucket that begins empty.
+    /// A vBucket that starts empty.
     package init(chain: NodeChain, copies: UInt8, index: UInt64) {
         fence = index
         stage = index
@@ -63,30 +66,32 @@ package struct VBucketPlacement: Hashable, Sendable {
 
     package var isJoint: Bool { !next.isEmpty }
 
-    /// More than any copy has: nobody was asked yet.
+    /// Stands for an expected position that is not known yet: beyond that of any copy.
     package static let unknown = CopyPosition(branchFence: .max, covered: .zero)
 
-    /// None of its copies was chosen yet: they came back with nodes that were given up, are those of a
-    /// move whose old chain was given up, or the active one forgot everything.
+    /// Whether the vBucket waits for a first promotion among its copies.
+    ///
+    /// They returned with recovered nodes, are the target chain of a move whose old chain was lost,
+    /// or remain after the active copy lost all its data.
     package var isRestored: Bool { !isConfirmed && expected == Self.unknown }
 
-    /// Who may serve until he has heard that somebody else was chosen: a promotion deposes him.
+    /// Nodes that may serve until they learn of a promotion; the promotion has to depose them.
     ///
-    /// Of what was restored that is everybody who had it: some may not have heard that they were given
-    /// up.
+    /// For a restored vBucket these are all nodes that had a copy: they may not have learned that
+    /// their copies were given up.
     package var mayServe: [NodeNumber] {
         (isRestored ? rowBefore.nodes : []) + chain.prefix(1)
     }
 
-    /// Nobody has it but who was failed over with it, and may come back.
+    /// Whether the vBucket has no chain, and an awaited node may return with an old copy.
     package func isLeft(to awaited: Set<NodeNumber>) -> Bool {
         chain.isEmpty && rowBefore.contains(where: awaited.contains)
     }
 
-    /// The chain whose copies must be asked before somebody is promoted.
+    /// The chain whose copies must be queried before a promotion.
     package var confirmedChain: NodeChain { isConfirmed ? chain : basis }
 
-    /// The node has, or may have, something that counts.
+    /// Whether the node has, or may have, a copy that counts.
     package func names(_ node: NodeNumber) -> Bool {
         chain.contains(node) || next.contains(node) || basis.contains(node) || former == node
     }
