@@ -161,7 +161,7 @@ import Vocabulary
         ),
         (
             "autoCompactionDefined", "true", "autoCompactionDefined",
-            "A bucket has no compaction settings of its own; the cluster's count"
+            "A bucket has no compaction settings of its own; the cluster's settings apply"
         ),
         (
             "durabilityMinLevel", "some", "durabilityMinLevel",

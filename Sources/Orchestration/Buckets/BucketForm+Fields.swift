@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// The fields that have a fixed set of values.
+/// Validates the fields with a fixed set of values.
 extension BucketForm {
     mutating func judgeReplicas() {
         if let text = parameters["replicaNumber"] {
@@ -10,7 +10,8 @@ extension BucketForm {
                 refuse("replicaNumber", "The number of replicas is 0, 1, 2 or 3")
             }
         }
-        // Clients send this unasked; it is about views, which are not there, so nothing comes of it.
+        // Clients always send this. It configures views, which are not implemented: it has no
+        // effect.
         guard let text = parameters["replicaIndex"] else { return }
         if settings.type == .ephemeral {
             refuse("replicaIndex", "An ephemeral bucket has no replica index")
@@ -69,12 +70,12 @@ extension BucketForm {
         if isNew {
             settings.vBuckets = count
         } else if count != settings.vBuckets {
-            // Clients place keys by the count and never expect another one.
+            // Clients map keys to vBuckets by this number and do not expect it to change.
             refuse("numVBuckets", "A bucket's number of vBuckets cannot be changed")
         }
     }
 
-    /// A floor that the bucket could never keep would refuse every write.
+    /// Refuses a minimum durability that the bucket can never reach: every write would fail.
     mutating func judgeDurability() {
         let levels = settings.type == .persistent ? DurabilityLevel.all : [.majority]
         if let text = parameters["durabilityMinLevel"] {
@@ -122,9 +123,9 @@ extension BucketForm {
                 )
             }
         }
-        // What follows would be remembered and not done, so whoever asks for it is told.
-        // Tools say magma unasked. There is one storage here, which is neither, and shown by the name
-        // that all clients know.
+        // The following settings would have no effect, so the form refuses them.
+        // Tools send magma by default. The only storage here is neither; REST shows the name that
+        // all clients know.
         if let text = parameters["storageBackend"], !["couchstore", "magma"].contains(text) {
             refuse("storageBackend", "The storage backend is couchstore or magma")
         }
@@ -134,7 +135,7 @@ extension BucketForm {
         if let text = parameters["autoCompactionDefined"], Self.flag(text) != false {
             refuse(
                 "autoCompactionDefined",
-                "A bucket has no compaction settings of its own; the cluster's count"
+                "A bucket has no compaction settings of its own; the cluster's settings apply"
             )
         }
     }

@@ -1,11 +1,11 @@
 package import Vocabulary
 
-/// Judges what an administrator wants of a bucket: settings, or what to tell them, field by field.
+/// Validates the form of a new or changed bucket: yields its settings, or errors field by field.
 ///
-/// Every field is judged even where an earlier one is wrong, so that a form shows all its errors at
-/// once. Parameters that are not known are ignored: tools of all ages still send theirs.
+/// Every field is checked even if an earlier one is wrong, so that a form shows all its errors at
+/// once. Unknown parameters are ignored: old and new tools send many.
 package struct BucketForm {
-    /// What the form is judged against.
+    /// The context that the form is checked against.
     package struct Ground: Sendable {
         package var state: ClusterState
         /// The bucket to be changed; nil for a new one.
@@ -26,6 +26,7 @@ package struct BucketForm {
         case refused([FieldError])
     }
 
+    /// Checks all fields.
     package static func judge(_ parameters: FormParameters, on ground: Ground) -> Verdict {
         var form = BucketForm(parameters, ground)
         form.judgeName()
@@ -72,12 +73,12 @@ package struct BucketForm {
         if let flaw = Self.flaw(ofName: name) {
             refuse("name", flaw)
         } else if ground.state.hasBucket(like: name) {
-            // Clients tell this case from others by these words.
+            // Clients recognise this error by its text.
             refuse("name", "Bucket with given name already exists")
         }
     }
 
-    /// What is wrong with a bucket's name; nil where nothing is.
+    /// The error of a bucket's name, for users; nil if the name is valid.
     package static func flaw(ofName name: String) -> String? {
         if name.isEmpty { return "A bucket's name cannot be empty" }
         if name.utf8.count > 100 { return "A bucket's name has at most 100 characters" }
@@ -122,7 +123,7 @@ package struct BucketForm {
     // MARK: Quota
 
     private mutating func judgeQuota() {
-        // Whatever name it came under, the error goes to `ramQuota`.
+        // The error names `ramQuota`, whichever of the two parameters was sent.
         guard let text = parameters["ramQuota"] ?? parameters["ramQuotaMB"] else {
             if isNew { refuse("ramQuota", "The memory quota in MB is needed") }
             return

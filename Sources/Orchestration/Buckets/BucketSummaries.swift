@@ -1,6 +1,6 @@
-/// How memory and disk would be shared out with a bucket: what a form shows beside its fields.
+/// Memory and disk use with a new or changed bucket, which a form shows beside its fields.
 package struct BucketSummaries: Hashable, Sendable {
-    /// What the machine says; all in bytes.
+    /// Measured use, in bytes: of this bucket, of other buckets, and of the disk.
     package struct Usage: Hashable, Sendable {
         package var thisMemory: UInt64 = 0
         package var thisDisk: UInt64 = 0
@@ -17,10 +17,10 @@ package struct BucketSummaries: Hashable, Sendable {
     private let usage: Usage
 
     /// - Parameters:
-    ///   - state: The cluster as it is.
-    ///   - name: The bucket that is to be changed; nil for a new one.
-    ///   - quota: What the form asks for, in bytes on each node.
-    ///   - usage: What the machine says.
+    ///   - state: The present state of the cluster.
+    ///   - name: The bucket to be changed; nil for a new one.
+    ///   - quota: The requested quota, in bytes on each node.
+    ///   - usage: Measured use.
     package init(state: ClusterState, name: String?, quota: UInt64, usage: Usage) {
         self.state = state
         self.name = name

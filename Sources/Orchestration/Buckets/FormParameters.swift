@@ -1,4 +1,4 @@
-/// What a form was filled in with, in the order sent; of a name sent twice the last one counts.
+/// The parameters of a form, in the order sent; if a name occurs twice, its last value applies.
 package struct FormParameters: Sendable {
     package let pairs: [(name: String, value: String)]
 
@@ -10,12 +10,12 @@ package struct FormParameters: Sendable {
         pairs.last { $0.name == name }?.value
     }
 
-    /// Every value sent under the name.
+    /// All values of a name, in the order sent.
     package func all(_ name: String) -> [String] {
         pairs.filter { $0.name == name }.map(\.value)
     }
 
-    /// A whole number without sign or decoration; nil for anything else.
+    /// Parses decimal digits; nil for anything else, and if the number exceeds 64 bits.
     package static func number(_ text: String) -> UInt64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             return nil
@@ -24,7 +24,7 @@ package struct FormParameters: Sendable {
     }
 }
 
-/// What is wrong with one field of a form, in the words its sender sees.
+/// An error of one field of a form, with a text for users.
 package struct FieldError: Hashable, Sendable {
     /// `_` for the form as a whole.
     package let field: String

@@ -1,13 +1,13 @@
 package import Vocabulary
 
-/// Why a bucket's copies are not where they should be; a rebalance would change that.
+/// Why a bucket needs a rebalance.
 package struct BucketImbalance: Hashable, Sendable {
     package enum Cause: String, CaseIterable, Sendable {
-        /// More or fewer copies than the bucket should have, although nodes are there.
+        /// A vBucket has more or fewer copies than the settings and the number of nodes allow.
         case replicas = "num_replicas_changed"
-        /// Nodes serve uneven numbers of vBuckets.
+        /// Nodes are active for uneven numbers of vBuckets.
         case uneven = "servers_not_balanced"
-        /// Nobody serves some vBuckets: whoever has them was failed over, and nobody else has anything.
+        /// Some vBuckets are not served: only failed-over nodes have copies of them.
         case unserved = "vbuckets_not_served"
 
         package var sentence: String {
@@ -19,10 +19,10 @@ package struct BucketImbalance: Hashable, Sendable {
         }
     }
 
-    /// The end of a sentence about vBuckets.
+    /// The end of a sentence that begins with "… vBuckets are ".
     package static let unserved =
-        "served by nobody: what they held is with nodes that were failed over. Add those back and "
-        + "rebalance; a rebalance without them makes these vBuckets anew, empty."
+        "not served: only failed-over nodes have their data. Add those nodes back and rebalance. "
+        + "A rebalance without them recreates these vBuckets empty."
 
     package var cause: Cause
     package var bucket: String
@@ -33,15 +33,16 @@ package struct BucketImbalance: Hashable, Sendable {
     }
 }
 
-/// What a rebalance would change, read off the state alone.
+/// Whether the cluster needs a rebalance, derived from the state alone.
 extension ClusterState {
-    /// Nodes that wait for a rebalance to come in or to go.
+    /// Nodes that the next rebalance adds or removes.
     package var waitingNodes: [NodeRecord] {
         nodes.filter { $0.membership == .inactiveAdded || $0.membership == .inactiveFailed }
     }
 
     package var isBalanced: Bool { waitingNodes.isEmpty && imbalances.isEmpty }
 
+    /// Every reason, bucket by bucket; empty if no bucket needs a rebalance.
     package var imbalances: [BucketImbalance] {
         let active = activeNodes.map(\.number)
         guard !active.isEmpty else { return [] }
@@ -57,7 +58,7 @@ extension ClusterState {
                 if let first = placement.chain.first { served[first, default: 0] += 1 }
             }
             let numbers = served.values
-            // A few change hands whenever a node crashes: that is no reason for a rebalance.
+            // A crash changes the active node of a few vBuckets; that is no reason for a rebalance.
             let most = max(1, bucket.placements.count / 100)
             if (numbers.max() ?? 0) - (numbers.min() ?? 0) > most {
                 found.append(BucketImbalance(cause: .uneven, bucket: name))
@@ -69,7 +70,8 @@ extension ClusterState {
         return found
     }
 
-    /// How many vBuckets of a bucket nobody serves until a node comes back or they are made anew.
+    /// The number of a bucket's vBuckets that stay unserved until a failed-over node returns or a
+    /// rebalance recreates them.
     package func unserved(_ bucket: BucketRecord) -> Int {
         let failed = Set(nodes.filter { $0.membership == .inactiveFailed }.map(\.number))
         return bucket.placements.count { placement in
@@ -78,12 +80,12 @@ extension ClusterState {
         }
     }
 
-    /// Something that these nodes serve has no copy elsewhere.
+    /// Whether a vBucket that these nodes are active for has no usable copy elsewhere.
     ///
     /// - Parameters:
-    ///   - leaving: Who would go.
-    ///   - silent: Nodes that do not answer: what they have takes nothing over.
-    /// - Returns: Whether documents go with them.
+    ///   - leaving: The nodes that are to leave.
+    ///   - silent: Nodes that do not answer: their copies cannot take over.
+    /// - Returns: Whether documents would be lost with the leaving nodes.
     package func haveOnlyCopies(_ leaving: [NodeNumber], silent: [NodeNumber] = []) -> Bool {
         let gone = leaving + silent
         return buckets.contains { bucket in
@@ -94,12 +96,13 @@ extension ClusterState {
         }
     }
 
-    /// Every vBucket that these nodes serve has a copy elsewhere, and somebody is left.
+    /// Whether every vBucket that these nodes are active for has a copy elsewhere, and an active
+    /// node stays.
     ///
     /// - Parameters:
-    ///   - leaving: Who would go.
-    ///   - silent: Nodes that do not answer: what they have takes nothing over.
-    /// - Returns: Whether others can take over without losing anything.
+    ///   - leaving: The nodes that are to leave.
+    ///   - silent: Nodes that do not answer: their copies cannot take over.
+    /// - Returns: Whether the remaining nodes can take over without losing documents.
     package func canFailOverGracefully(
         _ leaving: [NodeNumber],
         silent: [NodeNumber] = []

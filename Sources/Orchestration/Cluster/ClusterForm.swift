@@ -1,10 +1,10 @@
-/// Judges what an administrator wants of the cluster as a whole: name, password, memory.
+/// Validates a form of cluster settings: administrator, services, memory, name.
 ///
 /// - The errors are in the order of the form; an accepted form has none.
 package struct ClusterForm {
-    /// A user's name as the protocols can carry it.
+    /// The longest user name that every protocol can carry.
     private static let userBytesMax = 128
-    /// What Couchbase's default policy asks for.
+    /// Couchbase's default password policy.
     package static let passwordCharactersMin = 6
 
     package private(set) var user: String?
@@ -24,7 +24,9 @@ package struct ClusterForm {
 
     // MARK: Administrator
 
-    /// - Parameter port: The admin port that is open; nobody can move it while it serves.
+    /// Validates user name, password and port.
+    ///
+    /// - Parameter port: The open admin port, which cannot change while the server runs.
     package mutating func judgeAdministrator(port: UInt16) {
         judge(port: port)
         if let user = parameters["username"] {
@@ -83,7 +85,7 @@ package struct ClusterForm {
 
     // MARK: Services
 
-    /// Only the data service is built; whoever asks for another one should know.
+    /// Refuses every service except the data service: no other one is implemented.
     package mutating func judgeServices() {
         guard let text = parameters["services"] else { return }
         let services = text.split(separator: ",", omittingEmptySubsequences: false)
@@ -97,7 +99,9 @@ package struct ClusterForm {
 
     // MARK: Memory and name
 
-    /// - Parameter memoryTotal: What the machine gives us, in bytes.
+    /// Validates the memory quotas of all services.
+    ///
+    /// - Parameter memoryTotal: Bytes of memory that the machine or container provides.
     package mutating func judgeQuotas(memoryTotal: UInt64) {
         let total = memoryTotal >> 20
         let most = MemoryQuota.megabytesMax(memoryTotal: memoryTotal)
@@ -105,7 +109,7 @@ package struct ClusterForm {
             ("indexMemoryQuota", UInt64(256)), ("ftsMemoryQuota", 256),
             ("eventingMemoryQuota", 256), ("cbasMemoryQuota", 1_024),
         ] {
-            // For services that are not here; judged so that a script's slip is not passed over.
+            // These services do not exist here; the check reports mistakes in scripts nevertheless.
             guard let text = parameters[field] else { continue }
             guard let quota = FormParameters.number(text), quota >= least else {
                 refuse(field, "\(field) is a whole number of MB, at least \(least)")

@@ -1,16 +1,16 @@
-/// The memory that a node may be asked to give to buckets: one rule for every door to that setting.
+/// The memory that a node can provide to buckets: one rule for every way to change that setting.
 ///
-/// The doors: `--memory-quota`, `/clusterInit`, `/pools/default`, the settings that a node is started
+/// The ways: `--memory-quota`, `/clusterInit`, `/pools/default`, the settings that a node starts
 /// with, a node that joins a cluster, and a start on a smaller machine.
 package enum MemoryQuota {
-    /// Why a machine cannot give a quota.
+    /// Why a machine cannot provide a quota.
     package enum Flaw: Hashable, Sendable, CustomStringConvertible {
-        /// In MB: what the data service needs.
+        /// `least`: the minimum of the data service, in MB.
         case tooSmall(least: UInt64)
-        /// In MB: what the machine can give at most, and what it has.
+        /// `most`: the most that the machine can provide; `total`: its memory; both in MB.
         case tooLarge(most: UInt64, total: UInt64)
 
-        /// For users: cause, then cure.
+        /// A text for users: the cause, then what to do.
         package var description: String {
             switch self {
             case .tooSmall(let least):
@@ -22,26 +22,26 @@ package enum MemoryQuota {
         }
     }
 
-    /// MB that the data service needs at least: what Couchbase's form accepts.
+    /// The minimum of the data service in MB, as in Couchbase.
     package static let megabytesMin: UInt64 = 256
 
-    /// MB that a machine can give to buckets; at least `megabytesMin`.
+    /// The most memory that a machine can provide to buckets.
     ///
-    /// The machine keeps a GB or a fifth of its memory for itself, whichever is less.
+    /// A GB or a fifth of the memory, whichever is less, is reserved for everything else.
     ///
-    /// - Parameter memoryTotal: Bytes that the machine, or the container, gives the node.
-    /// - Returns: The most.
+    /// - Parameter memoryTotal: Bytes of memory that the machine or container provides.
+    /// - Returns: MB; at least `megabytesMin`.
     package static func megabytesMax(memoryTotal: UInt64) -> UInt64 {
         let total = memoryTotal >> 20
         return max(total - min(total, 1_024), total / 5 * 4, megabytesMin)
     }
 
-    /// What is wrong with a quota for a machine; nil if nothing is.
+    /// Checks a quota against a machine's memory.
     ///
     /// - Parameters:
     ///   - megabytes: The quota.
-    ///   - memoryTotal: Bytes that the machine, or the container, gives the node.
-    /// - Returns: What is wrong.
+    ///   - memoryTotal: Bytes of memory that the machine or container provides.
+    /// - Returns: Why the machine cannot provide the quota; nil if it can.
     package static func flaw(megabytes: UInt64, memoryTotal: UInt64) -> Flaw? {
         guard megabytes >= megabytesMin else { return .tooSmall(least: megabytesMin) }
         let most = megabytesMax(memoryTotal: memoryTotal)
@@ -49,8 +49,8 @@ package enum MemoryQuota {
         return nil
     }
 
-    /// Bytes that a node begins with where no quota was named: half of the memory, but at least 2 GB,
-    /// as far as the machine can give that.
+    /// The default quota in bytes: half of the memory, but at least 2 GB, limited to what the
+    /// machine can provide.
     package static func bytesDefault(memoryTotal: UInt64) -> UInt64 {
         min(max(memoryTotal >> 21, 2_048), megabytesMax(memoryTotal: memoryTotal)) << 20
     }

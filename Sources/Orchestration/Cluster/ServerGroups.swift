@@ -1,17 +1,18 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Changes of the server groups and of the nodes' names, made out of those that there are.
+/// Revisions and checks for changes of the server groups and of the nodes' hosts.
 extension ClusterState {
-    /// Another number for another layout: whoever changes it says which one was seen.
+    /// A checksum of the groups and their nodes; a change of them names the one that it is based
+    /// on.
     package var groupsRevision: UInt32 {
         let names = groups.map { "\($0.uuid)\u{0}\($0.name)" }
         let members = nodes.map { "\($0.number.value)\u{0}\($0.group)" }
         return Self.revision(of: names + [""] + members)
     }
 
-    /// Another number for other names of nodes: a name is judged beside those of the other nodes, as
-    /// either all of them or none is a loopback address.
+    /// A checksum of all nodes' hosts. A new host is checked against the other nodes' hosts,
+    /// because either all nodes or none may have a loopback address.
     package var namesRevision: UInt32 {
         Self.revision(of: nodes.map { "\($0.number.value)\u{0}\($0.host)" })
     }
@@ -25,7 +26,12 @@ extension ClusterState {
 
     package func nodes(ofGroup name: String) -> [NodeRecord] { nodes.filter { $0.group == name } }
 
-    /// What is wrong with a group's name; nil where nothing is.
+    /// Checks a group's name.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - uuid: The group that is renamed; nil for a new one.
+    /// - Returns: The error for the user; nil if the name is valid and unused.
     package func refusal(ofGroupName name: String, except uuid: String? = nil) -> String? {
         guard !name.isEmpty, name.utf8.count <= 64 else { return "The name has 1 to 64 bytes" }
         guard !name.unicodeScalars.contains(where: { $0.value < 32 }) else {

@@ -1,12 +1,12 @@
 package import Vocabulary
 
-/// Who should vote: up to seven active nodes, spread over the server groups.
+/// Which nodes should be voters: up to seven active nodes, spread over the server groups.
 ///
-/// - Whoever votes already and may go on does so: every change costs the metadata a moment.
-/// - A node that was failed over, or is not in service yet, only listens: a dead voter would cost
-///   the others their leases.
+/// - Present voters that are active stay voters: every change of voters delays the log briefly.
+/// - A node that is failed over or not yet active is a learner: a dead voter could cost the other
+///   nodes their leases.
 package struct VoterPlan: Hashable, Sendable {
-    /// Beyond seven, each voter costs more than it protects.
+    /// With more than seven, each voter costs more latency than it adds availability.
     package static let votersMax = 7
 
     package struct Member: Hashable, Sendable {
@@ -21,13 +21,14 @@ package struct VoterPlan: Hashable, Sendable {
         }
     }
 
-    /// In order.
+    /// Sorted by number.
     package let voters: [NodeNumber]
+    /// All other nodes, sorted by number.
     package let learners: [NodeNumber]
 
     /// - Parameters:
     ///   - members: All nodes of the cluster.
-    ///   - present: Who votes now.
+    ///   - present: The present voters.
     package init(_ members: [Member], present: [NodeNumber]) {
         let able = members.filter(\.isActive).sorted { $0.node < $1.node }
         var chosen = able.filter { present.contains($0.node) }

@@ -3,31 +3,33 @@ package import Vocabulary
 
 /// How a configuration names a node that only its own machine can reach.
 package enum HostNaming: Hashable, Sendable {
-    /// `$HOST`: the client puts in the address it used. For configurations sent over the data port.
+    /// `$HOST`: the client substitutes the address it used. For configurations sent over the data
+    /// port.
     case placeholder
-    /// The address the request arrived on. For configurations sent over HTTP.
+    /// The address that the request arrived on. For configurations sent over HTTP.
     case address(String)
 }
 
-/// The two configurations clients live by: where the cluster's services are, and where a bucket's
-/// vBuckets are.
+/// Renders the two configurations that clients use: the cluster's services, and a bucket's cluster
+/// map.
 ///
-/// Several clients end their own process over a key that is missing or of another type (kv.md 9),
-/// so this file is the only place that renders these.
+/// Several clients crash if a key is missing or has another type (kv.md 9), so only this file
+/// renders configurations.
 ///
-/// - A port stands here only where somebody listens on it.
-/// - Only nodes that hold data stand here, and whoever is asked: without services for data where it
-///   holds none, because some clients need to find who answered.
-/// - Nodes stand in the same order in `nodes`, `nodesExt` and `serverList`: clients match by place.
-/// - Every row of the map has 1 + `numReplicas` columns, -1 where there is no copy.
+/// - A port is listed only if the node listens on it.
+/// - Nodes without data are listed without data services. The answering node is always listed,
+///   because some clients search for it by `thisNode`.
+/// - Nodes have the same order in `nodes`, `nodesExt` and `serverList`: clients match them by
+///   index.
+/// - Every row of the map has 1 + `numReplicas` columns, -1 if there is no copy.
 package enum ConfigurationJSON {
-    /// Only what works: clients switch features on by these.
+    /// Only implemented capabilities: clients enable features by these.
     package static let bucketCapabilities = [
         "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
         "preserve_expiry", "durableWrite",
     ]
 
-    /// Where the services are; also what `/pools/default/nodeServices` answers.
+    /// The cluster-wide configuration; also the response of `/pools/default/nodeServices`.
     package static func global(
         _ state: ClusterState,
         on thisNode: NodeNumber,
@@ -42,7 +44,7 @@ package enum ConfigurationJSON {
         return JSONText.object(members).bytes
     }
 
-    /// A bucket's terse configuration; also what `/pools/default/b/NAME` answers.
+    /// A bucket's terse configuration; also the response of `/pools/default/b/NAME`.
     package static func bucket(
         _ bucket: BucketRecord,
         of state: ClusterState,
@@ -73,11 +75,14 @@ package enum ConfigurationJSON {
 
     // MARK: Parts that REST shows too
 
+    /// Renders `nodesExt`.
+    ///
     /// - Parameters:
     ///   - state: The cluster.
     ///   - servers: The nodes that serve data, in the order of the map.
-    ///   - thisNode: Who is asked.
-    /// - Returns: The nodes; all others come last and serve no data.
+    ///   - thisNode: The answering node.
+    /// - Returns: The nodes in `servers`; then, without data services, all other active nodes and
+    ///   the answering node.
     static func nodesExt(
         _ state: ClusterState,
         servers: [NodeRecord],
@@ -93,7 +98,7 @@ package enum ConfigurationJSON {
                 let own = services(node.ports, withData: numbers.contains(node.number))
                 var members: [(String, JSONText)] = [("services", own)]
                 if node.number == thisNode { members.append(("thisNode", true)) }
-                // Left out for loopback: the client then uses the address it came by.
+                // Omitted for loopback: the client then uses its bootstrap address.
                 if !node.isLoopback { members.append(("hostname", .string(node.host))) }
                 if state.groups.count > 1 { members.append(("serverGroup", .string(node.group))) }
                 if let alternate = node.alternate {
@@ -105,11 +110,13 @@ package enum ConfigurationJSON {
         )
     }
 
+    /// Renders a bucket's cluster map.
+    ///
     /// - Parameters:
-    ///   - bucket: Whose map.
-    ///   - nodes: Those that clients find in it, as `servers(of:)` names them.
-    ///   - host: How loopback is named.
-    /// - Returns: Servers and map; also the map to come, while a rebalance works on the bucket.
+    ///   - bucket: The bucket.
+    ///   - nodes: The listed nodes, from `servers(of:)`.
+    ///   - host: How to name loopback nodes.
+    /// - Returns: Servers and map; also the forward map, while a rebalance works on the bucket.
     package static func serverMap(
         _ bucket: BucketRecord,
         _ nodes: [NodeRecord],
@@ -140,12 +147,12 @@ package enum ConfigurationJSON {
 
     package static var capabilities: JSONText { .array(bucketCapabilities.map(JSONText.string)) }
 
-    /// A bucket's name as a path segment: of what names may hold, only `%` means something there.
+    /// A bucket's name as a path segment: of the allowed characters, only `%` needs to be escaped.
     package static func path(_ name: String) -> String {
         name.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%25")
     }
 
-    /// `host:port` as clients write it, brackets around IPv6.
+    /// `host:port` as clients expect it, with brackets around IPv6 addresses.
     package static func name(_ node: NodeRecord, port: UInt16, _ naming: HostNaming) -> String {
         let host =
             switch naming {
@@ -176,7 +183,7 @@ package enum ConfigurationJSON {
         return .object(services.filter { $0.1 != 0 }.map { ($0.0, .number($0.1)) })
     }
 
-    /// The legacy form, which gocbcore counts data nodes by.
+    /// The legacy form of a node; gocbcore counts data nodes by it.
     private static func node(_ node: NodeRecord, host: HostNaming) -> JSONText {
         [
             "hostname": .string(name(node, port: node.ports.admin, host)),
@@ -185,12 +192,12 @@ package enum ConfigurationJSON {
     }
 }
 
-/// Rows of nodes as rows of columns: most of a configuration's bytes, made anew with each step of a
-/// rebalance.
+/// Renders chains as rows of server indexes: most of a configuration's bytes, rendered again for
+/// each step of a rebalance.
 private struct MapText {
     let columns: Int
     private let servers: [NodeNumber]
-    /// By place.
+    /// Decimal digits by server index.
     private let numbers: [[UInt8]]
 
     init(columns: Int, servers: [NodeNumber]) {

@@ -1,20 +1,20 @@
 package import Bytes
 
-/// JSON to be rendered: a tree whose objects keep the order of their keys.
+/// A tree of JSON to be rendered, whose objects keep the order of their keys.
 ///
-/// Clients were tested against one order of keys and one form of numbers; a dictionary would give
-/// them another at every start.
+/// Clients were tested with one order of keys and one form of numbers; a dictionary's order would
+/// change with every start.
 package indirect enum JSONText: Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
     case unsigned(UInt64)
-    /// Not finite is rendered as null: JSON has no word for it.
+    /// Rendered as null if not finite: JSON has no such numbers.
     case double(Double)
     case string(String)
     case array([JSONText])
     case object([(String, JSONText)])
-    /// Rendered already; must be one whole JSON value.
+    /// Already rendered; must be exactly one JSON value.
     case rendered([UInt8])
 
     package static func number(_ value: some BinaryInteger) -> JSONText {
