@@ -140,7 +140,7 @@ import Vocabulary
         world.situation.count = 1
         #expect(
             world.sentences() == [
-                "1 node was failed over automatically, and no more than 1 may be before somebody"
+                "1 node was failed over automatically, and the limit is 1 until an operator"
                     + " resets the count or a rebalance completes."
             ]
         )
@@ -167,8 +167,8 @@ import Vocabulary
             world.sentences() == [
                 "Only db1 finds db2 down, and 2 nodes would have to.",
                 "Only 1 of the 2 nodes that make a majority can be reached from here.",
-                "There are only 2 voting nodes: with fewer than 3 nobody can tell a dead node from"
-                    + " a cut link.",
+                "There are only 2 voting nodes: with fewer than 3 a dead node and a cut link look"
+                    + " the same.",
             ]
         )
     }

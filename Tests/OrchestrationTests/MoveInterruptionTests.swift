@@ -106,7 +106,7 @@ import Vocabulary
         _ = course.handle(.applied(fence: 10))
         _ = course.says(3, 100, isIntact: false)
         #expect(course.says(1, 100, joint: 100, state: .active) == [])
-        #expect(course.why == "\(place) db3 is still copying what there is.")
+        #expect(course.why == "\(place) db3 is still copying the existing data.")
     }
 
     @Test func aSuccessorThatIsNotWhatItWasCallsForAPromotion() {
@@ -138,7 +138,7 @@ import Vocabulary
         }
         #expect(
             obstacle.sentence(bucket: "travel") { "db\($0.value)" }
-                == "\(place) db3 is still copying what there is."
+                == "\(place) db3 is still copying the existing data."
         )
         #expect(obstacle.step == .building)
     }

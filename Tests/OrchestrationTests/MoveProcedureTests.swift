@@ -51,7 +51,7 @@ import Vocabulary
         #expect(course.says(3, 100, isIntact: false) == [])
         // What a copy proved to one active copy says nothing of what the next one has.
         #expect(course.says(3, 100, isIntact: true, hasCaughtUp: false) == [])
-        #expect(course.why == "\(place) db3 is still copying what there is.")
+        #expect(course.why == "\(place) db3 is still copying the existing data.")
         #expect(course.says(1, 1_000, state: .active) == [])
         #expect(course.says(3, 500) == [])
         #expect(course.why == "\(place) db3 is 500 changes behind.")
@@ -61,7 +61,7 @@ import Vocabulary
         #expect(course.why == "\(place) db3 has yet to write 300 changes to disk.")
         #expect(course.says(1, 1_040, state: .active) == [])
         #expect(course.says(3, 1_000, isReady: false) == [])
-        #expect(course.why == "\(place) db3 is not ready to take it yet.")
+        #expect(course.why == "\(place) db3 is not ready to serve it yet.")
         #expect(course.says(3, 1_000) == [.propose(.joint(fence: 10))])
         #expect(course.procedure.step == .joining)
         #expect(course.handle(.applied(fence: 10)) == [])
@@ -114,13 +114,13 @@ import Vocabulary
         _ = course.says(3, 90)
         #expect(course.says(1, 60, state: .active, history: 2) == [])
         #expect(course.says(1, 100, state: .active, history: 2) == [])
-        #expect(course.why == "\(place) db3 is still copying what there is.")
+        #expect(course.why == "\(place) db3 is still copying the existing data.")
         #expect(course.says(3, 100, history: 2) == [.propose(.joint(fence: 10))])
         // It began another one before it heard of the second chain.
         _ = course.handle(.applied(fence: 10))
         #expect(course.says(1, 100, joint: 100, state: .active, history: 3) == [])
         #expect(course.says(3, 105, history: 2) == [])
-        #expect(course.why == "\(place) db3 is still copying what there is.")
+        #expect(course.why == "\(place) db3 is still copying the existing data.")
         #expect(course.says(3, 100, history: 3) == [.propose(.final(fence: 10))])
     }
 
@@ -232,7 +232,7 @@ import Vocabulary
         #expect(course.handle(.drained(final, fence: 10)) == [])
         #expect(course.handle(.applied(fence: 40)) == [])
         #expect(course.procedure.step == .paused)
-        #expect(course.why == "\(place) db1 did not hand it over; it will be tried again.")
+        #expect(course.why == "\(place) db1 did not hand it over; the move will be retried.")
         #expect(course.passes(5_000) == [.build([NodeNumber(3)])])
         // Tried again under the new fence, then after twice as long.
         _ = course.says(1, 200, state: .active)

@@ -11,8 +11,10 @@ extension ClusterState {
         return Self.revision(of: names + [""] + members)
     }
 
-    /// A checksum of all nodes' hosts. A new host is checked against the other nodes' hosts,
-    /// because either all nodes or none may have a loopback address.
+    /// A checksum of all nodes' hosts.
+    ///
+    /// A new host is checked against the other nodes' hosts, because either all nodes or none may
+    /// have a loopback address.
     package var namesRevision: UInt32 {
         Self.revision(of: nodes.map { "\($0.number.value)\u{0}\($0.host)" })
     }

@@ -1,19 +1,20 @@
 package import Vocabulary
 
-/// Whether nodes that are silent are failed over without anybody being asked.
+/// Decides whether silent nodes are failed over automatically.
 ///
-/// Asked by the leader ten times a second and on every change; it only looks, so asking twice is
-/// free. What it knows of the data are the last reports: the seal that follows tells the truth, and
-/// a failover that turns out unsafe there gives back what it sealed.
+/// The leader evaluates it ten times a second and on every change; evaluating has no side effects.
+/// It estimates data loss from the last reports of copies. The seals that follow give exact
+/// positions. A failover that they show to be unsafe is aborted, and the sealed copies are
+/// released.
 ///
-/// - A node is down when the leader and a majority of all active nodes, by what they said a moment
-///   ago, have not heard of it for the whole timeout.
-/// - Nodes that fell silent together are decided together.
-/// - All reasons that speak against it are listed, not the first.
+/// - A node is down if the leader and, by recent beats, a majority of all active nodes have
+///   received nothing from it for the whole timeout.
+/// - Nodes that became silent together are failed over together.
+/// - Every reason against a failover is listed, not only the first.
 package enum AutoFailoverPolicy {
     package enum Cause: Hashable, Sendable {
         case silent(nanoseconds: UInt64)
-        /// It still has its memory: what can be handed over is, before the rest is failed over.
+        /// The node still runs: it hands over what it can before it is failed over.
         case diskBroken
     }
 
@@ -26,6 +27,7 @@ package enum AutoFailoverPolicy {
 
     private static let together = Limits.suspectMilliseconds * 1_000_000
 
+    /// The present decision; `.wait` if the passing of time alone can change it.
     package static func decide(
         _ settings: AutoFailoverRules,
         _ situation: FailoverSituation,
@@ -43,7 +45,7 @@ package enum AutoFailoverPolicy {
         if let until = graceEnd(situation, table), now < until {
             return .wait(down[0].node, untilNanoseconds: until)
         }
-        // Whoever fell silent at the same time has a moment left to come back.
+        // Wait for nodes that became silent at the same time and have not timed out yet.
         let late = silences.filter { $0.silence < timeout && $0.silence + together >= shortest }
             .filter { table.isSuspect($0.node, now: now) }
         if let next = late.min(by: { $0.silence > $1.silence }) {
@@ -70,7 +72,10 @@ package enum AutoFailoverPolicy {
         return .wait(next.node, untilNanoseconds: now + timeout - longest)
     }
 
-    /// A leader that never heard of a majority may be the one that is cut off.
+    /// A leader that has not received beats from a majority may itself be cut off: it waits until
+    /// this time.
+    ///
+    /// Nil if it has received them.
     private static func graceEnd(
         _ situation: FailoverSituation,
         _ table: FailureTable
@@ -80,7 +85,7 @@ package enum AutoFailoverPolicy {
         return situation.leaderSinceNanoseconds + Limits.leaderGraceMilliseconds * 1_000_000
     }
 
-    /// Whose disk fails: only when nobody is silent, because that comes first.
+    /// The decision about nodes whose disk fails; used only if no node is silent.
     private static func diskDecision(
         _ settings: AutoFailoverRules,
         _ situation: FailoverSituation,
@@ -97,7 +102,7 @@ package enum AutoFailoverPolicy {
         return reasons.isEmpty ? .failOver(broken, .diskBroken) : .blocked(broken, reasons)
     }
 
-    // MARK: What speaks against it
+    // MARK: Reasons against a failover
 
     private static func sightReasons(
         _ nodes: [NodeNumber],
@@ -177,7 +182,8 @@ package enum AutoFailoverPolicy {
         return found
     }
 
-    /// The group that these nodes are, all of it and nothing else, where there are several.
+    /// The server group that consists of exactly these nodes; nil if there is none, for a single
+    /// node, or if there is only one group.
     private static func wholeGroup(
         _ nodes: Set<NodeNumber>,
         _ situation: FailoverSituation

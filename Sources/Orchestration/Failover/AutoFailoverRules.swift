@@ -1,16 +1,16 @@
 package import Vocabulary
 
-/// What an administrator chose about automatic failover.
+/// An administrator's settings for automatic failover.
 package struct AutoFailoverRules: Hashable, Sendable {
     package var isEnabled = true
     package var timeoutSeconds = Limits.autoFailoverSecondsDefault
-    /// So many nodes at most, until the count is reset.
+    /// Automatic failovers allowed until the count is reset.
     package var maxCount = 1
-    /// A running rebalance may be interrupted.
+    /// Whether a failover may interrupt a running rebalance.
     package var stopsRebalance = true
-    /// Buckets in memory without replicas are given up.
+    /// Whether a failover may lose the data of ephemeral buckets without replicas.
     package var losesEphemeral = false
-    /// Nodes whose disk fails are failed over too, when it failed for so long; nil where not.
+    /// Seconds of disk failures after which a node is failed over; nil disables that.
     package var diskSeconds: Int?
 
     package init() {}
@@ -18,7 +18,7 @@ package struct AutoFailoverRules: Hashable, Sendable {
     var timeoutNanoseconds: UInt64 { UInt64(timeoutSeconds) * 1_000_000_000 }
 }
 
-/// What the leader knows beside its failure table.
+/// The leader's information for a decision, beside its failure table.
 package struct FailoverSituation: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package var node: NodeNumber
@@ -35,14 +35,15 @@ package struct FailoverSituation: Hashable, Sendable {
     package enum Rebalance: Hashable, Sendable {
         case none
         case running
-        /// At a place where it cannot be interrupted.
+        /// Running, in a step that cannot be interrupted.
         case unstoppable
     }
 
     package struct DiskHealth: Hashable, Sendable {
+        /// Commits in the observed interval, failed ones included.
         package var commits: UInt64
         package var failures: UInt64
-        /// Since when so many fail.
+        /// When the present share of failures was first observed.
         package var sinceNanoseconds: UInt64
 
         package init(commits: UInt64, failures: UInt64, sinceNanoseconds: UInt64) {
@@ -56,14 +57,15 @@ package struct FailoverSituation: Hashable, Sendable {
         }
     }
 
-    /// Active nodes; those that joined and wait, or were failed over, are none.
+    /// Active nodes only: without joining, waiting and failed-over ones.
     package var members: [Member]
-    /// Groups that have lost nodes to a failover before.
+    /// Server groups with failed-over nodes.
     package var groupsHit: Set<String> = []
-    /// Since when this node leads.
+    /// When this node became the leader.
     package var leaderSinceNanoseconds: UInt64
     /// Automatic failovers since the count was reset.
     package var count = 0
+    /// No failover starts before this time, after a failed attempt.
     package var coolingUntilNanoseconds: UInt64 = 0
     package var isMembershipChanging = false
     package var rebalance = Rebalance.none

@@ -1,12 +1,14 @@
 package import Vocabulary
 
-/// A bucket as a failover sees it: what is asked about each vBucket, and what copies last said.
+/// A bucket for the estimate of a failover's data loss: each vBucket's question and latest reports.
 package struct BucketAtStake: Hashable, Sendable {
     package struct Row: Hashable, Sendable {
         package var question: Promotion.Question
-        /// The newest reports, of whatever age: an estimate; sealed copies tell the truth.
+        /// The newest report of each copy, of any age: only an estimate; reports of sealed copies
+        /// are exact.
         package var reports: [NodeNumber: CopyReport]
-        /// Its active copy serves nobody, or is given up: whoever is to be asked must not be.
+        /// Whether the vBucket already waits for a promotion: then the loss of any queried node
+        /// counts, not only that of the active one.
         package var isWaiting: Bool
 
         package init(
@@ -37,12 +39,12 @@ package struct BucketAtStake: Hashable, Sendable {
 }
 
 extension BucketAtStake {
-    /// What speaks against failing `nodes` over, as far as the last reports tell.
+    /// The reasons against failing `nodes` over, by the latest reports.
     ///
     /// - Parameters:
-    ///   - nodes: Whose copies will not be asked.
-    ///   - mayLoseEphemeral: The settings give up buckets without disk or replicas.
-    /// - Returns: The reasons; none where nothing would be lost.
+    ///   - nodes: The nodes to be failed over, whose copies will not be queried.
+    ///   - mayLoseEphemeral: Whether ephemeral buckets without replicas may be lost.
+    /// - Returns: The reasons; empty if nothing would be lost.
     package func obstacles(
         failing nodes: Set<NodeNumber>,
         mayLoseEphemeral: Bool
@@ -60,12 +62,12 @@ extension BucketAtStake {
         return (isKept ? [.ephemeralWithoutReplica(bucket: name)] : []) + round.obstacles
     }
 
-    /// The vBuckets that `node` could not hand over now, because no other copy is complete.
+    /// The vBuckets that `node` cannot hand over now, because no other node has a complete copy.
     ///
     /// - Parameters:
     ///   - node: The node that is to leave.
-    ///   - isUp: Whether another node can take over.
-    /// - Returns: Their numbers.
+    ///   - isUp: Whether a node can take over.
+    /// - Returns: The vBuckets; empty if all can be handed over.
     package func vBucketsKept(
         by node: NodeNumber,
         isUp: (NodeNumber) -> Bool
@@ -82,9 +84,9 @@ extension BucketAtStake {
     }
 }
 
-/// Whether a node can be failed over without losing anything: its vBuckets handed over first.
+/// Whether a node can be failed over without data loss, after it has handed over its vBuckets.
 package struct GracefulFailover: Hashable, Sendable {
-    /// By bucket: what would be lost.
+    /// By bucket name: the vBuckets that cannot be handed over.
     package let kept: [String: [VBucketID]]
     package let isLastNode: Bool
 
@@ -92,7 +94,7 @@ package struct GracefulFailover: Hashable, Sendable {
     ///   - node: The node that is to leave.
     ///   - active: All active nodes.
     ///   - buckets: All buckets.
-    ///   - isUp: Whether another node can take over.
+    ///   - isUp: Whether a node can take over.
     package init(
         of node: NodeNumber,
         among active: [NodeNumber],
@@ -110,7 +112,7 @@ package struct GracefulFailover: Hashable, Sendable {
 
     package var isPossible: Bool { !isLastNode && kept.isEmpty }
 
-    /// Why not; nil where it is possible.
+    /// A sentence for users: why it is not possible; nil if it is.
     package var sentence: String? {
         if isLastNode { return "It is the last active node." }
         if kept.isEmpty { return nil }

@@ -1,20 +1,20 @@
 package import Vocabulary
 
-/// What a new epoch without these nodes may cost, as far as the map alone can tell.
+/// What a new epoch without given nodes may lose, by the agreed state alone.
 package struct EpochStake: Hashable, Sendable {
     package struct Bucket: Hashable, Sendable {
         package var name: String
-        /// No copy is left.
+        /// vBuckets without a remaining copy.
         package var lost: [VBucketID]
-        /// The active copy is gone; what is left of the others may lack its last changes.
+        /// vBuckets that lose their active copy; the remaining copies may lack its last changes.
         package var doubtful: [VBucketID]
     }
 
-    /// Those that it costs something.
+    /// The affected buckets; empty if nothing is lost.
     package let buckets: [Bucket]
 
     package init(_ state: ClusterState, without lost: [NodeNumber]) {
-        // What those have who were failed over before is given up with them.
+        // Copies on nodes that were failed over before are given up as well.
         let gone = lost + state.gone
         buckets = state.buckets.compactMap { bucket in
             var stake = Bucket(name: bucket.settings.name, lost: [], doubtful: [])
@@ -33,14 +33,14 @@ package struct EpochStake: Hashable, Sendable {
         }
     }
 
-    /// Of vBuckets without a copy, once it has come to that.
+    /// A sentence about vBuckets that have no copy left after the new epoch.
     package static func lost(_ vBuckets: [VBucketID], ofBucket name: String) -> String {
         "Of the bucket “\(name)”, \(Words.vBuckets(vBuckets))"
             + " \(vBuckets.count == 1 ? "has" : "have") no copy left: the next rebalance creates"
             + " \(vBuckets.count == 1 ? "it" : "them") empty."
     }
 
-    /// In words, for whoever has to decide.
+    /// Sentences for the operator; empty if nothing is lost.
     package var sentences: [String] {
         buckets.flatMap { bucket in
             var found: [String] = []

@@ -1,15 +1,16 @@
 package import Vocabulary
 
-/// What one node knows of the others' lives: when it last heard of each, and what they say.
+/// One node's failure detector: when each other node was last heard, and which nodes that one
+/// suspects.
 ///
-/// Every node keeps one and sends what it suspects with every beat, so a new leader knows at once
+/// Every node keeps a table and sends its suspicions with every beat. So a new leader knows at once
 /// what the old one knew.
 ///
-/// - A node that was silent is up again after some beats in a row; until then a single beat ends
-///   its silence only if it is not known to come and go.
-/// - What others say counts for a moment: they say it again with the next beat.
+/// - A silent node is up again after several beats in a row. Until then a single beat ends its
+///   silence only if the node is not unstable.
+/// - Suspicions of other nodes are valid for a short time: each beat repeats them.
 package struct FailureTable: Sendable {
-    /// A node that another one has not heard of, and since when.
+    /// A silent node, as reported by another node, and the duration of its silence.
     package struct Suspicion: Hashable, Sendable {
         package var node: NodeNumber
         package var silentNanoseconds: UInt64
@@ -23,12 +24,14 @@ package struct FailureTable: Sendable {
     private struct Peer: Sendable {
         var heardAt: UInt64
         var hasBeenHeard = false
-        /// Since when it is silent, as long as it is not up again.
+        /// Start of the silence, until the node is up again; nil if it is up.
         var silentSince: UInt64?
         var beatsInRow = 0
+        /// The last times at which it came up after a silence, oldest first.
         var returnedAt: [UInt64] = []
-        /// Bucket by bucket, by its own word.
+        /// Whether it reported that all its buckets can serve.
         var isReady = false
+        /// Its last reported suspicions.
         var said: [Suspicion] = []
         var saidAt: UInt64?
     }
@@ -41,24 +44,25 @@ package struct FailureTable: Sendable {
     private var peers: [NodeNumber: Peer] = [:]
 
     /// - Parameters:
-    ///   - node: Whose table it is.
-    ///   - now: Nodes that were neither heard of nor expected are silent from here.
+    ///   - node: The node that keeps the table.
+    ///   - now: The start of silence for nodes that are neither heard nor expected.
     package init(of node: NodeNumber, now: UInt64) {
         self.node = node
         startedAt = now
     }
 
-    /// These are the other members: whoever is new among them has not been silent before.
+    /// Adds other members: the silence of a new one starts now.
     package mutating func expect(_ others: [NodeNumber], now: UInt64) {
         for other in others where peers[other] == nil { peers[other] = Peer(heardAt: now) }
     }
 
-    /// A beat came, or the answer to one.
+    /// Records a received beat, or the answer to a beat.
     ///
     /// - Parameters:
-    ///   - other: From whom.
-    ///   - isReady: All its buckets can serve.
-    ///   - suspicions: What it suspects; nil where it did not say.
+    ///   - other: The sender.
+    ///   - isReady: Whether all its buckets can serve.
+    ///   - suspicions: The sender's suspicions; nil if the message has none, which keeps the last
+    ///     ones.
     ///   - now: The time.
     package mutating func heard(
         _ other: NodeNumber,
@@ -81,7 +85,7 @@ package struct FailureTable: Sendable {
             peer.returnedAt.append(now)
             if peer.returnedAt.count > Limits.unstableReturns { peer.returnedAt.removeFirst() }
         }
-        // Whoever is heard for the first time did not come back.
+        // The first beat of a node is not a return after a silence.
         if isFirst { peer.silentSince = nil }
         if let suspicions {
             peer.said = suspicions
@@ -90,12 +94,14 @@ package struct FailureTable: Sendable {
         peers[other] = peer
     }
 
-    /// It left the cluster, or was failed over: what comes next is a new beginning.
+    /// Removes a node that left the cluster or was failed over: a later beat starts a new record.
     package mutating func forget(_ other: NodeNumber) { peers[other] = nil }
 
-    // MARK: What it knows itself
+    // MARK: This node's own view
 
-    /// How long nothing counts as heard.
+    /// Nanoseconds since the node was last heard; 0 for this node.
+    ///
+    /// For an unstable node: since it last became silent, even if single beats arrived.
     package func silence(of other: NodeNumber, now: UInt64) -> UInt64 {
         if other == node { return 0 }
         guard let peer = peers[other] else { return Self.since(startedAt, now) }
@@ -111,30 +117,34 @@ package struct FailureTable: Sendable {
         silence(of: other, now: now) >= Self.suspectAfter
     }
 
-    /// Heard of, long enough after a silence, and all its buckets ready.
+    /// Whether the node is heard, has ended any silence, and reports all its buckets ready.
     package func isUp(_ other: NodeNumber, now: UInt64) -> Bool {
         if other == node { return true }
         guard let peer = peers[other], peer.hasBeenHeard else { return false }
         return peer.silentSince == nil && peer.isReady && !isSuspect(other, now: now)
     }
 
-    /// It fell silent and came back several times within a minute.
+    /// Whether the node became silent and returned several times within
+    /// `Limits.unstableWindowMilliseconds`.
     package func isUnstable(_ other: NodeNumber, now: UInt64) -> Bool {
         let window = Limits.unstableWindowMilliseconds * Self.millisecond
         let recent = peers[other]?.returnedAt.count { Self.since($0, now) <= window } ?? 0
         return recent >= Limits.unstableReturns
     }
 
-    /// What to send along with a beat.
+    /// This node's suspicions, sorted by node, to be sent with a beat.
     package func suspicions(among nodes: [NodeNumber], now: UInt64) -> [Suspicion] {
         nodes.filter { isSuspect($0, now: now) }.sorted().map {
             Suspicion(node: $0, silentNanoseconds: silence(of: $0, now: now))
         }
     }
 
-    // MARK: What all know together
+    // MARK: The view of all nodes
 
-    /// Who has not heard of `other` for so long, by what they said a moment ago; itself included.
+    /// The nodes that report `other` silent for at least this long, by their recent beats; includes
+    /// this node.
+    ///
+    /// Sorted; without `other` itself.
     package func seers(
         of other: NodeNumber,
         silentFor nanoseconds: UInt64,
@@ -149,7 +159,8 @@ package struct FailureTable: Sendable {
         }.sorted()
     }
 
-    /// Who sees more of the others than this node does: it would be the better leader.
+    /// A node that suspects fewer nodes than this one and would be a better leader; nil if there is
+    /// none.
     package func betterSighted(among nodes: [NodeNumber], now: UInt64) -> NodeNumber? {
         let mine = suspicions(among: nodes, now: now).count
         guard mine > 0 else { return nil }
@@ -162,6 +173,7 @@ package struct FailureTable: Sendable {
         return best?.node
     }
 
+    /// The suspicions of a node; nil if they are too old.
     private func fresh(_ other: NodeNumber, now: UInt64) -> [Suspicion]? {
         guard let peer = peers[other], let saidAt = peer.saidAt,
             Self.since(saidAt, now) < Limits.tableFreshMilliseconds * Self.millisecond

@@ -1,33 +1,34 @@
 package import Vocabulary
 
-/// Who becomes active when the active copy of a vBucket is lost: decided from sealed copies.
+/// The choice of a vBucket's new active copy after the active one is lost, from sealed copies.
 ///
-/// - Safe: enough of the chain are intact that every committed write meets one of them, or all of
-///   the chain were asked. Then no committed write is lost, as long as fewer copies than a majority
-///   lost their memory.
-/// - A node that was failed over counts as lost: it answers nothing, has nothing, and is not chosen.
-/// - Positions are compared, never high seqnos: above covered a copy may lack changes.
-/// - Answers from other fences than the question's are none.
+/// - A promotion is safe if enough copies of the chain are intact (in-sync) that every committed
+///   write is on one of them, or if all copies of the chain answered. Then no committed write is
+///   lost, as long as fewer copies than a majority lost their memory.
+/// - A failed-over node counts as lost: it is not queried, holds nothing, and is not chosen.
+/// - Positions are compared, never high seqnos: above its covered seqno a copy may lack changes.
+/// - Answers with a fence other than the question's are ignored.
 package struct Promotion: Hashable, Sendable {
-    /// What is asked about one vBucket.
+    /// One vBucket without a serving copy, and the copies to be queried.
     package struct Question: Hashable, Sendable {
         package var vBucket: VBucketID
         package var fence: UInt64
         package var stage: UInt64
-        /// The last confirmed chain: in a joint phase the old one, after a promotion that is not
-        /// confirmed the one before it.
+        /// The last confirmed chain: in a joint phase the old one, during an unconfirmed promotion
+        /// the previous one.
         ///
-        /// Where all of it is given up, the chain beside it: nobody else has anything.
+        /// If all of that chain is lost, the next chain with a remaining node: only its nodes have
+        /// copies.
         package var basis: [NodeNumber]
-        /// The active node of the present row, where there is one.
+        /// The first node of the present chain; nil if the chain is empty.
         package var active: NodeNumber?
-        /// A former active node whose copy is kept: it is asked too, and may be chosen.
+        /// A former active node that keeps its copy: it is queried too and may be chosen.
         package var former: NodeNumber?
-        /// Copies there should be.
+        /// Copies that the vBucket should have: 1 + replicas.
         package var copies: Int
-        /// Nodes that were failed over: what they have is given up.
+        /// Failed-over nodes, whose copies do not count.
         package var lost: Set<NodeNumber>
-        /// Of those, who said that they have nothing.
+        /// The lost nodes that are known to hold no data of the vBucket.
         package var emptied: Set<NodeNumber> = []
 
         package init(
@@ -47,13 +48,14 @@ package struct Promotion: Hashable, Sendable {
             copies = assignment.copies
         }
 
-        /// Notes who of those that were failed over has nothing.
+        /// Determines which lost nodes hold no data of the vBucket (`emptied`).
         ///
         /// - Parameters:
-        ///   - reports: By node: what those that answered have of the bucket.
-        ///   - isInMemory: No file of it can be closed somewhere, and have it.
-        ///   - isBeingEmptied: A flush runs, and nothing was decided since: who does not answer did
-        ///     not live to tell that it has anything again.
+        ///   - reports: By node: the copies of the bucket on each node that answered.
+        ///   - isInMemory: Whether the bucket is ephemeral: then a missing copy cannot be in a file
+        ///     that is not open.
+        ///   - isBeingEmptied: `BucketRecord.isBeingEmptied`: then a node that does not answer
+        ///     counts as empty.
         package mutating func noteEmptied(
             _ reports: [NodeNumber: [VBucketID: CopyReport]],
             isInMemory: Bool,
@@ -67,54 +69,57 @@ package struct Promotion: Hashable, Sendable {
             }
         }
 
-        /// So many intact copies meet every majority that a write may have been committed by.
+        /// The number of intact copies that intersects every majority that may have committed a
+        /// write.
         package var intactNeeded: Int { max(1, basis.count - (copies / 2 + 1) + 1) }
 
-        /// Everybody who is to be sealed.
+        /// Every node whose copy is to be sealed.
         package var asked: [NodeNumber] {
             guard let former, !basis.contains(former) else { return left }
             return lost.contains(former) ? left : left + [former]
         }
 
-        /// Those of the basis that are not given up.
+        /// The nodes of the basis that are not lost.
         var left: [NodeNumber] { basis.filter { !lost.contains($0) } }
     }
 
     package enum Safety: Hashable, Sendable {
         case safe
-        /// A committed write may be on copies that did not answer.
+        /// A committed write may exist only on copies that did not answer.
         case mayLoseCommitted(intact: Int, needed: Int, answered: Int, of: Int)
     }
 
     package var vBucket: VBucketID
-    /// Compared with the state when the entry is applied, as is the stage.
+    /// Like `stage`, compared with the state when the entry is applied.
     package var fence: UInt64
     package var stage: UInt64
     package var node: NodeNumber
-    /// What the chosen copy must still have when it takes up the role.
+    /// The position that the chosen copy must still have when it becomes active.
     package var expected: CopyPosition
-    /// The chain from here on, the chosen one first.
+    /// The new chain, the chosen node first.
     package var row: [NodeNumber]
     package var safety: Safety
-    /// Who served it.
+    /// The previous active node.
     package var former: NodeNumber?
-    /// The highest seqno that a copy is known to have, the one that was stopped among them.
+    /// The highest known seqno of any copy, including the stopped active copy.
     package var known: Seqno
 
-    /// Changes that some copy has and the chosen one has not: at least so many are lost.
+    /// Changes that another copy has and the chosen one lacks: a lower bound of the lost changes.
     package var changesLost: UInt64 {
         known > expected.covered ? known.value - expected.covered.value : 0
     }
 
+    /// Chooses the copy to promote.
+    ///
     /// - Parameters:
-    ///   - question: The vBucket.
-    ///   - sealed: What copies said when they were sealed.
-    ///   - stoppedAt: How far the active copy came, where it was stopped and said so.
-    ///   - activeCounts: How many vBuckets each node is active for: equal copies go to whoever has
-    ///     fewest.
-    ///   - givenUp: Nodes that an operator gave up for good: nobody waits for their answer, and what
-    ///     only they have is lost. Safe it becomes not by that.
-    /// - Returns: The choice, or nil where no copy is left.
+    ///   - question: The vBucket and the copies that were queried.
+    ///   - sealed: By node: the report of its sealed copy.
+    ///   - stoppedAt: The high seqno that the active copy reported when it was stopped; else zero.
+    ///   - activeCounts: By node: the number of vBuckets it is active for; among equal copies, the
+    ///     node with the fewest is chosen.
+    ///   - givenUp: Nodes that an operator gave up: their answers are not waited for, and data that
+    ///     only they have is lost. That does not make the promotion safe.
+    /// - Returns: The choice; nil if no queried copy can be promoted.
     package static func choose(
         _ question: Question,
         sealed: [NodeNumber: CopyReport],
@@ -126,9 +131,9 @@ package struct Promotion: Hashable, Sendable {
             sealed[node].map { (node: node, report: $0) }
         }.filter { $0.report.fence == question.fence && $0.report.vBucket == question.vBucket }
         let able = answers.filter { $0.report.protects }
-        // Where everybody was asked and nobody has anything, as when all of a bucket in memory
-        // crashed, there is nothing that could be lost: somebody serves it empty. Who was failed over
-        // may have all of it, and come back: not before somebody gave that up, too.
+        // If every copy answered and none has data, as after a crash of all nodes of an ephemeral
+        // bucket, nothing can be lost: one of them serves the vBucket empty. A failed-over node may
+        // have all the data and return, so it has to be known as empty or be given up first.
         let isWhole =
             (question.asked + question.basis).allSatisfy { node in
                 givenUp.contains(node) || question.emptied.contains(node)
@@ -164,10 +169,10 @@ package struct Promotion: Hashable, Sendable {
         )
     }
 
-    /// Whether these copies are enough to know every committed write.
+    /// Whether the answers contain every committed write.
     ///
-    /// Either all who may have one answered, a former active node too, whose disk may be the only one
-    /// that has it; or so many of the chain that are intact that one of them has it.
+    /// Either every queried copy answered, including a former active node, whose disk may be the
+    /// only one with a write; or enough intact copies of the basis answered (`intactNeeded`).
     private static func safety(
         _ question: Question,
         _ answers: [(node: NodeNumber, report: CopyReport)]
@@ -186,25 +191,25 @@ package struct Promotion: Hashable, Sendable {
 }
 
 extension CopyReport {
-    /// A copy that is reconciling, or was never built, has no branch to speak of.
+    /// Whether the copy has a valid position: false while it reconciles and before it is built.
     package var protects: Bool { position.branchFence != 0 }
 }
 
-/// The choices for all vBuckets of a bucket that a failover touches, and what they cost.
+/// The promotions of all vBuckets of a bucket that a failover affects, and the data they lose.
 package struct PromotionRound: Hashable, Sendable {
     package let bucket: String
     package private(set) var promotions: [Promotion] = []
-    /// No copy is left of these.
+    /// vBuckets without a copy that can be promoted.
     package private(set) var lost: [VBucketID] = []
     private var activeCounts: [NodeNumber: Int]
     private let givenUp: [NodeNumber]
     private let served: [NodeNumber: ServedHighs]
 
     /// - Parameters:
-    ///   - bucket: Its name, for whoever reads the reasons.
-    ///   - activeCounts: How many vBuckets each surviving node is active for.
-    ///   - served: What nodes that are not asked last said of what they serve.
-    ///   - givenUp: Nodes that an operator gave up for good.
+    ///   - bucket: The bucket's name, for the texts of reasons.
+    ///   - activeCounts: By surviving node: the number of vBuckets it is active for.
+    ///   - served: By node that is not queried: its last digest of the vBuckets it serves.
+    ///   - givenUp: Nodes that an operator gave up.
     package init(
         bucket: String,
         activeCounts: [NodeNumber: Int],
@@ -217,6 +222,7 @@ package struct PromotionRound: Hashable, Sendable {
         self.givenUp = givenUp
     }
 
+    /// Adds the choice for one vBucket, or adds the vBucket to `lost`.
     package mutating func decide(
         _ question: Promotion.Question,
         sealed: [NodeNumber: CopyReport],
@@ -237,14 +243,15 @@ package struct PromotionRound: Hashable, Sendable {
         if choice.node != question.active { activeCounts[choice.node, default: 0] += 1 }
     }
 
-    /// Committed writes of these may be lost.
+    /// vBuckets whose promotion may lose committed writes.
     package var unsafe: [VBucketID] { promotions.filter { $0.safety != .safe }.map(\.vBucket) }
 
-    /// Changes that are known to have been made and that the chosen copies do not have: at least.
+    /// A lower bound of the changes that were made and that the chosen copies lack.
     ///
-    /// By what copies have, or by what those that served them had said, whichever is more. The latter
-    /// is of all that such a node served: it says nothing where only some of that goes on. What has no
-    /// other copy is no part of this: it may be back with its node.
+    /// The larger of two counts per former active node: by the other copies, and by that node's
+    /// last digest. The digest covers all vBuckets of the node, so it is used only if all of them
+    /// are promoted. vBuckets without another copy are not counted: they may return with their
+    /// node.
     package var changesLost: UInt64 {
         Dictionary(grouping: promotions, by: \.former).reduce(0) { lost, group in
             let seen = group.value.reduce(0) { $0 + $1.changesLost }
@@ -258,7 +265,9 @@ package struct PromotionRound: Hashable, Sendable {
         }
     }
 
-    /// Why automatic failover leaves this bucket alone; an operator may go on.
+    /// Reasons against an automatic failover; an operator may override them.
+    ///
+    /// Empty if nothing is lost.
     package var obstacles: [WhyNot] {
         var found: [WhyNot] = []
         if !lost.isEmpty { found.append(.noReplica(bucket: bucket, vBuckets: lost)) }

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// Why automatic failover does not act, as an operator is to read it.
+/// A reason against an automatic failover, shown to the operator.
 package enum WhyNot: Hashable, Sendable {
     case disabled
     case countReached(count: Int, max: Int)
@@ -17,27 +17,27 @@ package enum WhyNot: Hashable, Sendable {
     case ephemeralWithoutReplica(bucket: String)
     case coolingDown(untilNanoseconds: UInt64)
 
-    /// One sentence for the console.
+    /// A sentence for the console.
     ///
     /// - Parameters:
     ///   - now: The time.
-    ///   - name: What a node is called where people read it.
+    ///   - name: A node's name as shown to users.
     /// - Returns: The sentence.
     package func sentence(now: UInt64, naming name: (NodeNumber) -> String) -> String {
         switch self {
         case .disabled: "Automatic failover is switched off."
         case .countReached(let count, let max):
-            "\(Words.count(count, "node was", "nodes were")) failed over automatically, and no more"
-                + " than \(max) may be before somebody resets the count or a rebalance completes."
+            "\(Words.count(count, "node was", "nodes were")) failed over automatically, and the"
+                + " limit is \(max) until an operator resets the count or a rebalance completes."
         case .noQuorum(let have, let need):
             "Only \(have) of the \(need) nodes that make a majority can be reached from here."
         case .tooFewNodes(let voters):
             "There \(voters == 1 ? "is" : "are") only \(Words.count(voters, "voting node")): with"
-                + " fewer than \(Limits.autoFailoverVotersMin) nobody can tell a dead node from a"
-                + " cut link."
+                + " fewer than \(Limits.autoFailoverVotersMin) a dead node and a cut link look the"
+                + " same."
         case .notSeenDownByMajority(let node, let seers, let need):
             seers.isEmpty
-                ? "Nobody else finds \(name(node)) down."
+                ? "No other node finds \(name(node)) down."
                 : "Only \(Words.list(seers.map(name))) \(seers.count == 1 ? "finds" : "find")"
                     + " \(name(node)) down, and \(need) nodes would have to."
         case .moreThanOneDown(let nodes):
@@ -66,9 +66,9 @@ package enum WhyNot: Hashable, Sendable {
     }
 }
 
-/// Numbers and lists as sentences have them.
+/// Formats numbers and lists for sentences.
 package enum Words {
-    /// “1 node”, “3 nodes”; with a word of its own for many where adding an s is not it.
+    /// “1 node”, “3 nodes”; `many` is the plural if it is not `one` with an s.
     package static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
         "\(number) \(number == 1 ? one : many ?? one + "s")"
     }

@@ -1,25 +1,26 @@
 package import Vocabulary
 
-/// A voter's side of the leases: whom it promised what, and what it therefore holds back.
+/// A voter's record of its lease promises, and of the entries that it may not acknowledge yet.
 ///
-/// A promise only delays what Raft may delay anyway: the acknowledgement of an entry. So no
-/// promise can cost consistency, and a voter that forgot its promises in a crash has only to wait
-/// as long as one could last.
+/// A promise only delays what Raft may delay anyway: the acknowledgement of an entry. So a promise
+/// cannot harm consistency, and a voter that forgot its promises in a crash only has to wait as
+/// long as a promise can last.
 ///
-/// - Nobody is promised anything who has not applied what takes writing from it.
-/// - An entry waits for the promises given before it was appended. Whoever is promised something
-///   later is told of a configuration, and has applied what takes writing from it: to wait for those
-///   as well would be to wait for ever, where only the one deposed knows that it is committed.
+/// - A node that has not applied the newest entry that deposes it is promised nothing.
+/// - An entry waits for the promises that were given before it was appended. A node that is
+///   promised something later has applied the entry, or learns of the new configuration with the
+///   promise. The entry must not wait for those promises: if only the deposed node knows that the
+///   entry is committed, it would wait forever.
 package struct LeasePromises: Sendable {
-    /// What an entry of the log does, as far as promises are concerned.
+    /// How an entry of the log affects promises.
     package enum Effect: Hashable, Sendable {
         case none
-        /// Takes writing from these nodes, without their consent.
+        /// Revokes these nodes' right to write vBuckets, without their consent.
         case deposes([NodeNumber])
         case changesVoters
     }
 
-    /// Where acknowledging has to stop, and when to look again.
+    /// The first entry that may not be acknowledged yet, and when to check again.
     package struct Hold: Hashable, Sendable {
         package var index: UInt64
         package var untilNanoseconds: UInt64
@@ -33,33 +34,35 @@ package struct LeasePromises: Sendable {
     private struct Waiting: Sendable {
         var index: UInt64
         var effect: Effect
-        /// When the promises end that were given before it was appended.
+        /// When the last promise ends that was given before the entry was appended.
         var promisedUntil: UInt64
     }
 
     private let terms: LeaseTerms
     private let restartHold: UInt64
     private var promised: [NodeNumber: UInt64] = [:]
-    /// Entries that may have to wait: not known to be committed.
+    /// Entries that are not known to be committed and may have to wait, in log order.
     private var waiting: [Waiting] = []
-    /// The newest entry that takes writing from each node: kept across snapshots.
+    /// By node: index of the newest entry that deposed it.
+    ///
+    /// Survives snapshots.
     private var deposedAt: [NodeNumber: UInt64]
 
     /// - Parameters:
-    ///   - terms: How long leases and promises last: the same on every node.
-    ///   - now: The time of the start; promises of the life before may last from here.
-    ///   - deposedAt: By what is applied: the newest entry that took writing from each node.
+    ///   - terms: The durations of leases and promises: the same on every node.
+    ///   - now: The time of the start: promises given before the restart may still last.
+    ///   - deposedAt: By node: the newest applied entry that deposed it.
     package init(_ terms: LeaseTerms, now: UInt64, deposedAt: [NodeNumber: UInt64] = [:]) {
         self.terms = terms
         restartHold = now + terms.promiseNanoseconds
         self.deposedAt = deposedAt
     }
 
-    /// An entry entered the log; whatever stood from its index on is gone.
+    /// Records an entry appended to the log; it replaces all entries from its index on.
     package mutating func appended(_ effect: Effect, at index: UInt64) {
         waiting.removeAll { $0.index >= index }
         guard effect != .none else { return }
-        // Whoever is promised something from here on has applied it, or is told of it.
+        // A node that is promised something from now on has applied the entry or learns of it.
         let until: UInt64? =
             switch effect {
             case .none: nil
@@ -69,7 +72,8 @@ package struct LeasePromises: Sendable {
         waiting.append(Waiting(index: index, effect: effect, promisedUntil: until ?? 0))
     }
 
-    /// Everything up to here is committed: no acknowledgement of ours is needed any more.
+    /// Records that entries through `index` are committed: they need no acknowledgement of this
+    /// voter.
     package mutating func committed(through index: UInt64) {
         for entry in waiting where entry.index <= index {
             guard case .deposes(let nodes) = entry.effect else { continue }
@@ -78,18 +82,20 @@ package struct LeasePromises: Sendable {
         waiting.removeAll { $0.index <= index }
     }
 
-    /// A snapshot took the place of the log up to an entry.
+    /// Records that a snapshot replaced the log through an entry.
     ///
-    /// What came behind it while it was on its way to disk waits on.
+    /// Entries behind it, appended while the snapshot was written to disk, still wait.
     ///
     /// - Parameters:
-    ///   - deposed: What it says of who lost the right to write, by the newest entry that did that.
-    ///   - index: Its last entry.
+    ///   - deposed: The snapshot's `ClusterState.deposedAt`.
+    ///   - index: The snapshot's last entry.
     package mutating func restored(deposedAt deposed: [NodeNumber: UInt64], through index: UInt64) {
         waiting.removeAll { $0.index <= index }
         deposedAt.merge(deposed) { max($0, $1) }
     }
 
+    /// Answers a beat: grants a promise, unless the sender has not applied the newest entry that
+    /// deposes it.
     package mutating func answer(
         _ beat: LeaseBeat,
         naming voters: LeaseVoters,
@@ -112,7 +118,9 @@ package struct LeasePromises: Sendable {
         return reply
     }
 
-    /// The first entry that may not be acknowledged yet, the own log's as a leader included.
+    /// The first entry that may not be acknowledged yet; nil if all may be.
+    ///
+    /// This also applies to a leader's acknowledgement of its own log.
     package func hold(now: UInt64) -> Hold? {
         for entry in waiting {
             let until = max(restartHold, entry.promisedUntil)

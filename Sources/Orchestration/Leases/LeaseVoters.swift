@@ -1,14 +1,14 @@
 package import Vocabulary
 
-/// Who votes, as far as a lease is concerned, and by which entry of the log.
+/// The voter configuration of a lease, and the log entry that set it.
 ///
-/// A lease holds while so many voters promise it that no quorum can do without one of them: a
-/// blocking set, in a joint configuration one of each half.
+/// A lease is valid while a blocking set of voters promises it: so many that every quorum contains
+/// one of them. A joint configuration needs a blocking set of each half.
 package struct LeaseVoters: Hashable, Sendable {
     package var term: UInt64
     package var index: UInt64
     package var voters: [NodeNumber]
-    /// The voters before, while both halves count; else empty.
+    /// The old voters while the configuration is joint; else empty.
     package var outgoing: [NodeNumber]
 
     package init(
@@ -23,15 +23,15 @@ package struct LeaseVoters: Hashable, Sendable {
         self.outgoing = outgoing
     }
 
-    /// Stands behind the other one in the log, or in one that replaced it.
+    /// Whether it is behind the other configuration in the log, or in a log that replaced that one.
     func isNewer(than other: LeaseVoters) -> Bool {
         (term, index) > (other.term, other.index)
     }
 
-    /// Until when a blocking set's promises all last.
+    /// The latest time until which all promises of a blocking set last.
     ///
-    /// - Parameter promised: Until when each voter promised; nil where it did not.
-    /// - Returns: The moment, or nil where no blocking set promised at all.
+    /// - Parameter promised: The end of a voter's promise; nil if it gave none.
+    /// - Returns: The time; nil if no blocking set has promised.
     func blocked(until promised: (NodeNumber) -> UInt64?) -> UInt64? {
         guard let new = Self.blocked(voters, promised) else { return nil }
         if outgoing.isEmpty { return new }
@@ -42,7 +42,7 @@ package struct LeaseVoters: Hashable, Sendable {
         _ half: [NodeNumber],
         _ promised: (NodeNumber) -> UInt64?
     ) -> UInt64? {
-        // As many as are left when a quorum lacks one.
+        // One more than the voters outside a quorum of half.count / 2 + 1.
         let needed = half.count - half.count / 2
         let until = half.compactMap(promised).sorted(by: >)
         guard needed > 0, until.count >= needed else { return nil }
@@ -50,18 +50,16 @@ package struct LeaseVoters: Hashable, Sendable {
     }
 }
 
-/// How long a lease lasts, and a promise.
+/// The durations of a lease and of a promise.
 package struct LeaseTerms: Hashable, Sendable {
-    /// By the holder's clock, from when it sent the beat.
+    /// By the holder's clock, from the sending of the beat.
     package var leaseNanoseconds: UInt64
-    /// By the voter's clock, from when it granted.
+    /// By the voter's clock, from the grant; longer than the lease by the clocks' possible drift.
     package let promiseNanoseconds: UInt64
 
-    /// The rates of two clocks differ by so much at most, each from the true one.
-    ///
     /// - Parameters:
-    ///   - leaseNanoseconds: The lease; leases end within it when nobody answers.
-    ///   - ratePerMille: In thousandths.
+    ///   - leaseNanoseconds: The lease; it ends after this time if no voter answers.
+    ///   - ratePerMille: The largest deviation of a clock's rate from true time, in thousandths.
     package init(leaseNanoseconds: UInt64 = 500_000_000, ratePerMille: UInt64 = 10) {
         precondition(ratePerMille < 1_000, "a clock that stands still measures nothing")
         self.leaseNanoseconds = leaseNanoseconds
@@ -70,10 +68,10 @@ package struct LeaseTerms: Hashable, Sendable {
     }
 }
 
-/// "I am here": from every node to every node.
+/// The lease part of a beat, which every node sends to every other node.
 package struct LeaseBeat: Hashable, Sendable {
     package var node: NodeNumber
-    /// Another one after each start: answers to an earlier life are none.
+    /// Differs after each start of the sender: answers to an earlier boot are ignored.
     package var boot: UInt64
     package var number: UInt64
     /// The last entry of the log that the sender has applied.
@@ -87,11 +85,12 @@ package struct LeaseBeat: Hashable, Sendable {
     }
 }
 
+/// A voter's answer to a beat.
 package struct LeaseReply: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// Nothing that takes writing from the sender will be acknowledged before the promise ends.
+        /// The voter acknowledges no entry that deposes the sender before the promise ends.
         case granted
-        /// The sender has not applied the entry at this index, which takes writing from it.
+        /// The sender has not applied the entry at this index, which deposes it.
         case refused(UInt64)
     }
 

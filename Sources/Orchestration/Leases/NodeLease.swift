@@ -1,23 +1,24 @@
 package import Vocabulary
 
-/// A node's own lease: until when it may answer for the vBuckets that it owns.
+/// A node's own lease: the time until which it may serve the vBuckets that it is active for.
 ///
-/// Voters promise it, not the leader: so a leader's death costs nobody a lease. It counts from when
-/// the beat was sent, whenever the answer came, and under the newest configuration that the node's
-/// own log or any unexpired answer names. Nobody knows that this one is agreed on, so under the own
-/// log's it counts, too: under its newest, and under the newest that is known to be committed.
+/// Voters promise it, not the leader, so the loss of the leader ends no lease. A promise counts
+/// from the sending of the beat, whenever the answer arrives. The lease must hold under the newest
+/// configuration that the node's own log or an unexpired answer names. That one may not be
+/// committed, so the lease must also hold under the newest configuration of the own log, and under
+/// the newest one that is known to be committed.
 ///
-/// - A lease that is over is over for good: it is only ever prolonged by newer beats.
+/// - An expired lease stays expired: only newer beats extend it.
 package struct NodeLease: Sendable {
     private struct Voice: Sendable {
-        /// When the newest beat was sent that it granted.
+        /// Sending time of the newest beat that the voter granted; nil if it granted none.
         var grantedAt: UInt64?
-        /// When the newest beat was sent that it answered, and what it named.
+        /// Sending time of the newest beat that the voter answered; `voters` is from that answer.
         var answeredAt: UInt64
         var voters: LeaseVoters
     }
 
-    /// Beats that an answer may still come to: more than are sent within a lease.
+    /// Beats that may still be answered: more than a node sends within a lease.
     private static let beatsKept = 16
 
     private let node: NodeNumber
@@ -33,7 +34,7 @@ package struct NodeLease: Sendable {
         self.boot = boot
     }
 
-    /// The next beat; `now` is read before it leaves.
+    /// Makes the next beat; `now` must be read before the beat is sent.
     package mutating func beat(applied: UInt64, now: UInt64) -> LeaseBeat {
         number += 1
         sent.append((number, now))
@@ -41,6 +42,7 @@ package struct NodeLease: Sendable {
         return LeaseBeat(node: node, boot: boot, number: number, applied: applied)
     }
 
+    /// Records a voter's answer; ignores answers to an earlier boot and to forgotten beats.
     package mutating func take(_ reply: LeaseReply) {
         guard reply.boot == boot, let beat = sent.first(where: { $0.number == reply.number })
         else { return }
@@ -54,16 +56,17 @@ package struct NodeLease: Sendable {
         voices[reply.voter] = voice
     }
 
-    /// When the lease ends by this node's clock, or nil where there is none now.
+    /// The end of the lease by this node's clock; nil if there is none now.
     ///
     /// - Parameters:
     ///   - own: The newest configuration in this node's log.
-    ///   - agreed: The one before, where the newest is not known to be committed: whoever deposes this
-    ///     node may never have had that one. All have to be blocked.
-    ///   - isDeposed: Something in this node's log takes writing from it and is not applied: then
-    ///     its own voice does not count.
+    ///   - agreed: The previous configuration, if `own` is not known to be committed; else nil. The
+    ///     voters that depose this node may never have received `own`, so the lease needs a
+    ///     blocking set of every configuration.
+    ///   - isDeposed: Whether this node's log has an unapplied entry that deposes the node: then
+    ///     its own vote does not count.
     ///   - now: The time.
-    /// - Returns: The moment; `UInt64.max` where the node blocks every quorum by itself.
+    /// - Returns: The time; `UInt64.max` if the node alone is a blocking set.
     package func end(
         own: LeaseVoters,
         agreed: LeaseVoters? = nil,

@@ -1,21 +1,24 @@
 internal import Vocabulary
 
-/// What a move knows of its copies, and what they lack for its next step.
+/// The latest reports of a move's copies, and what these copies lack for the next step.
 struct MoveConditions: Sendable {
-    private struct Word: Sendable {
+    private struct CopyState: Sendable {
         var report: CopyReport
         var isReady: Bool
     }
 
     let move: PlannedMove
     let demand: PersistDemand
-    private var words: [NodeNumber: Word] = [:]
+    private var copies: [NodeNumber: CopyState] = [:]
     var absent: Set<NodeNumber> = []
-    /// The active copy's high when all copies had become complete: new ones' disks have to reach it.
+    /// The active copy's high seqno when all copies first were complete: new copies have to persist
+    /// up to it.
+    ///
+    /// Nil before that.
     private(set) var caughtUp: Seqno?
-    /// The active copy's high when it learned of the second chain.
+    /// The active copy's high seqno when it learned of the target chain; nil before that.
     private(set) var joint: Seqno?
-    /// The former active copy's last word.
+    /// The former active copy's final position; nil before it stopped.
     var final: CopyPosition?
 
     init(_ move: PlannedMove, _ demand: PersistDemand) {
@@ -23,21 +26,23 @@ struct MoveConditions: Sendable {
         self.demand = demand
     }
 
-    /// What was said before carries an old fence.
-    mutating func forgetWords() {
-        words = [:]
+    /// Drops all reports: they have an old fence.
+    mutating func forgetReports() {
+        copies = [:]
         caughtUp = nil
         joint = nil
     }
 
-    /// What a node that cannot be reached said may be true no more.
+    /// Marks a node as unreachable and drops its report, which may be outdated.
     mutating func lose(_ node: NodeNumber) {
         absent.insert(node)
-        words[node] = nil
+        copies[node] = nil
     }
 
-    /// - Returns: Whether the copy is further than before.
-    mutating func take(
+    /// Records a report.
+    ///
+    /// - Returns: Whether the copy made progress since its last report.
+    mutating func record(
         _ report: CopyReport,
         of node: NodeNumber,
         jointHigh: Seqno?,
@@ -45,9 +50,10 @@ struct MoveConditions: Sendable {
         at step: MoveStep
     ) -> Bool {
         absent.remove(node)
-        let old = words.updateValue(Word(report: report, isReady: isReady), forKey: node)?.report
+        let copy = CopyState(report: report, isReady: isReady)
+        let old = copies.updateValue(copy, forKey: node)?.report
         if node == move.source { lower(to: report.high, jointHigh, step) }
-        // A new leader does not know the last word, but the successor has it and more.
+        // A new leader does not know the final position, but the successor's includes it.
         if step == .cleaning, final == nil, node == move.target.first, report.state == .active {
             final = CopyPosition(
                 branchFence: report.position.branchFence,
@@ -59,10 +65,12 @@ struct MoveConditions: Sendable {
             || report.hasCaughtUp && !old.hasCaughtUp
     }
 
-    /// The marks stay where they were made: one that grew with each word of the active copy would
-    /// never be reached under steady writes.
+    /// Lowers the marks to the active copy's high seqno if that fell: changes lost in a crash
+    /// cannot be covered.
     ///
-    /// They fall where it lost the end of its history in a crash: what is gone cannot be covered.
+    /// Sets `joint` when the active copy first reports it.
+    ///
+    /// The marks never rise: under steady writes, copies would never reach a rising mark.
     private mutating func lower(to high: Seqno, _ jointHigh: Seqno?, _ step: MoveStep) {
         if let mark = caughtUp { caughtUp = min(mark, high) }
         if let mark = joint {
@@ -72,27 +80,26 @@ struct MoveConditions: Sendable {
         }
     }
 
-    /// Notes the mark for the disks when all copies are complete for the first time.
+    /// Whether all copies are complete; sets `caughtUp` when they first are.
     mutating func isCaughtUp() -> Bool {
         if caughtUp == nil, obstacle(at: .building, tries: 0) == nil { caughtUp = activeHigh }
         return caughtUp != nil && obstacle(at: .building, tries: 0) == nil
     }
 
-    /// The active copy stopped for whoever asked it to hand over, and nobody took over: it has to
-    /// be told to serve again.
+    /// Whether the active copy stopped for a hand-over and no copy took over: it has to be resumed.
     var isOrphaned: Bool {
-        guard let source = move.source, let word = words[source] else { return false }
-        return word.report.state == .pending || word.report.state == .dead
+        guard let source = move.source, let copy = copies[source] else { return false }
+        return copy.report.state == .pending || copy.report.state == .dead
     }
 
     private var activeHigh: Seqno? {
-        move.source.flatMap { words[$0]?.report.high }
+        move.source.flatMap { copies[$0]?.report.high }
     }
 
-    /// The first thing that the move waits for at `step`; nil where it waits for no copy.
+    /// The first condition that the move waits for at `step`; nil if it waits for no copy.
     func obstacle(at step: MoveStep, tries: Int) -> MoveObstacle? {
         guard let source = move.source, let successor = move.target.first else { return nil }
-        // Everything is agreed on by then: only who took over has to write yet.
+        // In the last step only the new active copy matters: it has yet to persist.
         let missed = step == .cleaning ? absent.intersection([successor]) : absent
         if let node = missed.min() { return obstacle(step, node, .nodeAbsent) }
         switch step {
@@ -113,7 +120,7 @@ struct MoveConditions: Sendable {
         case .paused: return obstacle(step, source, .gaveUp)
         case .cleaning:
             guard move.takesOver else { return nil }
-            guard let final, let report = words[successor]?.report, report.state == .active
+            guard let final, let report = copies[successor]?.report, report.state == .active
             else { return obstacle(step, successor, .hasNotAnswered) }
             let missing = missing(report.persisted, of: final.covered)
             if demand != .ephemeral, missing > 0 {
@@ -124,39 +131,40 @@ struct MoveConditions: Sendable {
         return nil
     }
 
-    /// What a copy lacks before a second chain may count it.
+    /// What a copy lacks before the joint phase may begin; nil if nothing.
     private func buildCause(_ node: NodeNumber, _ high: Seqno) -> MoveObstacle.Cause? {
-        guard let word = words[node] else { return .hasNotAnswered }
-        if !word.report.protects || !hasCaughtUp(word.report) { return .notIntact }
-        let behind = missing(word.report.position.covered, of: high)
+        guard let copy = copies[node] else { return .hasNotAnswered }
+        if !copy.report.protects || !hasCaughtUp(copy.report) { return .notIntact }
+        let behind = missing(copy.report.position.covered, of: high)
         if behind > Limits.caughtUpLagItemsMax { return .behind(items: behind) }
         if move.builders.contains(node), demand != .ephemeral, let mark = caughtUp {
-            let unwritten = missing(word.report.persisted, of: mark)
+            let unwritten = missing(copy.report.persisted, of: mark)
             if unwritten > 0 { return .notOnDisk(items: unwritten) }
         }
-        return word.isReady ? nil : .notReady
+        return copy.isReady ? nil : .notReady
     }
 
-    /// What a copy lacks before the second chain may count alone.
+    /// What a copy lacks before the target chain may count alone; nil if nothing.
     private func coverCause(_ node: NodeNumber, _ joint: Seqno) -> MoveObstacle.Cause? {
-        guard let word = words[node] else { return .hasNotAnswered }
+        guard let copy = copies[node] else { return .hasNotAnswered }
         if node != move.source {
-            if !hasCaughtUp(word.report) { return .notIntact }
-            let behind = missing(word.report.position.covered, of: joint)
+            if !hasCaughtUp(copy.report) { return .notIntact }
+            let behind = missing(copy.report.position.covered, of: joint)
             if behind > 0 { return .behind(items: behind) }
         }
         let isOnDisk =
             demand == .majority || demand == .active && node == move.target.first
-        let unwritten = isOnDisk ? missing(word.report.persisted, of: joint) : 0
+        let unwritten = isOnDisk ? missing(copy.report.persisted, of: joint) : 0
         return unwritten > 0 ? .notOnDisk(items: unwritten) : nil
     }
 
-    /// What it has is of the history that the active copy goes on with.
+    /// Whether the copy caught up, in the present history of the active copy.
     ///
-    /// An active copy that was alone serves at once after a crash, without what it had not written
-    /// and others took from it: until they heard of that they take that for what there is.
+    /// An active copy without peers in its chain serves at once after a crash, without changes that
+    /// it had not persisted but had sent to copies being built. Until those learn of the new
+    /// history, they report themselves as caught up with the old one.
     private func hasCaughtUp(_ report: CopyReport) -> Bool {
-        let active = move.source.flatMap { words[$0]?.report }
+        let active = move.source.flatMap { copies[$0]?.report }
         return report.hasCaughtUp && report.history == active?.history
     }
 

@@ -1,37 +1,39 @@
 package import Vocabulary
 
-/// How far a write has to be for clients of a bucket, beyond the memory of a majority.
+/// The durability that a bucket's clients use, beyond the memory of a majority.
 package enum PersistDemand: Hashable, Sendable {
-    /// A bucket without disk.
+    /// An ephemeral bucket: no disk is involved.
     case ephemeral
-    /// No persist level was used.
+    /// Clients used no persist level.
     case memory
+    /// Clients used a level that persists on the active copy.
     case active
+    /// Clients used a level that persists on a majority.
     case majority
 }
 
-/// Where a move stands.
+/// The state of a move.
 package enum MoveStep: String, Hashable, Sendable {
-    /// Copies are being built, in no chain. Can become: joining, paused.
+    /// Copies are being built; they are in no chain yet. Can become: joining, ended.
     case building
-    /// Both chains are proposed. Can become: covering, building.
+    /// The joint phase is proposed. Can become: covering, ended.
     case joining
     /// Both chains count. Can become: finishing, waiting, reverting.
     case covering
-    /// All of the new chain have everything; another node's turn to be active. Can become:
-    /// handing over.
+    /// All copies of the target chain are complete; waits for the scheduler to allow the takeover.
+    /// Can become: handingOver, reverting.
     case waiting
-    /// The active copy stays; the new chain alone is proposed. Can become: cleaning.
+    /// The active copy stays; the target chain alone is proposed. Can become: cleaning.
     case finishing
-    /// The active copy was asked to stop. Can become: taking over, waiting, reverting.
+    /// The active copy was asked to stop. Can become: takingOver, waiting, reverting.
     case handingOver
-    /// The new active one is proposed. Can become: cleaning.
+    /// The new active node is proposed. Can become: cleaning.
     case takingOver
-    /// The new active one's disk catches up with what the former had. Can become: ended.
+    /// The new active copy persists what the former one had. Can become: ended.
     case cleaning
-    /// The old chain is to count alone again. Can become: building, paused, ended.
+    /// The old chain alone is proposed. Can become: paused, ended.
     case reverting
-    /// Something stands in the way; tried again later. Can become: building.
+    /// The move was reverted and is retried later. Can become: building, ended.
     case paused
     case ended
 }
@@ -39,18 +41,18 @@ package enum MoveStep: String, Hashable, Sendable {
 /// How a move ended.
 package enum MoveOutcome: Hashable, Sendable {
     case done
-    /// The old row stands; the copies that were being built are kept for a while.
+    /// The old chain stays; copies that were being built are kept until the given time.
     case stopped(keepBuildsUntilNanoseconds: UInt64)
-    /// The old row stands, a node it needs is gone for good: to be planned anew.
+    /// The old chain stays and the target is no longer possible: a new plan is needed.
     case needsPlan
-    /// Somebody else changed who may write: to be planned anew from the row as it is.
+    /// Another command changed the vBucket: a new plan from its present chain is needed.
     case superseded
-    /// The new active copy could not take up its role: copies are to be sealed, one promoted.
+    /// The new active copy cannot serve: a promotion is needed.
     case needsPromotion
     case failed(MoveObstacle)
 }
 
-/// Why a move does not go on.
+/// Why a move makes no progress.
 package struct MoveObstacle: Hashable, Sendable {
     package enum Cause: Hashable, Sendable {
         case nodeAbsent
@@ -59,13 +61,16 @@ package struct MoveObstacle: Hashable, Sendable {
         case notOnDisk(items: UInt64)
         case notReady
         case hasNotAnswered
-        /// What was decided is not on its disk, so it answers nothing, or nothing more is decided.
+        /// The node has not persisted this many entries of the cluster's log, so it does not
+        /// answer, or nothing more is committed.
         case notInLog(entries: UInt64)
-        /// The next step is proposed, or about to be.
+        /// The next step is not committed yet.
         case notAgreed
+        /// Durable writes did not complete during this many hand-overs.
         case prepares(tries: Int)
+        /// The scheduler has not allowed the takeover yet.
         case noTurn
-        /// It was given up for now and is tried again.
+        /// The hand-over was reverted and is retried later.
         case gaveUp
     }
 
@@ -81,80 +86,85 @@ package struct MoveObstacle: Hashable, Sendable {
         self.cause = cause
     }
 
-    /// One sentence for the console.
+    /// A sentence for the console.
     package func sentence(bucket: String, naming name: (NodeNumber) -> String) -> String {
         let place = "vBucket \(vBucket.number) of the bucket “\(bucket)” does not move on:"
-        let who = name(node)
+        let node = name(node)
         switch cause {
-        case .nodeAbsent: return "\(place) \(who) cannot be reached."
-        case .notIntact: return "\(place) \(who) is still copying what there is."
+        case .nodeAbsent: return "\(place) \(node) cannot be reached."
+        case .notIntact: return "\(place) \(node) is still copying the existing data."
         case .behind(let items):
-            return "\(place) \(who) is \(Words.count(Int(items), "change")) behind."
+            return "\(place) \(node) is \(Words.count(Int(items), "change")) behind."
         case .notOnDisk(let items):
-            return "\(place) \(who) has yet to write \(Words.count(Int(items), "change")) to disk."
-        case .notReady: return "\(place) \(who) is not ready to take it yet."
-        case .hasNotAnswered: return "\(place) \(who) has not answered yet."
+            return "\(place) \(node) has yet to write \(Words.count(Int(items), "change")) to disk."
+        case .notReady: return "\(place) \(node) is not ready to serve it yet."
+        case .hasNotAnswered: return "\(place) \(node) has not answered yet."
         case .notInLog(let entries):
             let steps = Words.count(Int(entries), "step")
-            return "\(place) \(who) has yet to write \(steps) of the cluster's log to disk."
-        case .notAgreed: return "\(place) \(who) has yet to have its next step agreed on."
+            return "\(place) \(node) has yet to write \(steps) of the cluster's log to disk."
+        case .notAgreed: return "\(place) the next step for \(node) is not agreed on yet."
         case .prepares(let tries):
-            return "\(place) \(who) has durable writes that do not complete"
+            return "\(place) \(node) has durable writes that do not complete"
                 + " (tried \(Words.count(tries, "time")))."
-        case .noTurn: return "\(place) \(who) is busy with other takeovers."
-        case .gaveUp: return "\(place) \(who) did not hand it over; it will be tried again."
+        case .noTurn: return "\(place) \(node) is busy with other takeovers."
+        case .gaveUp: return "\(place) \(node) did not hand it over; the move will be retried."
         }
     }
 }
 
-/// What a move is told.
+/// An input of a move.
 package enum MoveEvent: Hashable, Sendable {
-    /// A copy's newest word. `jointHigh`: what the active copy's high seqno was when it learned of
-    /// the second chain, from when on its commits need both; `isReady`: nothing else that the node
-    /// wants done before it serves, like an index, is open.
+    /// A copy's newest report. `jointHigh`: the active copy's high seqno when it learned of the
+    /// target chain; since then its commits need both chains. `isReady`: the node has completed
+    /// everything else that it needs before it serves, such as an index.
     case report(NodeNumber, CopyReport, jointHigh: Seqno?, isReady: Bool)
-    /// What was proposed is in the log, with the fence that holds from here on.
+    /// The proposal was applied; `fence` is the present fence.
     case applied(fence: UInt64)
-    /// What was proposed compared with a state that is no more.
+    /// The proposal was left out: fence or stage had changed.
     case refused
-    /// The scheduler lets it take over.
+    /// The scheduler allows the takeover.
     case turn
-    /// The active copy stopped: its last word, which all of the new chain have.
+    /// The active copy stopped at this position, which all copies of the target chain have.
     case drained(CopyPosition, fence: UInt64)
     /// The active copy serves again, because prepares did not complete in time.
     case servesAgain(fence: UInt64)
-    /// The new active copy was not what it should have been.
+    /// The new active copy does not have the expected position.
     case cannotServe(fence: UInt64)
+    /// The rebalance is stopped.
     case stop
+    /// The node cannot be reached.
     case lost(NodeNumber)
+    /// The node can be reached again.
     case returned(NodeNumber)
-    /// It is no member any more.
+    /// The node was failed over.
     case failedOver(NodeNumber)
-    /// The bucket is to have fewer copies than the move would make.
+    /// The bucket shall have fewer copies than the move builds.
     case planChanged
+    /// `MoveProcedure.nextTime` is reached.
     case time
 }
 
-/// What a move wants done.
+/// An output of a move, to be carried out by the caller.
 package enum MoveAction: Hashable, Sendable {
     package enum Proposal: Hashable, Sendable {
-        /// Both chains count; compared with the fence.
+        /// Begin the joint phase. The fence is compared when the entry is applied, here and below.
         case joint(fence: UInt64)
-        /// The target is the row.
+        /// Make the target the chain, with the same active node.
         case final(fence: UInt64)
+        /// Make the target the chain, with a new active node.
         case takeOver(fence: UInt64, final: CopyPosition)
-        /// The old chain alone, under a new fence.
+        /// Keep the old chain alone, under a new fence.
         case resume(fence: UInt64)
-        /// The former active copy need not be kept.
+        /// Release the former active copy.
         case forgetFormer(fence: UInt64)
     }
 
-    /// Name these nodes as builders in the map.
+    /// Assign these nodes as builders.
     case build([NodeNumber])
     case propose(Proposal)
-    /// Stop the active copy; after many tries its prepares are not waited for.
+    /// Ask the active copy to stop. `endsPrepares`: without waiting for its prepares any longer.
     case askHandOver(of: NodeNumber, fence: UInt64, endsPrepares: Bool)
-    /// All is well with fewer copies: these are not needed any more.
+    /// Drop these nodes' copies: the new chain does not need them.
     case dropCopies([NodeNumber])
     case end(MoveOutcome)
 }

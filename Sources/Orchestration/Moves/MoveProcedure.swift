@@ -1,51 +1,55 @@
 internal import Vocabulary
 
-/// The course of one move: build, two chains, hand over, clean.
+/// The state machine of one move: build, joint phase, hand over, clean up.
 ///
-/// It is told what happens and says what is to be done; who does it does not matter, so a new leader
-/// begins again from the row and the reports.
+/// Its inputs are events and its outputs are actions. It keeps no state that a new leader cannot
+/// derive from the placement and new reports.
 ///
-/// - The second chain counts only when all of it are intact and nearly up with the active copy, new
-///   ones on disk too.
-/// - It counts alone only when all of it have what the active copy had when it learned of it.
-/// - Whatever fails between, the old chain resumes under a new fence: late words carry the old one.
+/// - The joint phase begins only when all copies of the target chain are intact and nearly caught
+///   up with the active copy, new copies also on disk.
+/// - The target chain counts alone only when all its copies have everything that the active copy
+///   had when it learned of that chain.
+/// - If a step in between fails, the old chain resumes under a new fence, so late reports are
+///   ignored.
 package struct MoveProcedure: Sendable {
     private static let millisecond: UInt64 = 1_000_000
 
-    /// Where a move is that somebody else began.
+    /// The state in which a leader finds a move.
     package enum Beginning: Hashable, Sendable {
+        /// Not begun, as far as the placement shows.
         case row
-        /// Both chains count.
+        /// In the joint phase.
         case joint
-        /// The new active one is in the row, the former one's copy is kept.
+        /// The takeover is agreed on, and the former active copy is still kept.
         case former
     }
 
     package private(set) var step: MoveStep
-    /// The fence that its commands name.
+    /// The present fence, which the move's commands name.
     package private(set) var fence: UInt64
     package private(set) var outcome: MoveOutcome?
     private var conditions: MoveConditions
     private var tries = 0
-    /// What a revert leads to; nil where the move is tried again.
+    /// The outcome after a revert; nil if the move is retried.
     private var afterRevert: MoveOutcome?
     private var isStopped = false
     private var times: Times
 
     private struct Times: Sendable {
         var progressAt: UInt64
-        /// When the present step, or a wait within it, ends by itself.
+        /// The timeout of the present step, or of a wait within it; nil if it has none.
         var due: UInt64?
+        /// When a stopped move is aborted or ended; nil unless it was stopped.
         var stopDue: UInt64?
         var retryMilliseconds = Limits.moveRetryMillisecondsMin
     }
 
     /// - Parameters:
-    ///   - move: What is to be done.
-    ///   - fence: The fence of the row as it is.
-    ///   - demand: What the bucket's clients want on disk.
+    ///   - move: The planned move; must have a source.
+    ///   - fence: The vBucket's present fence.
+    ///   - demand: The durability that the bucket's clients use.
     ///   - now: The time.
-    ///   - beginning: What the row says of it already.
+    ///   - beginning: How far the move is by the vBucket's placement.
     package init(
         _ move: PlannedMove,
         fence: UInt64,
@@ -66,10 +70,10 @@ package struct MoveProcedure: Sendable {
 
     package var move: PlannedMove { conditions.move }
 
-    /// The first thing that the move waits for; nil where it waits for no copy.
+    /// The first condition that the move waits for; nil if it waits for no copy.
     package var obstacle: MoveObstacle? { conditions.obstacle(at: step, tries: tries) }
 
-    /// What its copies say now takes it further.
+    /// Whether reports of its copies can advance the present step.
     package var wantsReports: Bool {
         switch step {
         case .building, .covering, .waiting, .cleaning: true
@@ -77,7 +81,7 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    /// Both chains count, as far as this move knows.
+    /// Whether the move is in the joint phase, with no proposal pending.
     package var isJoint: Bool {
         switch step {
         case .covering, .waiting, .handingOver: true
@@ -85,7 +89,7 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    /// Between two owners, by consent: nobody else needs to look after it.
+    /// Whether the vBucket may have no serving copy because of this move: no promotion is needed.
     package var isHandedOver: Bool {
         switch step {
         case .handingOver, .takingOver, .reverting: true
@@ -93,22 +97,22 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    /// It was to hand over and served again instead.
+    /// Whether a hand-over was tried more than once.
     package var wasPutOff: Bool { tries > 1 }
 
-    /// The scheduler may give it its turn to take over.
+    /// Whether the move is ready for its takeover and the scheduler may allow it.
     package func wantsTurn(now: UInt64) -> Bool {
         step == .waiting && now >= times.due ?? 0 && conditions.absent.isEmpty
     }
 
-    /// When to tell it the time.
+    /// When to send the next `.time` event; nil if the move has ended.
     package var nextTime: UInt64? {
         if step == .ended { return nil }
         let stalled = times.progressAt + Limits.moveStalledMilliseconds * Self.millisecond
         return [times.due, times.stopDue, stalled].compactMap { $0 }.min()
     }
 
-    /// Its copies are complete: it no longer counts among those that build.
+    /// The phase for the scheduler; a move counts as building until its copies are complete.
     package var phase: MoveSchedule.Running.Phase {
         switch step {
         case .building, .paused: conditions.caughtUp == nil ? .building : .finishing
@@ -117,16 +121,17 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    /// What is to be done first; the same again after a leader change.
+    /// The first actions; also after a leader change.
     package mutating func begin() -> [MoveAction] {
         step == .building && !move.builders.isEmpty ? [.build(move.builders)] : []
     }
 
+    /// Handles an event; returns the actions to carry out, in order.
     package mutating func handle(_ event: MoveEvent, now: UInt64) -> [MoveAction] {
         if step == .ended { return [] }
         switch event {
         case .report(let node, let report, let jointHigh, let isReady):
-            take(report, of: node, jointHigh, isReady, now)
+            record(report, of: node, jointHigh, isReady, now)
             return advance(now: now)
         case .applied(let fence): return applied(fence, now: now)
         case .refused: return end(.superseded)
@@ -153,15 +158,15 @@ package struct MoveProcedure: Sendable {
             conditions.absent.remove(node)
             return advance(now: now)
         case .failedOver(let node): return failedOver(node, now)
-        // What both chains count goes on: the next plan begins from there.
+        // A move in the joint phase continues: the next plan starts from its result.
         case .planChanged: return step == .building || step == .paused ? end(.needsPlan) : []
-        case .time: return time(now)
+        case .time: return handleTime(now)
         }
     }
 
-    // MARK: What copies say
+    // MARK: Reports
 
-    private mutating func take(
+    private mutating func record(
         _ report: CopyReport,
         of node: NodeNumber,
         _ jointHigh: Seqno?,
@@ -169,7 +174,7 @@ package struct MoveProcedure: Sendable {
         _ now: UInt64
     ) {
         guard report.vBucket == move.vBucket, report.fence == fence else { return }
-        let isFurther = conditions.take(
+        let isFurther = conditions.record(
             report,
             of: node,
             jointHigh: jointHigh,
@@ -179,7 +184,7 @@ package struct MoveProcedure: Sendable {
         if isFurther { times.progressAt = now }
     }
 
-    /// Goes on where what is known allows it.
+    /// Enters the next step if the reports allow it.
     private mutating func advance(now: UInt64) -> [MoveAction] {
         switch step {
         case .building:
@@ -208,7 +213,7 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    // MARK: What was proposed
+    // MARK: Proposals
 
     private mutating func applied(_ newFence: UInt64, now: UInt64) -> [MoveAction] {
         switch step {
@@ -234,7 +239,7 @@ package struct MoveProcedure: Sendable {
     private mutating func renew(_ newFence: UInt64) {
         precondition(newFence > fence, "a new fence is a later entry")
         fence = newFence
-        conditions.forgetWords()
+        conditions.forgetReports()
     }
 
     private mutating func askHandOver(now: UInt64) -> [MoveAction] {
@@ -252,7 +257,7 @@ package struct MoveProcedure: Sendable {
         ]
     }
 
-    // MARK: Stopping, and what goes wrong
+    // MARK: Stops and failures
 
     private mutating func stop(_ now: UInt64) -> [MoveAction] {
         isStopped = true
@@ -267,12 +272,12 @@ package struct MoveProcedure: Sendable {
         }
     }
 
-    /// The old row stands: nothing was agreed on yet, or it is given up.
+    /// Ends the move with the old chain: at once before the joint phase, else by a revert.
     private mutating func stopNow(_ now: UInt64) -> [MoveAction] {
         let until = now + Limits.keptBuildMilliseconds * Self.millisecond
         let outcome = MoveOutcome.stopped(keepBuildsUntilNanoseconds: until)
         switch step {
-        // What has taken over stays so; the former copy is released by the next rebalance.
+        // A takeover that is agreed on stays; the next rebalance releases the former copy.
         case .building, .paused, .cleaning: return end(outcome)
         default: return revert(outcome, now)
         }
@@ -283,14 +288,14 @@ package struct MoveProcedure: Sendable {
         conditions.lose(node)
         switch step {
         case .building, .paused: return end(.needsPlan)
-        // The active copy's place is filled by a promotion, which changes the fence.
+        // A promotion replaces the active copy, which changes the fence.
         case _ where node == move.source: return end(.superseded)
         case .covering, .waiting, .handingOver: return revert(.needsPlan, now)
-        // One proposal at a time: the answer to this one comes first.
+        // One proposal at a time: wait for the result of the pending one.
         case .joining, .reverting:
             afterRevert = .needsPlan
             return []
-        // The new active one's place is filled by a promotion as well.
+        // A promotion replaces the new active copy as well.
         case .cleaning: return node == move.target.first ? end(.superseded) : []
         case .finishing, .takingOver, .ended: return []
         }
@@ -313,7 +318,7 @@ package struct MoveProcedure: Sendable {
         return isStopped ? stopNow(now) : []
     }
 
-    private mutating func time(_ now: UInt64) -> [MoveAction] {
+    private mutating func handleTime(_ now: UInt64) -> [MoveAction] {
         if let due = times.stopDue, now >= due {
             times.stopDue = nil
             return stopNow(now)
@@ -332,7 +337,7 @@ package struct MoveProcedure: Sendable {
         guard let due = times.due, now >= due else { return [] }
         times.due = nil
         switch step {
-        // Who was asked to stop and says nothing may not be waited for.
+        // The active copy did not answer in time: abort the hand-over.
         case .handingOver: return revert(nil, now)
         case .paused:
             enter(.building, now)

@@ -1,13 +1,14 @@
 package import Vocabulary
 
-/// Which moves start next: as many as nodes can bear, the most loaded nodes' first.
+/// Chooses the moves that start next: as many as the nodes' limits allow, those of the most loaded
+/// nodes first.
 ///
-/// A node is spared twice: it builds and feeds so many copies at a time, and takes part in so many
-/// takeovers. Building is what disks and networks feel: many copies with little in them are like
-/// one, and what is built may wait for its chain in larger numbers.
+/// Two limits protect a node: the copies that it builds and feeds at a time, and the takeovers that
+/// it takes part in. Building loads disks and networks, so many small copies count like one large
+/// copy, and built copies may wait for their chain in larger numbers.
 ///
-/// - No node is ever above its limits, whatever runs already.
-/// - The same state gives the same moves: ties go to the lowest number.
+/// - No started move exceeds the limits of a node, whatever runs already.
+/// - The same state yields the same moves: ties go to the lowest number.
 package struct MoveSchedule: Hashable, Sendable {
     package struct Running: Hashable, Sendable {
         package enum Phase: Hashable, Sendable {
@@ -28,16 +29,16 @@ package struct MoveSchedule: Hashable, Sendable {
 
     /// `rebalanceMovesPerNode`.
     package var movesPerNode = Limits.movesPerNodeDefault
-    /// One bucket's moves that did not start yet.
+    /// One bucket's moves that have not started yet.
     package var waiting: [PlannedMove]
-    /// Nodes that take part in nothing now.
+    /// Nodes that cannot be reached; their moves do not start.
     package var absent: Set<NodeNumber> = []
 
     package init(waiting: [PlannedMove]) {
         self.waiting = waiting
     }
 
-    /// Takes the moves that are to start now from those that wait.
+    /// Removes the moves that are to start now from `waiting` and returns them, best first.
     package mutating func start(running: [Running]) -> [PlannedMove] {
         let moves = next(running: running)
         let started = Set(moves.map(\.vBucket))
@@ -45,7 +46,7 @@ package struct MoveSchedule: Hashable, Sendable {
         return moves
     }
 
-    /// The moves that may start beside those that run, best first.
+    /// The moves that may start beside the running ones, best first.
     package func next(running: [Running]) -> [PlannedMove] {
         guard !waiting.isEmpty else { return [] }
         var book = MoveBook(running)
@@ -61,7 +62,7 @@ package struct MoveSchedule: Hashable, Sendable {
         }
         var chosen: [PlannedMove] = []
         var taken: Set<VBucketID> = []
-        // First what uses pairs that are idle, then the rest.
+        // First the moves between idle pairs of nodes, then the rest.
         for isFirstRound in [true, false] {
             for (move, _, _) in candidates where !taken.contains(move.vBucket) {
                 if isFirstRound, book.isPairBusy(move) { continue }
@@ -74,7 +75,12 @@ package struct MoveSchedule: Hashable, Sendable {
         return chosen
     }
 
-    /// Those of `ready`, whose copies are complete, that may take over now, in the same order.
+    /// The moves of `ready` whose takeover may start now, in the same order.
+    ///
+    /// - Parameters:
+    ///   - ready: Moves whose copies are complete.
+    ///   - running: All running moves.
+    /// - Returns: The moves; empty if the nodes are busy.
     package func takeOvers(of ready: [PlannedMove], running: [Running]) -> [PlannedMove] {
         let vBuckets = Set(ready.map(\.vBucket))
         var book = MoveBook(running.filter { !vBuckets.contains($0.move.vBucket) })
@@ -93,7 +99,7 @@ package struct MoveSchedule: Hashable, Sendable {
             let builders = move.builders
             if builders.isEmpty { return true }
             guard let source = move.source else { return true }
-            // A row of more copies than a node may feed is built alone.
+            // A chain with more new copies than a node may feed is built alone.
             let feeds = book.feeds[source] ?? MoveBook.Work()
             guard feeds.copies == 0 || hasRoom(feeds, builders.count, move.items)
             else { return false }
@@ -107,7 +113,7 @@ package struct MoveSchedule: Hashable, Sendable {
         }
     }
 
-    /// So many copies, or so little in them that their number does not matter.
+    /// Whether the copies fit within the limit of copies, or within the limit of small copies.
     private func hasRoom(
         _ work: MoveBook.Work,
         _ copies: Int,
@@ -126,7 +132,7 @@ package struct MoveSchedule: Hashable, Sendable {
         }
     }
 
-    /// What each node still has to do.
+    /// By node: the weight of its moves that have not finished.
     private func loadByNode(_ running: [Running]) -> [NodeNumber: UInt64] {
         var remaining: [NodeNumber: UInt64] = [:]
         for move in waiting + running.map(\.move) {
@@ -136,9 +142,9 @@ package struct MoveSchedule: Hashable, Sendable {
     }
 }
 
-/// What each node takes part in.
+/// The present load of each node.
 private struct MoveBook {
-    /// Copies under way, and the items in them.
+    /// Copies being built, and the number of their items.
     struct Work {
         var copies = 0
         var items: UInt64 = 0

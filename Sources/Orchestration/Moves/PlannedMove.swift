@@ -1,14 +1,15 @@
 package import Vocabulary
 
-/// One vBucket on its way from a row to another.
+/// The move of one vBucket from its present chain to a target chain.
 ///
-/// What follows from the rows is kept: a schedule asks a thousand moves for it, again and again.
+/// Values derived from the chains are stored, because a schedule reads them from a thousand moves
+/// again and again.
 package struct PlannedMove: Hashable, Sendable {
-    /// In the order in which moves of one rebalance start.
+    /// The order of the cases is the order in which moves of a rebalance start.
     package enum Kind: Int, Hashable, Comparable, Sendable {
-        /// There is no copy left: the vBucket begins anew, empty.
+        /// No copy is left: the vBucket is recreated, empty.
         case creation
-        /// Nothing is copied, only the roles change.
+        /// No copy is built; another node becomes active.
         case roleSwap
         /// Another node becomes active, and copies are built.
         case active
@@ -22,11 +23,11 @@ package struct PlannedMove: Hashable, Sendable {
     /// The present chain, active first.
     package let row: [NodeNumber]
     package let target: [NodeNumber]
-    /// Documents of the active copy, as far as known: what a build sends.
+    /// Documents of the active copy as last reported: a build sends that many.
     package let items: UInt64
-    /// Nodes that have no copy yet.
+    /// Nodes of the target without a copy yet.
     package let builders: [NodeNumber]
-    /// All that take part, each once.
+    /// All nodes of both chains, each once.
     package let nodes: [NodeNumber]
     package let kind: Kind
 
@@ -54,13 +55,14 @@ package struct PlannedMove: Hashable, Sendable {
             }
     }
 
+    /// The active node; nil if no copy is left.
     package var source: NodeNumber? { row.first }
 
-    /// Nodes that will have none.
+    /// Nodes that drop their copy.
     package var leavers: [NodeNumber] { row.filter { !target.contains($0) } }
 
     package var takesOver: Bool { row.first != target.first }
 
-    /// What it costs, in items: what is sent, and what any move takes.
+    /// The cost of the move in items: the items to send, plus a fixed cost per move.
     package var weight: UInt64 { items * UInt64(builders.count) + Limits.moveFixedWeight }
 }

@@ -1,12 +1,12 @@
 package import Vocabulary
 
-/// How far a rebalance is: per node, per bucket, per direction, as tasks and consoles show it.
+/// The progress of a rebalance per node, bucket and direction, as tasks and consoles show it.
 ///
-/// - Shown progress never falls: not when a plan is made anew, nor when a build starts again, nor
-///   when another node leads: what it takes over is all that its own moves are a part of the rest of.
+/// - Shown progress never falls: neither with a new plan, nor if a build restarts, nor with a new
+///   leader. A new leader starts at the agreed mark's limit, and its own moves share the rest.
 /// - A node's progress is that of the moves it takes part in, by weight.
 package struct RebalanceProgress: Hashable, Sendable {
-    /// What goes to a node, or leaves it.
+    /// Data that moves to a node, or from it.
     package struct Direction: Hashable, Sendable {
         package var documentsTotal: UInt64 = 0
         package var documentsTransferred: UInt64 = 0
@@ -28,24 +28,24 @@ package struct RebalanceProgress: Hashable, Sendable {
         var sent: UInt64 = 0
         var isDone = false
 
-        /// In the units of its weight.
+        /// In the unit of `PlannedMove.weight`.
         var done: UInt64 {
             if isDone { return move.weight }
             return min(sent, move.items) * UInt64(move.builders.count)
         }
     }
 
-    /// Weights: what is done, and all there is.
+    /// A sum of weights: of finished work and of all work.
     private struct Sum: Hashable, Sendable {
         var done: UInt64 = 0
         var all: UInt64 = 0
 
-        /// Where there is nothing to do, all is done.
+        /// 1 if there is no work.
         var fraction: Double { all == 0 ? 1 : Double(done) / Double(all) }
     }
 
     package let bucketsCount: Int
-    /// The one that is being moved; those before it are done.
+    /// The bucket that is being moved; nil before the first one.
     package private(set) var bucket: String?
     /// From 1 on; 0 before the first bucket.
     package private(set) var bucketNumber = 0
@@ -53,15 +53,15 @@ package struct RebalanceProgress: Hashable, Sendable {
     private var sum = Sum()
     private var sums: [NodeNumber: Sum] = [:]
     private let nodes: [NodeNumber]
-    /// What whoever led before may have shown.
+    /// The agreed mark when this leader started: an earlier leader may have shown up to its limit.
     private let before: RebalanceMark
     private var shownPerNode: [NodeNumber: Double] = [:]
     private var shown: Double
 
     /// - Parameters:
-    ///   - nodes: Everybody who takes part, those that leave included.
-    ///   - bucketsCount: Buckets that are to be moved, one after another.
-    ///   - before: What was agreed on when this node began to lead it.
+    ///   - nodes: All nodes that take part, ejected ones included.
+    ///   - bucketsCount: The number of buckets to be moved, one after another.
+    ///   - before: The agreed mark when this node started to lead the rebalance.
     package init(
         nodes: [NodeNumber],
         bucketsCount: Int,
@@ -74,24 +74,27 @@ package struct RebalanceProgress: Hashable, Sendable {
         for node in nodes { shownPerNode[node] = before.limit(of: node) }
     }
 
+    /// Starts the next bucket.
+    ///
     /// - Parameters:
-    ///   - bucket: The one that is moved from now on.
-    ///   - number: Its place, from 1 on: buckets that need no moves are passed over.
+    ///   - bucket: The bucket's name.
+    ///   - number: Its number among the rebalance's buckets, from 1 on; may skip buckets without
+    ///     moves.
     ///   - moves: All of its moves.
     package mutating func begin(bucket: String, number: Int, moves: [PlannedMove]) {
         self.bucket = bucket
         bucketNumber = number
         self.moves = [:]
-        take(moves)
+        add(moves)
     }
 
-    /// The plan of the present bucket was made anew; what is done stays done.
+    /// Replaces the unfinished moves of the present bucket by those of a new plan.
     package mutating func replan(moves: [PlannedMove]) {
         self.moves = self.moves.filter(\.value.isDone)
-        take(moves)
+        add(moves)
     }
 
-    private mutating func take(_ new: [PlannedMove]) {
+    private mutating func add(_ new: [PlannedMove]) {
         for move in new { moves[move.vBucket] = MoveRecord(move: move) }
         sum = Sum()
         sums = [:]
@@ -106,22 +109,23 @@ package struct RebalanceProgress: Hashable, Sendable {
         show(nodes)
     }
 
-    /// So many items of each copy that is being built were sent.
+    /// Records that this many items were sent to each copy that the move builds.
     package mutating func sent(_ items: UInt64, of vBucket: VBucketID) {
         change(vBucket) { $0.sent = max($0.sent, items) }
     }
 
+    /// Records that the vBucket's move is complete.
     package mutating func finished(_ vBucket: VBucketID) {
         change(vBucket) { $0.isDone = true }
     }
 
-    /// Of all buckets, in 0...1.
+    /// Shown progress over all buckets, in 0...1.
     package var fraction: Double { shown }
 
-    /// Of all buckets, by node, in 0...1.
+    /// Shown progress of a node over all buckets, in 0...1.
     package func fraction(of node: NodeNumber) -> Double { shownPerNode[node] ?? 0 }
 
-    /// Of the present bucket, as far as this leader moved it.
+    /// A node's share in the present bucket's moves, as far as this leader knows them.
     package func detail(of node: NodeNumber) -> NodeDetail {
         var detail = NodeDetail()
         for record in moves.values {
@@ -137,8 +141,8 @@ package struct RebalanceProgress: Hashable, Sendable {
         return detail
     }
 
-    /// Counts a move once per direction: its documents where they are built or read, its vBucket
-    /// where a copy comes, goes, or changes its role.
+    /// Counts a move once per direction: its documents if the node builds or sends them, its
+    /// vBucket if a copy appears, disappears or changes its role.
     private func count(
         _ record: MoveRecord,
         at node: NodeNumber,
@@ -178,14 +182,14 @@ package struct RebalanceProgress: Hashable, Sendable {
         }
     }
 
-    /// Of all buckets, where this one is so far, as a part of what was left after `start`.
+    /// Progress over all buckets, given the present bucket's sum, if the work began at `start`.
     private func total(_ sum: Sum, after start: Double) -> Double {
         let bucketsBefore = Double(max(0, bucketNumber - 1))
         let own = min(1, (bucketsBefore + sum.fraction) / Double(max(1, bucketsCount)))
         return start + (1 - start) * own
     }
 
-    /// What is shown, to be agreed on.
+    /// The shown progress as a mark, to be proposed.
     package var mark: RebalanceMark {
         RebalanceMark(fraction: shown, parts: nodes.map { ($0, fraction(of: $0)) })
     }

@@ -1,31 +1,31 @@
 package import Vocabulary
 
-/// What has to be over before a vBucket can be moved at all: somebody else has to serve it, or to write
-/// it down, first.
+/// Why a vBucket cannot be moved yet: first a promotion has to complete, or a copy has to persist.
 ///
-/// What a move itself waits for is a `MoveObstacle`.
+/// Conditions that a running move waits for are `MoveObstacle`s.
 package struct RowObstacle: Hashable, Sendable {
     package enum Cause: Hashable, Sendable {
-        /// Nobody else has anything of what a failed-over node has.
+        /// Only this failed-over node may have data of the vBucket.
         case abandoned(NodeNumber)
-        /// The active one was failed over, and somebody who may have more than others is silent.
+        /// This active node was failed over, and a copy that may be more complete than the others
+        /// does not answer.
         case unanswered(NodeNumber)
-        /// It was chosen, and is not ready.
+        /// This node was promoted and is not ready yet.
         case unready(NodeNumber)
-        /// The first has yet to write what the second handed over.
+        /// The first node has yet to persist what the second one handed over.
         case unwritten(NodeNumber, NodeNumber)
     }
 
     package let vBucket: VBucketID
     package let cause: Cause
 
-    /// Nil where nothing is in the way.
+    /// Nil if the vBucket can be moved.
     ///
     /// - Parameters:
-    ///   - vBucket: Its number.
-    ///   - placement: What was agreed on about it.
-    ///   - failedOver: Nodes that were.
-    ///   - isAbandoned: All others who may have something of it said that they have nothing.
+    ///   - vBucket: The vBucket's number.
+    ///   - placement: Its placement.
+    ///   - failedOver: All failed-over nodes.
+    ///   - isAbandoned: Whether every other node that may have a copy reported that it has none.
     package init?(
         _ vBucket: VBucketID,
         _ placement: VBucketPlacement,
@@ -50,23 +50,24 @@ package struct RowObstacle: Hashable, Sendable {
         }
     }
 
-    /// How long a rebalance waits for its end.
+    /// How long a rebalance waits until the obstacle is removed.
     package var patienceMilliseconds: UInt64 {
         if case .abandoned = cause { return Limits.failedOverWaitMilliseconds }
         return Limits.moveStalledMilliseconds
     }
 
+    /// A sentence for the console and the log.
     package func sentence(bucket: String, naming name: (NodeNumber) -> String) -> String {
         let place = "vBucket \(vBucket.number) of the bucket “\(bucket)”"
         switch cause {
         case .abandoned(let node):
-            return "\(name(node)) was failed over with \(place), and nobody else has anything of"
-                + " it. Recover it with “delta”, or rebalance without it."
+            return "\(name(node)) was failed over with \(place), and no other node has data of it."
+                + " Recover the node with “delta”, or rebalance without it."
         case .unanswered(let node):
-            return "\(name(node)) was failed over with \(place), and somebody else who may have"
-                + " more of it than others does not answer."
+            return "\(name(node)) was failed over with \(place), and another node, whose copy may"
+                + " be more complete than the rest, does not answer."
         case .unready(let node):
-            return "\(name(node)) was chosen to serve \(place) and is not ready yet."
+            return "\(name(node)) was promoted to serve \(place) and is not ready yet."
         case .unwritten(let node, let former):
             return "\(name(node)) has yet to write to disk what \(name(former)) handed over of"
                 + " \(place)."
@@ -74,11 +75,11 @@ package struct RowObstacle: Hashable, Sendable {
     }
 }
 
-/// Since when a rebalance has waited for what is in the way of a bucket's vBuckets.
+/// How long a rebalance has waited for each obstacle of a bucket's vBuckets.
 ///
-/// Each vBucket has its own time, which begins anew only where it is waited for with another patience:
-/// one that is chosen again and again is not waited for without end, and what comes and goes at others
-/// changes nothing.
+/// Each vBucket has its own time, which restarts only if the obstacle's timeout changes. So a
+/// vBucket that is promoted again and again is not waited for forever, and obstacles of other
+/// vBuckets have no influence.
 package struct RowWaits: Hashable, Sendable {
     private struct Wait: Hashable {
         let vBucket: VBucketID
@@ -94,10 +95,12 @@ package struct RowWaits: Hashable, Sendable {
 
     package init() {}
 
+    /// Records the present obstacles.
+    ///
     /// - Parameters:
-    ///   - obstacles: All that are in the way now; what is not among them is over.
+    ///   - obstacles: All present obstacles; the others' times are dropped.
     ///   - now: The time.
-    /// - Returns: The first of them that was waited for long enough.
+    /// - Returns: The first obstacle whose timeout has passed; nil if there is none.
     package mutating func take(_ obstacles: [RowObstacle], now: UInt64) -> RowObstacle? {
         let before = since
         since = [:]

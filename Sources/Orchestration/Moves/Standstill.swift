@@ -1,21 +1,21 @@
 internal import Vocabulary
 
-/// Says when a rebalance has not moved for so long that the log should tell of it, and again while
-/// it stands.
+/// Decides when to log that a rebalance makes no progress: after a time without progress of any
+/// move, and again after each such time.
 package struct Standstill: Hashable, Sendable {
     private var movedAt: UInt64
     private var saidAt: UInt64
 
-    /// - Parameter now: In monotonic nanoseconds, as everywhere here.
+    /// - Parameter now: Monotonic time in nanoseconds.
     package init(now: UInt64) {
         movedAt = now
         saidAt = now
     }
 
-    /// A move took a step.
+    /// Records progress of a move.
     package mutating func moved(now: UInt64) { self = Standstill(now: now) }
 
-    /// - Returns: For how many seconds nothing moved, where it is time to say so.
+    /// - Returns: Seconds since the last progress, if a log line is due; otherwise nil.
     package mutating func secondsToTell(now: UInt64) -> UInt64? {
         let silence = Limits.rebalanceSilenceMilliseconds * 1_000_000
         guard now >= saidAt + silence else { return nil }

@@ -1,7 +1,7 @@
-/// Which of a vBucket's copies is the active one, when it is settled where the copies are.
+/// The assignment of active roles, once the nodes of each vBucket's copies are fixed.
 struct ActiveRoles: BalancedUnits {
-    /// Another one than before; little more where it has to be built first, little less where it
-    /// used to be active before it was failed over.
+    /// The cost of another active node than before; slightly more if its copy has to be built
+    /// first, slightly less if the node was active before it was failed over.
     private static let changeCost = 10
     private static let buildCost = 1
     private static let returnGain = 5
@@ -50,14 +50,14 @@ struct ActiveRoles: BalancedUnits {
 
     mutating func move(_ vBucket: Int, from: Int, to: Int) {
         guard let place = vBucketsAt[from].firstIndex(of: vBucket) else {
-            preconditionFailure("only who is active can hand over")
+            preconditionFailure("only the active node can hand over")
         }
         vBucketsAt[from].remove(at: place)
         vBucketsAt[to].append(vBucket)
         actives[vBucket] = to
     }
 
-    /// What it costs that `node` is the active one: replicas in its group above all.
+    /// The cost of `node` as the active one; replicas in the same server group cost most.
     private func role(_ vBucket: Int, _ node: Int) -> Int {
         let group = sets.groupCost(of: node, vBucket, without: node)
         if sets.input.actives[vBucket] == node { return group }

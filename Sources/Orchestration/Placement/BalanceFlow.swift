@@ -1,30 +1,31 @@
-/// Units of vBuckets that lie on nodes and can be moved from one to another at a cost.
+/// Units (copies or roles of vBuckets) that are assigned to places and can be moved at a cost.
 protocol BalancedUnits {
-    /// Places: the nodes, and behind them, where there is one, the place of units that lie nowhere.
+    /// The number of places: the nodes, then possibly one for unassigned units.
     var placeCount: Int { get }
     /// How many units each place should hold.
     var bounds: [ClosedRange<Int>] { get }
-    /// The vBuckets with a unit at `place`, as often as they have one there.
+    /// The vBuckets with a unit at `place`, once per unit.
     func vBuckets(at place: Int) -> [Int]
-    /// What it costs to move a unit of `vBucket`, which lies on `from`; nil where it may not.
+    /// The cost of moving a unit of `vBucket` from `from` to `to`; nil if that is not allowed.
     func cost(ofMoving vBucket: Int, from: Int, to: Int) -> Int?
     mutating func move(_ vBucket: Int, from: Int, to: Int)
-    /// Where units of `vBucket` lie.
+    /// The places of the units of `vBucket`.
     func places(of vBucket: Int) -> [Int]
 }
 
-/// Moves units until every node holds its share, at the least cost there is.
+/// Moves units until every node holds its share, at minimal cost.
 ///
-/// A min-cost flow, on the graph of nodes: an edge from one node to another stands for the vBucket
-/// that is cheapest to move between them. Augmented along cheapest paths, and, where the layout it
-/// began with was not the cheapest of its kind, along cycles that cost less than nothing.
+/// A min-cost flow on the graph of nodes. An edge between two nodes is the vBucket that is cheapest
+/// to move between them. The flow is augmented along cheapest paths, and along cycles of negative
+/// cost if the initial layout is not the cheapest with its counts.
 ///
 /// - Every step lowers the total cost, so it ends; ties go to the fewest moves, then the lowest
 ///   numbers.
 struct BalanceFlow<Units: BalancedUnits> {
-    /// Worth more than all else together: a unit too few or too many.
+    /// The cost of a unit too few or too many: more than all other costs together.
     private static var imbalanceCost: Int { 100_000_000_000 }
-    /// A path of fewer moves wins among equals; no path has so many.
+    /// Scales costs so that among paths of equal cost the one with fewer moves wins; no path has
+    /// this many moves.
     private static var pathMovesMax: Int { 1_024 }
     private static var unreachable: Int { Int.max / 4 }
 
@@ -37,7 +38,7 @@ struct BalanceFlow<Units: BalancedUnits> {
     private(set) var units: Units
     private let count: Int
     private var held: [Int]
-    /// By from * count + to: what the cheapest move costs, and of which vBucket it is.
+    /// By from * count + to: the cost of the cheapest move, and its vBucket.
     private var costs: [Int]
     private var cheapest: [Int]
 
@@ -55,7 +56,10 @@ struct BalanceFlow<Units: BalancedUnits> {
         while let path = improvement(), carryOut(path) {}
     }
 
-    /// Makes the moves one after another; undoes them where their costs did not add up.
+    /// Makes the moves in order, and undoes all of them unless their total cost is negative: moves
+    /// of one path can change each other's costs.
+    ///
+    /// - Returns: Whether the moves stand.
     private mutating func carryOut(_ path: [Move]) -> Bool {
         var total = 0
         var made: [Move] = []
@@ -87,7 +91,7 @@ struct BalanceFlow<Units: BalancedUnits> {
         for place in before where place != move.to { refresh(move.vBucket, at: place) }
     }
 
-    // MARK: What a unit more or less is worth
+    // MARK: The cost of a unit more or less
 
     private func removing(_ place: Int) -> Int {
         if held[place] > units.bounds[place].upperBound { return -Self.imbalanceCost }
@@ -101,7 +105,7 @@ struct BalanceFlow<Units: BalancedUnits> {
 
     // MARK: Paths
 
-    /// The path that gains most, or a cycle that gains something; nil where nothing does.
+    /// The path with the largest gain, or a cycle with a gain; nil if there is none.
     private func improvement() -> [Move]? {
         var distance = (0..<count).map { removing($0) * Self.pathMovesMax }
         var parent = [Int](repeating: -1, count: count)
@@ -148,7 +152,7 @@ struct BalanceFlow<Units: BalancedUnits> {
         }
     }
 
-    /// Parents that go round in a circle got ever cheaper on the way.
+    /// A cycle among the parents, which is a cycle of negative cost; nil if there is none.
     private func cycle(in parent: [Int]) -> [Move]? {
         var seenFrom = [Int](repeating: -1, count: count)
         for start in 0..<count where seenFrom[start] < 0 {
@@ -190,7 +194,7 @@ struct BalanceFlow<Units: BalancedUnits> {
         }
     }
 
-    /// The units of `vBucket` changed: so may edges from where it lies or lay.
+    /// Updates the edges that start at `from`, after units of `vBucket` moved to it or from it.
     private mutating func refresh(_ vBucket: Int, at from: Int) {
         let isThere = units.places(of: vBucket).contains(from)
         for to in 0..<count {

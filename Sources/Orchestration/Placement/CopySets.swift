@@ -1,23 +1,23 @@
-/// Which nodes hold copies of which vBucket, before anybody asks which of them is active.
+/// The assignment of copies to nodes, before active roles are assigned.
 ///
-/// A set has as many places as a vBucket shall have copies; one that nobody has filled yet lies
-/// nowhere, the place behind the last node.
+/// A vBucket has as many slots as it shall have copies. An unassigned slot is at the place
+/// `nowhere`, behind the last node.
 struct CopySets: BalancedUnits {
-    /// What a copy costs where there is none yet, and where there is an old one to build on.
+    /// The cost of a copy on a node without one, and on a node with an old copy to build on.
     static let newCopyCost = 100
     static let formerCopyCost = 40
-    /// Less than any copy: the one that is active should stay, its vBucket then changes no role.
+    /// Prefers to keep the active copy, so that no role changes; less than the cost of any copy.
     static let activeCopyGain = 1
-    /// More than all copies there are: two copies in one group.
+    /// The cost of two copies in one server group: more than that of all copies together.
     static let sameGroupCost = 1_000_000
 
     let input: PlacementInput
     let copies: Int
     let bounds: [ClosedRange<Int>]
-    /// By vBucket * copies.
+    /// The place of each slot, by vBucket * copies + slot.
     private var slots: [Int]
     private var vBucketsAt: [[Int]]
-    /// By vBucket * nodes: what a copy there costs.
+    /// The cost of a copy, by vBucket * nodes + node.
     private let costs: [Int]
 
     init(_ input: PlacementInput) {
@@ -82,7 +82,8 @@ struct CopySets: BalancedUnits {
             - groupCost(of: from, vBucket, without: from)
     }
 
-    /// What a copy on `node` costs for others that are in its group, `without` not counted.
+    /// The cost of a copy on `node` for the vBucket's other copies in its group, except one at
+    /// `without`.
     func groupCost(of node: Int, _ vBucket: Int, without: Int) -> Int {
         guard input.groupCount > 1 else { return 0 }
         var others = 0
@@ -104,12 +105,13 @@ struct CopySets: BalancedUnits {
         vBucketsAt[to].append(vBucket)
     }
 
-    // MARK: Copies that lie nowhere
+    // MARK: Unassigned copies
 
-    /// Puts copies that lie nowhere on nodes with room, where that breaks no rule.
+    /// Assigns unassigned copies to nodes with room, unless that would put two copies in one group.
     ///
-    /// Each costs one new copy, whatever is done, so the flow that follows finds nothing to undo;
-    /// but here the pairs are seen: a node's replicas should spread over all others.
+    /// Every unassigned copy costs a new copy in any case, so the flow that follows has nothing to
+    /// undo. Unlike the flow, this considers pairs of nodes: a node's replicas should spread over
+    /// all others.
     mutating func fillEvenly() {
         let nodes = input.nodes.count
         var actives = input.rows.map(\.first)
@@ -142,7 +144,8 @@ struct CopySets: BalancedUnits {
         }
     }
 
-    /// The node with room that costs least, then crowds least, then is emptiest.
+    /// Among nodes with room: the cheapest, then the least crowded, then the emptiest; nil if there
+    /// is none.
     private func roomiest(for vBucket: Int, crowding: (Int) -> Int) -> Int? {
         let nodes = input.nodes.count
         var best: (Int, Int, Int, Int)?
@@ -166,7 +169,7 @@ struct CopySets: BalancedUnits {
     }
 }
 
-/// How many replicas of each node's actives each other node has.
+/// By pair of nodes: how many of the first node's active vBuckets have a replica on the second.
 struct PairCounts {
     private let nodes: Int
     private var counts: [Int]

@@ -1,11 +1,11 @@
 package import Vocabulary
 
-/// A node that is to hold copies, as far as a plan is concerned.
+/// A node that shall hold copies, as input of a plan.
 package struct PlacementNode: Hashable, Sendable {
     package var number: NodeNumber
-    /// Nodes that fail together, like a rack; empty where nobody named groups.
+    /// The name of its server group; empty if there are no groups.
     package var group: String
-    /// Its share of the copies, compared with the other nodes'.
+    /// Its share of the copies, relative to the other nodes'.
     package var weight: Int
 
     package init(_ number: NodeNumber, group: String = "", weight: Int = 1) {
@@ -16,15 +16,15 @@ package struct PlacementNode: Hashable, Sendable {
     }
 }
 
-/// How many units each node should hold: its share, rounded down or up.
+/// The number of units that each node should hold: its share, rounded down or up.
 ///
-/// - The lower bounds together are no more than there are units, the upper ones no fewer.
+/// - The sum of the lower bounds is at most the number of units, that of the upper bounds at least.
 enum PlacementShares {
     /// - Parameters:
-    ///   - units: What is to be dealt out.
-    ///   - nodeMax: More than so many no node can hold: one copy of each vBucket.
-    ///   - weights: A weight per node.
-    /// - Returns: Bounds per node.
+    ///   - units: The number of units to distribute.
+    ///   - nodeMax: The most units that a node can hold: one copy of each vBucket.
+    ///   - weights: The weight of each node.
+    /// - Returns: The bounds of each node.
     static func bounds(of units: Int, nodeMax: Int, weights: [Int]) -> [ClosedRange<Int>] {
         var bounds = [ClosedRange<Int>](repeating: 0...0, count: weights.count)
         var open = Array(weights.indices)
@@ -39,7 +39,7 @@ enum PlacementShares {
                 }
                 break
             }
-            // Nodes that are too heavy hold everything, the others deal out the rest.
+            // Nodes whose share exceeds `nodeMax` hold that; the other nodes share the rest.
             for node in full { bounds[node] = nodeMax...nodeMax }
             left -= full.count * nodeMax
             open.removeAll { full.contains($0) }
@@ -47,15 +47,17 @@ enum PlacementShares {
         return bounds
     }
 
-    /// The same of copies, of which a group holds one of each vBucket at most, where groups allow it:
-    /// what a group is too small or too large for the others hold.
+    /// The bounds for copies if a server group holds at most one copy of each vBucket.
+    ///
+    /// A group whose share exceeds that holds one copy of each; the other groups share the rest. If
+    /// there are fewer groups than copies, groups are ignored.
     ///
     /// - Parameters:
-    ///   - vBuckets: How many there are.
-    ///   - copies: Of each.
+    ///   - vBuckets: The number of vBuckets.
+    ///   - copies: Copies per vBucket.
     ///   - groups: The number of each node's group, from 0 on.
-    ///   - weights: A weight per node.
-    /// - Returns: Bounds per node.
+    ///   - weights: The weight of each node.
+    /// - Returns: The bounds of each node.
     static func bounds(
         ofCopies vBuckets: Int,
         _ copies: Int,

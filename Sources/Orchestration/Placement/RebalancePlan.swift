@@ -1,32 +1,33 @@
 package import Vocabulary
 
-/// What the cluster should look like, and the cheapest way to get there.
+/// The target chains of a bucket, reached with the fewest new copies and role changes.
 ///
-/// First the sets: how many copies each node holds, and which; then the roles: who of a set is
-/// active. Both are flows whose result is the best there is, and both bounds can always be kept
-/// together: when every node holds its share of the copies, it can be active for its share of them.
-/// Where both still leave a choice, the new copies are dealt so that each node's replicas spread.
+/// It first plans the sets: which copies each node holds. Then it plans the roles: which node of a
+/// set is active. Both are flow problems with an optimal solution, and both balances are always
+/// possible together: if every node holds its share of the copies, every node can be active for its
+/// share of the vBuckets. Where a choice remains, new copies are exchanged so that each node's
+/// replicas spread.
 ///
-/// - Every node holds its share of the actives and of the copies, rounded down or up.
-/// - Of all such layouts it makes the fewest copies in the same group as others, then the fewest
-///   new copies; of the roles these allow, the fewest changes.
-/// - The same input gives the same plan on every node; planning again gives no move.
+/// - Every node holds its share of the active copies and of all copies, rounded down or up.
+/// - Of all such layouts, the plan has the fewest copies that share a group, then the fewest new
+///   copies, then the fewest role changes.
+/// - The same input yields the same plan on every node; planning again yields no move.
 package struct RebalancePlan: Hashable, Sendable {
-    /// By vBucket: the chain it shall have, active first.
+    /// By vBucket: the target chain, active first.
     ///
-    /// Shorter than wanted where there are fewer nodes than copies.
+    /// Shorter than `copies` if there are fewer nodes than copies.
     package let targets: [[NodeNumber]]
-    /// Copies on nodes that have none of that vBucket.
+    /// Copies to be built on nodes that have none of that vBucket.
     package let newCopyCount: Int
     /// vBuckets that get another active node.
     package let roleChangeCount: Int
 
     /// - Parameters:
-    ///   - rows: By vBucket: the present chain, active first; empty where no copy is left.
-    ///   - nodes: Nodes that are to hold copies; whatever else rows name is left.
-    ///   - copies: How many each vBucket should have.
-    ///   - formers: By vBucket: nodes with an old copy to build on, first the one that used to be
-    ///     active; empty, or as many as rows.
+    ///   - rows: By vBucket: the present chain, active first; empty if no copy is left.
+    ///   - nodes: The nodes that shall hold copies; copies on all other nodes are removed.
+    ///   - copies: Copies per vBucket.
+    ///   - formers: By vBucket: nodes with an old copy to build on, the former active one first;
+    ///     empty, or one entry per row.
     package init(
         rows: [[NodeNumber]],
         nodes: [PlacementNode],
@@ -53,13 +54,13 @@ package struct RebalancePlan: Hashable, Sendable {
         roleChangeCount = zip(rows, targets).count { $0.first != $1.first }
     }
 
-    /// The vBuckets that have to move, with what is to be done.
+    /// The numbers of the vBuckets whose chain in `rows` differs from its target.
     package func changes(from rows: [[NodeNumber]]) -> [Int] {
         rows.indices.filter { rows[$0] != targets[$0] }
     }
 }
 
-/// The rows of a bucket that is being made.
+/// The chains of a new bucket.
 package enum InitialPlacement {
     package static func rows(
         vBuckets: Int,
@@ -71,17 +72,17 @@ package enum InitialPlacement {
     }
 }
 
-/// What a plan is made from, with nodes by their place in the order of numbers.
+/// The input of a plan; nodes are indexes into `nodes`, which is sorted by number.
 struct PlacementInput: Sendable {
     let nodes: [PlacementNode]
     let copies: Int
     let weightMax: Int
     let groups: [Int]
     let groupCount: Int
-    /// The nodes of each row that are kept, in the row's order.
+    /// By vBucket: the nodes of its chain that are kept, in the chain's order.
     let rows: [[Int]]
     let formers: [[Int]]
-    /// The active node of each vBucket, where it is kept.
+    /// By vBucket: the active node; nil if it is not kept.
     let actives: [Int?]
 
     var vBucketCount: Int { rows.count }

@@ -1,14 +1,14 @@
-/// Exchanges new replicas, so that each node's replicas spread over the others.
+/// Exchanges new replicas between nodes, so that each node's replicas spread over all other nodes.
 ///
-/// When a node fails, whoever has its replicas takes its load: that should be many. Only copies
-/// that are to be built anyway change places, so it costs nothing.
+/// If a node fails, the nodes with its replicas share its load, so there should be many. Only
+/// copies that have to be built anyway are exchanged, so this costs nothing.
 struct ReplicaSpread {
     private struct Replica {
         var vBucket: Int
         var node: Int
     }
 
-    /// Each round exchanges what it finds; more hardly find anything.
+    /// More rounds rarely find another exchange.
     private static let roundsMax = 4
 
     private var sets: CopySets
@@ -51,7 +51,8 @@ struct ReplicaSpread {
         }
     }
 
-    /// More than one above what this active has elsewhere.
+    /// Whether the replica's node has at least two more replicas of this active node than another
+    /// node.
     private func isCrowded(_ replica: Replica) -> Bool {
         let active = actives[replica.vBucket]
         let here = pairs[active, replica.node]
@@ -61,7 +62,7 @@ struct ReplicaSpread {
         return false
     }
 
-    /// By how much the squares of all pairs fall; 0 where the exchange is not allowed.
+    /// By how much an exchange reduces the sum of squares of all pairs; 0 if it is not allowed.
     private func gain(_ one: Replica, _ other: Replica) -> Int {
         let (a, b) = (actives[one.vBucket], actives[other.vBucket])
         if a == b || one.node == other.node { return 0 }
@@ -92,7 +93,7 @@ struct ReplicaSpread {
         replicas[other].node = first.node
     }
 
-    /// The active one, then copies that stay in the order they have, then the new ones.
+    /// The chain: the active node, then kept copies in their present order, then new ones.
     func row(of vBucket: Int) -> [Int] {
         let active = actives[vBucket]
         let before = sets.input.rows[vBucket]
