@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// When silent nodes are failed over, and what an operator reads when they are not.
+/// When silent nodes are failed over, and the reasons that an operator reads otherwise.
 @Suite struct AutoFailoverPolicyTests {
     /// A cluster whose leader is node 1; times in milliseconds, the timeout one second.
     private struct World {
@@ -10,7 +10,7 @@ import Vocabulary
         var situation: FailoverSituation
         var now: UInt64 = 10_000
         var silent: [UInt16: UInt64] = [:]
-        /// Who says nothing of what it suspects, though it is there.
+        /// Nodes that answer but send no suspicions.
         var mute: Set<UInt16> = []
 
         init(_ count: UInt16, groups: [String] = []) {
@@ -28,7 +28,7 @@ import Vocabulary
 
         var table: FailureTable {
             var table = FailureTable(of: NodeNumber(1), now: 0)
-            let said = silent.sorted { $0.key < $1.key }.map {
+            let suspicions = silent.sorted { $0.key < $1.key }.map {
                 FailureTable.Suspicion(
                     node: NodeNumber($0.key),
                     silentNanoseconds: $0.value * 1_000_000
@@ -36,8 +36,12 @@ import Vocabulary
             }
             for node in nodes {
                 let heardAt = now - (silent[node.value] ?? 50)
-                let isSaying = silent[node.value] == nil && !mute.contains(node.value)
-                table.heard(node, suspicions: isSaying ? said : nil, now: heardAt * 1_000_000)
+                let sendsSuspicions = silent[node.value] == nil && !mute.contains(node.value)
+                table.heard(
+                    node,
+                    suspicions: sendsSuspicions ? suspicions : nil,
+                    now: heardAt * 1_000_000
+                )
             }
             return table
         }
@@ -60,11 +64,11 @@ import Vocabulary
 
     // MARK: Acting
 
-    @Test func aQuietClusterIsLeftAlone() {
+    @Test func clusterWithoutSilentNodesNeedsNoFailover() {
         #expect(World(3).decide() == .nothing)
     }
 
-    @Test func aSilentNodeIsWaitedForUntilItsTimeIsOver() {
+    @Test func silentNodeIsFailedOverAfterTheTimeout() {
         var world = World(3)
         world.silent = [3: 299]
         #expect(world.decide() == .nothing)
@@ -74,19 +78,19 @@ import Vocabulary
         #expect(world.decide() == failOver([3], after: 1_000))
     }
 
-    @Test func nodesThatFellSilentTogetherAreDecidedTogether() {
+    @Test func nodesThatBecameSilentTogetherAreFailedOverTogether() {
         var world = World(5)
         world.settings.maxCount = 2
         world.silent = [4: 1_000, 5: 800]
         #expect(world.decide() == .wait(NodeNumber(5), untilNanoseconds: 10_200_000_000))
         world.silent = [4: 1_200, 5: 1_000]
         #expect(world.decide() == failOver([4, 5], after: 1_000))
-        // The other one fell silent much later: that is another story.
+        // The other node became silent much later: it is decided on its own.
         world.silent = [4: 1_000, 5: 400]
         #expect(world.decide() == failOver([4], after: 1_000))
     }
 
-    @Test func aWholeGroupCountsOnce() {
+    @Test func wholeServerGroupCountsAsOneFailover() {
         var world = World(6, groups: ["a", "a", "b", "b", "c", "c"])
         world.silent = [5: 1_000, 6: 1_000]
         #expect(world.decide() == failOver([5, 6], after: 1_000))
@@ -94,7 +98,7 @@ import Vocabulary
         #expect(world.sentences().count == 1)
     }
 
-    @Test func aLeaderThatHeardOfTooFewWaits() {
+    @Test func leaderThatHeardFromAMinorityWaits() {
         var world = World(3)
         world.now = 4_000
         world.situation.leaderSinceNanoseconds = 1_000_000_000
@@ -108,7 +112,7 @@ import Vocabulary
         #expect(decision == .wait(NodeNumber(2), untilNanoseconds: 11_000_000_000))
     }
 
-    @Test func aBrokenDiskIsActedOnOnlyWhereItIsAskedFor() {
+    @Test func nodeWithBrokenDiskIsFailedOverOnlyIfEnabled() {
         var world = World(3)
         world.situation.disks[NodeNumber(2)] = .init(
             commits: 100,
@@ -127,14 +131,14 @@ import Vocabulary
 
     // MARK: Every reason, and its sentence
 
-    @Test func switchedOff() {
+    @Test func disabledFailoverIsAReason() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.settings.isEnabled = false
         #expect(world.sentences() == ["Automatic failover is switched off."])
     }
 
-    @Test func theCountIsReached() {
+    @Test func reachedCountIsAReason() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.count = 1
@@ -146,7 +150,7 @@ import Vocabulary
         )
     }
 
-    @Test func noMajorityIsReached() {
+    @Test func unreachableMajorityIsAReason() {
         var world = World(5)
         world.settings.maxCount = 5
         world.silent = [3: 1_500, 4: 1_500, 5: 1_500]
@@ -160,7 +164,7 @@ import Vocabulary
         )
     }
 
-    @Test func twoVotersCannotTell() {
+    @Test func twoVotersAreTooFew() {
         var world = World(2)
         world.silent = [2: 1_500]
         #expect(
@@ -173,7 +177,7 @@ import Vocabulary
         )
     }
 
-    @Test func onlyTheLeaderFindsItDown() {
+    @Test func nodeSeenDownByTheLeaderAloneStays() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.mute = [2]
@@ -182,7 +186,7 @@ import Vocabulary
         )
     }
 
-    @Test func twoAtOnceLookLikeACut() {
+    @Test func twoNodesDownAtOnceAreAReason() {
         var world = World(5)
         world.silent = [4: 1_500, 5: 1_400]
         #expect(
@@ -193,7 +197,7 @@ import Vocabulary
         )
     }
 
-    @Test func theRestOfAGroupThatWasHitBefore() {
+    @Test func failoverThatWouldEmptyAServerGroupIsBlocked() {
         var world = World(5, groups: ["a", "a", "a", "a", "b"])
         world.silent = [5: 1_500]
         #expect(world.decide() == failOver([5], after: 1_500))
@@ -205,7 +209,7 @@ import Vocabulary
         )
     }
 
-    @Test func somebodyIsJoining() {
+    @Test func membershipChangeIsAReason() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.isMembershipChanging = true
@@ -216,7 +220,7 @@ import Vocabulary
         )
     }
 
-    @Test func aRebalanceIsInTheWay() {
+    @Test func rebalanceThatMayNotBeStoppedIsAReason() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.rebalance = .running
@@ -229,7 +233,7 @@ import Vocabulary
         )
     }
 
-    @Test func theLastAttemptWasJustNow() {
+    @Test func coolDownAfterAnAttemptIsAReason() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.coolingUntilNanoseconds = 10_300_000_000
@@ -240,7 +244,7 @@ import Vocabulary
         )
     }
 
-    @Test func theLastNode() {
+    @Test func lastActiveNodeIsAReason() {
         var world = World(1)
         world.settings.diskSeconds = 5
         world.situation.disks[NodeNumber(1)] = .init(
@@ -283,7 +287,7 @@ import Vocabulary
         return BucketAtStake(name: name, isEphemeral: isEphemeral, rows: rows)
     }
 
-    @Test func aBucketWithoutReplicasWouldLoseVBuckets() {
+    @Test func bucketWithoutReplicasBlocksFailover() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.buckets = [
@@ -298,7 +302,7 @@ import Vocabulary
         )
     }
 
-    @Test func copiesThatMayLackDurableWrites() {
+    @Test func copiesThatMayLackDurableWritesBlockFailover() {
         var world = World(3)
         world.silent = [3: 1_500]
         let chains = [[UInt16]](repeating: [3, 1], count: 9)
@@ -313,7 +317,7 @@ import Vocabulary
         #expect(world.decide() == failOver([3], after: 1_500))
     }
 
-    @Test func aBucketInMemoryOnlyIsGivenUpOnlyWhereItIsAllowed() {
+    @Test func ephemeralBucketWithoutReplicasIsLostOnlyIfAllowed() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.buckets = [
@@ -329,7 +333,7 @@ import Vocabulary
         #expect(world.decide() == failOver([3], after: 1_500))
     }
 
-    @Test func allThatAppliesIsSaid() {
+    @Test func everyReasonThatAppliesIsListed() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.settings.isEnabled = false
@@ -341,7 +345,7 @@ import Vocabulary
 
     // MARK: Gracefully
 
-    @Test func aNodeLeavesGracefullyWhereOthersHaveEverything() {
+    @Test func gracefulFailoverNeedsCompleteCopiesElsewhere() {
         let nodes = [1, 2, 3].map { NodeNumber($0) }
         let good = bucket("travel", chains: [[3, 1], [1, 3]], copies: 2)
         let young = bucket("young", chains: [[3, 2], [3, 1]], copies: 2, isIntact: false)

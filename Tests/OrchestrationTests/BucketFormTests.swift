@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Every rule a bucket's form must pass, with the words its sender sees.
+/// Every rule of a bucket's form, with its error text.
 @Suite struct BucketFormTests {
     /// A provisioned node with 1 000 MB, and one bucket of 300 MB.
     static let state: ClusterState = {
@@ -49,7 +49,7 @@ import Vocabulary
 
     struct Unexpected: Error {}
 
-    @Test func aSmallFormGetsTheDefaults() throws {
+    @Test func minimalFormGetsTheDefaults() throws {
         let (settings, options) = try settings([("name", "b"), ("ramQuotaMB", "100")])
         #expect(settings.name == "b")
         #expect(settings.uuid == "new")
@@ -64,7 +64,7 @@ import Vocabulary
         #expect(options.compressionMode == .passive)
     }
 
-    @Test func everyFieldArrives() throws {
+    @Test func everyFieldReachesTheSettings() throws {
         let (settings, options) = try settings([
             ("name", "a_b.c-d%"), ("ramQuota", "200"), ("bucketType", "ephemeral"),
             ("replicaNumber", "2"), ("evictionPolicy", "nruEviction"), ("flushEnabled", "1"),
@@ -83,8 +83,8 @@ import Vocabulary
         #expect(options.compressionMode == .off)
     }
 
-    /// What the clients of the day send without being asked.
-    @Test func whatIsNotBuiltIsAcceptedWhereItAsksForNothing() throws {
+    /// Settings that present clients send by default.
+    @Test func unimplementedSettingsAreAcceptedIfTheyHaveNoEffect() throws {
         let (_, options) = try settings([
             ("name", "b"), ("ramQuotaMB", "100"), ("replicaIndex", "1"),
             ("storageBackend", "couchstore"), ("conflictResolutionType", "seqno"),
@@ -175,14 +175,14 @@ import Vocabulary
     ]
 
     @Test(arguments: wrong.indices)
-    func aWrongFieldIsNamedWithItsReason(_ place: Int) {
+    func invalidFieldIsRefusedWithItsError(_ place: Int) {
         let wrong = Self.wrong[place]
         var fields = [("name", "b"), ("ramQuotaMB", "100")].filter { $0.0 != wrong.field }
         fields.append((wrong.field, wrong.value))
         #expect(judge(fields) == .refused([FieldError(wrong.error, wrong.text)]))
     }
 
-    @Test func allErrorsComeAtOnce() {
+    @Test func formReportsAllErrorsAtOnce() {
         let verdict = judge([("bucketType", "x"), ("flushEnabled", "x")])
         guard case .refused(let errors) = verdict else {
             Issue.record("accepted")
@@ -191,7 +191,7 @@ import Vocabulary
         #expect(errors.map(\.field) == ["name", "bucketType", "ramQuota", "flushEnabled"])
     }
 
-    @Test func ephemeralBucketsHaveTheirOwnRules() {
+    @Test func ephemeralBucketsHaveOwnRules() {
         let base = [("name", "e"), ("ramQuotaMB", "100"), ("bucketType", "ephemeral")]
         #expect(
             judge(base + [("evictionPolicy", "valueOnly")])
@@ -226,7 +226,7 @@ import Vocabulary
             ("persistToMajority", .persistToMajority),
         ] as [(String, DurabilityLevel?)]
     )
-    func aDurableFloorIsKeptByItsName(_ name: String, _ level: DurabilityLevel?) throws {
+    func minimumDurabilityIsSetByName(_ name: String, _ level: DurabilityLevel?) throws {
         let (settings, _) = try settings([
             ("name", "d"), ("ramQuotaMB", "100"), ("replicaNumber", "0"),
             ("durabilityMinLevel", name),
@@ -235,8 +235,8 @@ import Vocabulary
         #expect(level.map { $0.name == name } ?? true)
     }
 
-    /// The form of long ago sends no floor, so an old one must not stop it.
-    @Test func aDurableFloorIsJudgedWithTheReplicas() throws {
+    /// Old forms send no minimum durability, so an existing one must not make them fail.
+    @Test func minimumDurabilityIsCheckedAgainstTheReplicas() throws {
         let base = [("name", "d"), ("ramQuotaMB", "100"), ("durabilityMinLevel", "majority")]
         let three = [
             FieldError(
@@ -264,12 +264,12 @@ import Vocabulary
         #expect(free.minimumDurability == nil)
     }
 
-    @Test func aChangeKeepsWhatItDoesNotName() throws {
+    @Test func changeKeepsFieldsThatItDoesNotContain() throws {
         let (settings, _) = try settings([("flushEnabled", "1")], changing: "Taken")
         #expect(settings.flushEnabled)
         #expect(settings.uuid == "bb")
         #expect(settings.quota == 300 << 20)
-        // Its own quota does not count against it.
+        // The bucket's own quota counts as free.
         #expect(
             try self.settings([("ramQuotaMB", "1000")], changing: "Taken").0.quota == 1_000 << 20
         )
@@ -283,13 +283,13 @@ import Vocabulary
         ("storageBackend", "rocks", "The storage backend is couchstore or magma"),
         ("conflictResolutionType", "lww", "The conflict resolution is seqno; there is no other"),
     ])
-    func whatIsForeverCannotBeChanged(_ field: String, _ value: String, _ text: String) {
+    func immutableFieldsCannotBeChanged(_ field: String, _ value: String, _ text: String) {
         #expect(
             judge([(field, value)], changing: "Taken") == .refused([FieldError(field, text)])
         )
     }
 
-    @Test func aFormShowsHowMemoryWouldBeSharedOut() {
+    @Test func formShowsMemoryAndDiskSummaries() {
         var usage = BucketSummaries.Usage()
         usage.diskTotal = 1_000
         usage.diskFree = 400

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What a state of three nodes says a rebalance would change.
+/// Whether a cluster of three nodes needs a rebalance.
 @Suite struct ClusterBalanceTests {
     private let even: [NodeChain] = [[n(1), n(2)], [n(2), n(3)], [n(3), n(1)]]
 
@@ -14,11 +14,11 @@ import Vocabulary
         #expect(world.state.isBalanced)
     }
 
-    @Test func aNodeThatWaitsUnbalancesTheClusterAndNoBucket() {
+    @Test func waitingNodeUnbalancesTheClusterButNoBucket() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: even)
         world.apply(.addNode(ClusterWorld.node(4)))
-        // Nobody can do anything with a node that is just being added.
+        // A joining node does not count: a rebalance cannot use it yet.
         #expect(world.state.isBalanced)
         world.apply(.setNodeState(.init(number: n(4), membership: .inactiveAdded)))
         #expect(!world.state.isBalanced)
@@ -26,7 +26,7 @@ import Vocabulary
         #expect(world.state.imbalances == [])
     }
 
-    @Test func unevenAndMissingCopiesAreNamedByBucket() {
+    @Test func unevenAndMissingCopiesAreReportedByBucket() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket("uneven", rows: [[n(1), n(2)], [n(1), n(3)], [n(2), n(1)]])
         world.createBucket("short", rows: [[n(1), n(2)], [n(2)], [n(3), n(1)]])
@@ -39,8 +39,8 @@ import Vocabulary
         )
     }
 
-    /// As after a node that crashed and was back at once.
-    @Test func aFewVBucketsThatChangedHandsAreNoReasonForARebalance() {
+    /// As after a node that crashed and restarted at once.
+    @Test func fewChangedActiveCopiesNeedNoRebalance() {
         func isBalanced(_ moved: Int) -> Bool {
             var world = ClusterWorld(nodes: 2)
             let (one, other): (NodeChain, NodeChain) = ([n(1), n(2)], [n(2), n(1)])
@@ -52,7 +52,7 @@ import Vocabulary
         #expect(!isBalanced(3))
     }
 
-    @Test func whatNobodyServesIsNamedAndCounted() {
+    @Test func unservedVBucketsAreReportedAndCounted() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket("alone", replicas: 0, rows: [[n(1)], [n(2)], [n(3)], [n(3)]])
         #expect(world.state.haveOnlyCopies([n(3)]))
@@ -64,13 +64,13 @@ import Vocabulary
         )
     }
 
-    @Test func copiesThatNoNodeIsThereForAreNotMissing() {
+    @Test func replicasBeyondTheNumberOfNodesAreNotMissing() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket(replicas: 3, rows: [[n(1), n(2)], [n(2), n(1)]])
         #expect(world.state.isBalanced)
     }
 
-    @Test func onlyWhatOthersHaveCanBeHandedOver() {
+    @Test func gracefulFailoverOfOnlyCopiesIsImpossible() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2)], [n(3), n(1)]])
         #expect(world.state.canFailOverGracefully([n(1)]))
@@ -79,13 +79,13 @@ import Vocabulary
         #expect(!world.state.canFailOverGracefully([n(2)]))
         #expect(!world.state.canFailOverGracefully([n(1), n(2)]))
         #expect(!world.state.canFailOverGracefully([n(1), n(2), n(3)]))
-        // Whoever replicates for others alone has nothing that is not elsewhere.
+        // A node with replicas only has no copy that does not exist elsewhere.
         #expect(!world.state.haveOnlyCopies([n(1)]))
         #expect(world.state.haveOnlyCopies([n(1)], silent: [n(2)]))
         #expect(world.state.haveOnlyCopies([n(2)]))
     }
 
-    @Test func anotherLayoutOfGroupsHasAnotherRevision() {
+    @Test func changedGroupLayoutHasAnotherRevision() {
         var world = ClusterWorld(nodes: 2)
         let first = world.state.groupsRevision
         world.createBucket(rows: [[n(1), n(2)], [n(2), n(1)]])

@@ -25,7 +25,7 @@ import Testing
         ("password", "five5", "The password must be at least 6 characters long."),
         ("password", "with\u{0}zero", "The password must not contain control characters"),
     ])
-    func aWrongAdministratorIsRefused(_ field: String, _ value: String, _ text: String) {
+    func invalidAdministratorIsRefused(_ field: String, _ value: String, _ text: String) {
         var fields = [("port", "SAME"), ("username", "u"), ("password", "secret")]
         fields.removeAll { $0.0 == field }
         var form = form(fields + [(field, value)])
@@ -33,7 +33,7 @@ import Testing
         #expect(form.errors == [FieldError(field, text)])
     }
 
-    @Test func allThreeFieldsAreNeeded() {
+    @Test func administratorNeedsAllThreeFields() {
         var empty = form([])
         empty.judgeAdministrator(port: 8_091)
         #expect(empty.errors.map(\.field) == ["port", "username", "password"])
@@ -59,7 +59,7 @@ import Testing
             "cbasMemoryQuota is a whole number of MB, at least 1024"
         ),
     ])
-    func aQuotaMustFitTheMachineAndTheBuckets(
+    func quotaMustFitTheMachineAndTheBuckets(
         _ field: String,
         _ value: String,
         _ error: String,
@@ -70,7 +70,7 @@ import Testing
         #expect(form.errors == [FieldError(error, text)])
     }
 
-    @Test func onlyBuiltServicesCanBeAskedFor() {
+    @Test func unimplementedServicesAreRefused() {
         var good = form([("services", "kv")])
         good.judgeServices()
         #expect(good.errors.isEmpty)

@@ -5,7 +5,7 @@ import Testing
 import Vocabulary
 
 @Suite struct ClusterStateTests {
-    @Test func revisionsOnlyGrowAlsoForABucketMadeAgain() throws {
+    @Test func revisionsGrowAlsoForARecreatedBucket() throws {
         var state = BucketFormTests.state
         let first = try #require(state.bucket(named: "Taken"))
         #expect(first.rev == 3)
@@ -27,7 +27,7 @@ import Vocabulary
         #expect(state.bucket(named: "Taken")?.rev == 8)
     }
 
-    @Test func movingANodeMovesTheRevisionOfItsBuckets() {
+    @Test func changedNodeAddressRaisesTheRevisionOfItsBuckets() {
         var state = BucketFormTests.state
         let ports = NodePorts(admin: 9_000, data: 9_001)
         let node = NodeAddress(number: NodeNumber(1), host: "127.0.0.1", ports: ports)
@@ -37,7 +37,7 @@ import Vocabulary
         #expect(state.nodes.first?.otpNode == "n_9000@127.0.0.1")
     }
 
-    @Test func whatCameTooLateIsRefused() throws {
+    @Test func lateCommandsAreRefused() throws {
         var state = BucketFormTests.state
         let twin = BucketFormTests.record(BucketSettings(name: "TAKEN", uuid: "x", quota: 1))
         #expect(state.apply(.createBucket(twin), at: 4) == .refused(.bucketExists))
@@ -55,9 +55,10 @@ import Vocabulary
         #expect(fresh.apply(.createBucket(second), at: 1) == .refused(.notInitialised))
     }
 
-    /// Two administrators change different things at the same time: the second one judges anew, and
-    /// neither change is lost.
-    @Test func aChangeOfWhatOthersChangedMeanwhileIsRefused() throws {
+    /// Two administrators change different settings at the same time.
+    ///
+    /// The second change is refused and is retried on the new settings, so neither change is lost.
+    @Test func changeBasedOnOutdatedSettingsIsRefused() throws {
         var state = BucketFormTests.state
         let was = state.settings
         var (one, other) = (was, was)
@@ -84,13 +85,13 @@ import Vocabulary
         #expect(state.apply(.setGroups(layout), at: 9) == .refused(.changedMeanwhile))
     }
 
-    @Test func theSameCommandsMakeTheSameState() {
+    @Test func sameCommandsYieldTheSameState() {
         let (one, other) = (BucketFormTests.state, BucketFormTests.state)
         #expect(one == other)
         #expect(one.encoded() == other.encoded())
     }
 
-    @Test func theStateSurvivesItsEncoding() throws {
+    @Test func stateSurvivesItsEncoding() throws {
         var state = BucketFormTests.state
         _ = state.apply(.setName("My cluster"), at: 4)
         var settings = BucketSettings(name: "e", uuid: "ee", quota: 128 << 20)
@@ -111,7 +112,7 @@ import Vocabulary
         #expect(decoded == state)
     }
 
-    /// Written by a node of schema 1, with every setting that schema 2 forgets.
+    /// Written by a node of schema 1, with every setting that schema 2 dropped.
     private static let schemaOne =
         "RElWQU5DTFUAAQUBBCBkOWFiOWFjYzA5MmRlMDAyNWQ3ZDMxMWNmOWE0NWNmZQNvbGQBDUFkbWluaXN0"
         + "cmF0b3LPA3NjcmFtLTE7U0NSQU0tU0hBNTEyLDEwMDAwLGdDY1RWQmhvb0lOU3V3V05aRzFXVUE9PSx2"
@@ -127,7 +128,7 @@ import Vocabulary
         + "c2Vxbm+AgIAyAEAJAAAABQEAAUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
         + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAvzygjg=="
 
-    @Test func aStateOfTheSchemaBeforeIsStillRead() throws {
+    @Test func stateOfSchemaOneIsRead() throws {
         let bytes = Array(try #require(Data(base64Encoded: Self.schemaOne)))
         guard case .state(let state) = ClusterState.decode(bytes) else {
             Issue.record("not decoded")
@@ -147,7 +148,7 @@ import Vocabulary
         #expect(state.violations() == [])
     }
 
-    /// Written by a node of schema 2: the last that was always alone.
+    /// Written by a node of schema 2, the last one of single-node releases.
     private static let schemaTwo =
         "RElWQU5DTFUAAgUBBCAwYzg3OTVhYjM5ZWQyMzg3YzQxYTcwMjA4OGJkMTYyYgRsYXN0AQ1BZG1pbmlzdHJh"
         + "dG9yzwNzY3JhbS0xO1NDUkFNLVNIQTUxMiwxMDAwMCxqazFHZVpXblk1OUsxSmJkSGhEZ0tnPT0sUzhSS042"
@@ -163,7 +164,7 @@ import Vocabulary
         + "/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/"
         + "AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/PyI1Cw=="
 
-    @Test func aNodeThatWasAloneBecomesTheFirstOfACluster() throws {
+    @Test func stateOfSchemaTwoBecomesAClusterOfOneNode() throws {
         let bytes = Array(try #require(Data(base64Encoded: Self.schemaTwo)))
         guard case .state(var state) = ClusterState.decode(bytes) else {
             Issue.record("not decoded")
@@ -191,7 +192,7 @@ import Vocabulary
     ///
     /// Schema 5: a list of zeros (counters), an empty one (alternate addresses), four bytes of
     /// settings, and a flag. Schema 6: a list of each node's memory.
-    @Test func aStateFromBeforeCountersBeginsToCount() throws {
+    @Test func stateBeforeCountersStartsThemAtZero() throws {
         let now = BucketFormTests.state.encoded()
         let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1)
         var before = Array(now.dropLast(4 + added))
@@ -207,7 +208,7 @@ import Vocabulary
         #expect(state.counters.named.isEmpty)
     }
 
-    @Test func damageAndANewerSchemaAreToldApart() {
+    @Test func damageAndANewerSchemaAreDistinguished() {
         let bytes = BucketFormTests.state.encoded()
         for place in bytes.indices {
             var damaged = bytes

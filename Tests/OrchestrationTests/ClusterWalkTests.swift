@@ -2,21 +2,21 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Random commands, by seed: what must hold does, and whoever goes on from a snapshot comes to the
-/// same state.
+/// Random commands, by seed: the invariants hold, and a node that continues from a snapshot reaches
+/// the same state.
 @Suite struct ClusterWalkTests {
     static let steps = 400
 
-    /// Those behind the first sixty have each found something.
+    /// Each seed after the first sixty once found a bug.
     @Test(arguments: Array(0..<60 as Range<UInt64>) + [350, 1_772, 2_346])
-    func whateverIsAppliedTheStateHoldsTogether(seed: UInt64) throws {
+    func randomCommandsKeepTheInvariants(seed: UInt64) throws {
         var dice = CommandDice(seed: seed)
         var state = ClusterWorld(nodes: 3).state
         var follower = state
         var kinds: Set<String> = []
         for step in 0..<Self.steps {
             var envelope = dice.envelope(for: state)
-            // Those behind the first sixty found what they found under the rules of that time.
+            // The seeds after the first sixty found their bugs under the rules of that time.
             if seed >= 60 { envelope.rules = .perObject }
             let before = state
             let index = state.index + 1 + UInt64(dice.below(3))
@@ -47,11 +47,11 @@ import Vocabulary
             }
             #expect(follower == state, "seed \(seed) step \(step)")
         }
-        // A walk that gets nowhere proves nothing.
+        // A walk with few kinds of effective commands proves nothing.
         #expect(kinds.count > 10, "seed \(seed): only \(kinds.sorted())")
     }
 
-    @Test func theWalksGetEverywhere() {
+    @Test func randomCommandsCoverEveryKind() {
         var kinds: [String: Int] = [:]
         for seed in 0..<40 as Range<UInt64> {
             var dice = CommandDice(seed: 1_000 + seed)

@@ -2,8 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A cluster's state with a hand on it: commands get their indexes, and what must hold is looked at
-/// after each.
+/// A cluster state for tests: assigns indexes to commands, and checks the invariants after each.
 struct ClusterWorld {
     var state = ClusterState(memoryQuota: 1_000 << 20)
     var index: UInt64 = 0
@@ -39,7 +38,7 @@ struct ClusterWorld {
         return outcome
     }
 
-    // MARK: Shorter words
+    // MARK: Shortcuts
 
     @discardableResult
     mutating func createBucket(
@@ -104,7 +103,7 @@ struct ClusterWorld {
         return bucket[VBucketID(vBucket)]
     }
 
-    /// A step of one vBucket of `b`, from where it is now.
+    /// A step of one vBucket of `b`, based on its present fence and stage.
     func step(
         _ vBucket: UInt16,
         row: NodeChain = [],
@@ -127,7 +126,7 @@ func at(_ fence: UInt64, _ covered: UInt64) -> CopyPosition {
     CopyPosition(branchFence: fence, covered: Seqno(covered))
 }
 
-/// The only vBuckets that an outcome names as changed, or as left out.
+/// An effect or outcome of bucket `b` that names exactly these vBuckets as changed, or as left out.
 func changed(_ vBuckets: UInt16...) -> ClusterEffect {
     .assignmentsChanged(bucket: "b", vBuckets.map(VBucketID.init))
 }
@@ -136,7 +135,7 @@ func leftOut(_ vBuckets: UInt16...) -> ClusterOutcome {
     .applied([.leftOut(bucket: "b", vBuckets.map(VBucketID.init))])
 }
 
-/// vBuckets that were changed and that no effect names: nodes would not hear of it.
+/// Changed vBuckets that no effect names: nodes would not learn of the change.
 func unannounced(
     from before: ClusterState,
     to after: ClusterState,
@@ -160,7 +159,7 @@ func unannounced(
             let old = before.assignment(ofBucket: name), let new = after.assignment(ofBucket: name)
         else { continue }
         for (number, rows) in zip(old.vBuckets, new.vBuckets).enumerated() {
-            // Who keeps what of before depends on its membership, of which it is told otherwise.
+            // Kept copies depend on memberships, which have an effect of their own.
             var (one, other) = rows
             (one.kept, other.kept) = ([], [])
             let isNamed = named[name]?.contains(VBucketID(UInt16(number))) ?? false

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Commands as bytes: nothing is lost, and damage is noticed or harmless, never a crash.
+/// The encoding of commands is lossless; damage is detected or harmless, and never causes a crash.
 @Suite struct CommandCodingTests {
     @Test func commandsAndStatesSurviveTheirEncoding() throws {
         var dice = CommandDice(seed: 7)
@@ -20,7 +20,7 @@ import Vocabulary
         }
     }
 
-    @Test func damagedCommandsDoNoHarm() {
+    @Test func damagedCommandsAreRejectedOrHarmless() {
         var dice = CommandDice(seed: 8)
         var state = ClusterWorld(nodes: 3).state
         for step in 0..<500 {
@@ -34,7 +34,7 @@ import Vocabulary
                 var damaged = bytes
                 damaged[dice.below(bytes.count)] ^= UInt8(1 + dice.below(255))
                 guard let other = ClusterEnvelope.decode(damaged) else { continue }
-                // It says something else then: that must be applied as well as anything.
+                // The damage yields another valid command: the state must handle it.
                 var one = state
                 let before = one
                 _ = one.apply(other, at: state.index + 1)
@@ -45,7 +45,7 @@ import Vocabulary
         }
     }
 
-    @Test func aVBucketCostsFewBytes() {
+    @Test func vBucketStepNeedsFewBytes() {
         let placement = VBucketPlacement(chain: [n(1), n(2)], copies: 2, index: 70_000)
         let steps = (0..<1_024 as Range<UInt16>).map {
             VBucketSteps.Step(

@@ -2,8 +2,7 @@ import Bytes
 import Orchestration
 import Vocabulary
 
-/// Commands by chance: some that make sense in a state, some that come too late, some that never
-/// did.
+/// Random commands: some fit the state, some are too late, some are never valid.
 struct CommandDice {
     var random: SeededRandom
     private var nodesMade = 0
@@ -45,7 +44,7 @@ struct CommandDice {
     }
 
     mutating func command(for state: ClusterState) -> ClusterCommand {
-        // Little can happen without a bucket.
+        // Most commands need a bucket.
         if state.buckets.isEmpty, state.rebalance == nil, oneIn(2) {
             return bucketCommand(for: state)
         }
@@ -233,7 +232,7 @@ struct CommandDice {
             return .setName(text())
         }
         var kind = below(9)
-        // A move that has begun should end more often than chance alone would have it.
+        // Moves in the joint phase should end more often than by chance.
         if let joint = pick(bucket.placements.filter(\.isJoint)), oneIn(2) {
             kind = joint.next.first == joint.chain.first ? 1 : 2
         } else if bucket.placements.contains(where: { $0.former != nil }), oneIn(3) {

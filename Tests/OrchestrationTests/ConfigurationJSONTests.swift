@@ -3,7 +3,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The keys whose absence or type ends a client's process (kv.md 1.7 and 9).
+/// The keys whose absence or wrong type crashes a client (kv.md 1.7 and 9).
 @Suite struct ConfigurationJSONTests {
     func parse(_ bytes: [UInt8]) throws -> [String: Any] {
         try #require(JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
@@ -22,9 +22,9 @@ import Vocabulary
         )
     }
 
-    @Test func aBucketConfigurationHasEveryMandatoryKey() throws {
+    @Test func bucketConfigurationHasEveryMandatoryKey() throws {
         let json = try bucketConfiguration(.placeholder)
-        // A node that is told the address it has changes no map.
+        // Setting the address that a node already has changes no map.
         #expect(json["rev"] as? Int == 3)
         #expect(json["revEpoch"] as? Int == 1)
         #expect(json["name"] as? String == "Taken")
@@ -53,19 +53,19 @@ import Vocabulary
         let rows = try #require(map["vBucketMap"] as? [[Int]])
         #expect(rows.count == 1_024)
         #expect(rows.allSatisfy { $0 == [0, -1] })
-        // What is not built must not be promised.
+        // Unimplemented capabilities must not be listed.
         for absent in ["couchApiBase", "ddocs", "collectionsManifestUid"] {
             #expect(json[absent] == nil)
         }
     }
 
-    @Test func overHTTPANodeHasTheAddressTheRequestArrivedOn() throws {
+    @Test func loopbackNodeIsNamedByTheRequestsAddressOverHTTP() throws {
         let json = try bucketConfiguration(.address("::1"))
         let map = try #require(json["vBucketServerMap"] as? [String: Any])
         #expect(map["serverList"] as? [String] == ["[::1]:11210"])
     }
 
-    @Test func aNodeWithANameOfItsOwnKeepsIt() throws {
+    @Test func nodeWithAHostKeepsItInConfigurations() throws {
         let json = try bucketConfiguration(.placeholder, nodeHost: "10.0.0.7")
         let map = try #require(json["vBucketServerMap"] as? [String: Any])
         #expect(map["serverList"] as? [String] == ["10.0.0.7:11210"])
@@ -73,7 +73,7 @@ import Vocabulary
         #expect(node["hostname"] as? String == "10.0.0.7")
     }
 
-    @Test func theGlobalConfigurationNamesNoBucket() throws {
+    @Test func globalConfigurationHasNoBucketKeys() throws {
         let json = try parse(
             ConfigurationJSON.global(BucketFormTests.state, on: NodeNumber(1), host: .placeholder)
         )
@@ -86,7 +86,7 @@ import Vocabulary
         }
     }
 
-    @Test func textIsEscapedAsJSONWantsIt() throws {
+    @Test func stringsAreEscapedForJSON() throws {
         let text = "a\"b\\c\n\u{1}\u{e9}\u{1F600}/<script>"
         let json = JSONText.object([("k\"", .string(text)), ("n", .double(0.5))])
         let parsed = try parse(json.bytes)

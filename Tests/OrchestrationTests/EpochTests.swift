@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A majority is gone for good: what is left begins anew.
+/// A new epoch after the permanent loss of a majority.
 @Suite struct EpochTests {
     func world(_ rows: [NodeChain], nodes: Int = 3, replicas: Int = 1) -> ClusterWorld {
         var world = ClusterWorld(nodes: nodes)
@@ -25,7 +25,7 @@ import Vocabulary
         )
     }
 
-    @Test func aNewEpochLeavesBehindWhoDidNotSurvive() {
+    @Test func newEpochLeavesNonSurvivorsBehind() {
         var world = world([[n(1), n(2)], [n(2), n(1)], [n(3), n(2)], [n(1)]])
         let rev = world.state.rev
         let outcome = world.apply(epoch(n(1)))
@@ -35,15 +35,17 @@ import Vocabulary
         #expect(world.state.groupID == 99 && world.state.pastGroups == [7])
         #expect(world.state.leftBehind == [n(2), n(3)])
         #expect(world.state.members.map(\.number) == [n(1)])
-        // The dead replica is gone; of the dead active one's vBucket somebody has to be chosen first.
+        // The dead replica leaves its chain. The vBucket of the dead active node needs a promotion
+        // first.
         #expect(world.placement(0).chain == [n(1)] && world.placement(0).fence < world.index)
         #expect(world.placement(1).chain == [n(2), n(1)])
         #expect(world.placement(2).chain.isEmpty && world.placement(2).fence == world.index)
         #expect(world.placement(3).chain == [n(1)])
     }
 
-    /// It may serve on, and somebody may be chosen beside it: not by what was true of a longer chain.
-    @Test func whatAFailedOverSurvivorKeepsItKeepsWithoutThoseLeftBehind() {
+    /// The failed-over node may still serve, and another copy may be promoted: intact copies of the
+    /// longer chain must not count for that.
+    @Test func failedOverSurvivorsChainDropsLeftBehindNodes() {
         var world = world([[n(3), n(2), n(1)]], nodes: 4, replicas: 2)
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
         #expect(world.placement(0).chain == [n(3), n(2), n(1)])
@@ -54,7 +56,7 @@ import Vocabulary
         #expect(world.apply(.removeNode(n(2))) == .applied([.nodeRemoved(n(2)), .nodesChanged]))
     }
 
-    @Test func whoWasLeftBehindGoesOnceNothingIsExpectedFromIt() {
+    @Test func leftBehindNodeIsRemovedOnceNoVBucketNamesIt() {
         var world = world([[n(1), n(2)], [n(2), n(1)]])
         world.apply(epoch(n(1)))
         #expect(world.apply(.removeNode(n(2))) == .refused(.nodeInUse))
@@ -69,12 +71,12 @@ import Vocabulary
         #expect(world.placement(1).chain == [n(1)])
         #expect(world.apply(.removeNode(n(2))) == .applied([.nodeRemoved(n(2)), .nodesChanged]))
         #expect(world.state.nodes.map(\.number) == [n(1)])
-        // It can be added again, under another number.
+        // The node can be added again, with another number.
         world.apply(.addNode(ClusterWorld.node(2)))
         #expect(world.state.nodes.map(\.number) == [n(1), n(4)])
     }
 
-    @Test func aRebalanceThatRanEndsAndItsMovesGoBack() {
+    @Test func newEpochEndsTheRebalanceAndRevertsItsMoves() {
         var world = world([[n(1), n(2)], [n(2), n(3)], [n(3), n(1)]])
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(1), n(3)], [n(1), n(3)], [n(1), n(3)]])
@@ -90,8 +92,8 @@ import Vocabulary
         #expect(world.placement(2).chain == [n(1)] && world.placement(2).former == nil)
     }
 
-    /// It was given up before: nobody would be left to ask for what it has.
-    @Test func whatOnlyAFailedOverNodeHasIsGivenUpWithTheOthers() {
+    /// The failed-over node was given up before, so no copy of its vBucket could be queried.
+    @Test func newEpochGivesUpTheOnlyCopiesOfFailedOverNodes() {
         var world = world([[n(1), n(2)], [n(3), n(2)]])
         world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 5), deposes: [n(3)])))
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
@@ -104,7 +106,7 @@ import Vocabulary
         #expect(world.apply(.removeNode(n(2))) == .applied([.nodeRemoved(n(2)), .nodesChanged]))
     }
 
-    @Test func whatCannotBeANewEpoch() {
+    @Test func impossibleEpochsAreRefused() {
         var world = ClusterWorld(nodes: 3)
         world.apply(.addNode(ClusterWorld.node(4)))
         world.apply(.setNodeState(.init(number: n(4), membership: .inactiveAdded)))
@@ -117,7 +119,7 @@ import Vocabulary
         #expect(empty.apply(epoch(), at: 1) == .refused(.notInitialised))
     }
 
-    @Test func theGroupsOfThePastAreRememberedOverARestart() {
+    @Test func pastGroupsSurviveARestart() {
         var world = world([[n(1), n(2)]])
         world.apply(epoch(n(1), n(3), group: 99))
         world.apply(epoch(n(1), group: 100, from: 99))
@@ -129,7 +131,7 @@ import Vocabulary
         #expect(read == world.state)
     }
 
-    @Test func whatANewEpochMayCostIsSaidBefore() {
+    @Test func lossesOfANewEpochAreListedBeforehand() {
         let world = world([[n(1), n(2)], [n(2), n(1)], [n(3), n(2)], [n(2), n(3)]])
         let stake = EpochStake(world.state, without: [n(2), n(3)])
         #expect(stake.buckets.map(\.lost) == [[VBucketID(2), VBucketID(3)]])
@@ -146,7 +148,7 @@ import Vocabulary
     }
 }
 
-/// Whom to promote when an operator gave the others up.
+/// Promotions after an operator gave up the other copies.
 @Suite struct GivenUpTests {
     func question() -> Promotion.Question {
         let assignment = VBucketAssignment(
@@ -183,7 +185,7 @@ import Vocabulary
         )
     }
 
-    @Test func aCopyThatProtectsNothingIsTakenOnlyWhereTheOthersWereGivenUp() {
+    @Test func copyWithoutPositionIsPromotedOnlyIfAllOtherCopiesAreGivenUp() {
         let sealed = [n(1): report(branch: 0)]
         #expect(Promotion.choose(question(), sealed: sealed) == nil)
         #expect(Promotion.choose(question(), sealed: sealed, givenUp: [n(2)]) == nil)
@@ -192,7 +194,7 @@ import Vocabulary
         #expect(choice?.safety != .safe)
     }
 
-    @Test func givingUpMakesNothingSafe() {
+    @Test func givingUpCopiesDoesNotMakeAPromotionSafe() {
         let choice = Promotion.choose(
             question(),
             sealed: [n(1): report(branch: 5)],

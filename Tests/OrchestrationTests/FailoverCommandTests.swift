@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Nodes that are given up, and come back.
+/// Failovers and recoveries of nodes.
 @Suite struct FailoverCommandTests {
     func world(_ rows: [NodeChain], nodes: Int = 3) -> ClusterWorld {
         var world = ClusterWorld(nodes: nodes)
@@ -10,7 +10,7 @@ import Vocabulary
         return world
     }
 
-    @Test func aFailedNodeLeavesTheChainsInWhichOthersServe() {
+    @Test func failedOverReplicaLeavesChainsWhoseActiveNodeStays() {
         var world = world([[n(1), n(2)], [n(2), n(1)], [n(3), n(2)]])
         let step = FailoverStep(nodes: [n(2)], isAutomatic: true, mayLose: true)
         let outcome = world.apply(.failOver(step))
@@ -21,7 +21,7 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(1)])
         #expect(world.placement(0).stage == world.index && world.placement(0).fence < world.index)
         #expect(world.placement(2).rowBefore == [n(3), n(2)])
-        // Somebody else has a copy of this one, and was not asked.
+        // This vBucket has another copy, which has not been queried.
         #expect(world.placement(1).chain == [n(2), n(1)])
         let node = world.state.node(number: n(2))
         #expect(node?.membership == .inactiveFailed && node?.fencedAt == world.index)
@@ -30,8 +30,8 @@ import Vocabulary
         #expect(world.state.autoFailoverCount == 0)
     }
 
-    /// The last copies are with nodes that were failed over: what those have is all there is.
-    @Test func whatNobodyElseHasComesBackWithItsNodes() {
+    /// The only copies are on failed-over nodes.
+    @Test func recoveredNodesRestoreTheOnlyCopies() {
         var world = world([[n(2)], [n(2), n(3)], [n(1), n(2)]], nodes: 3)
         let born = world.placement(0).origin
         world.apply(.failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false)))
@@ -47,13 +47,13 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(2)] && world.placement(2).chain == [n(1)])
         let placement = world.placement(1)
         #expect(placement.chain == [n(2), n(3)])
-        // Their histories count, and none of them is believed to be whole before all were asked.
+        // Their histories count, and no copy counts as intact before all were queried.
         #expect(placement.origin == born && placement.branch == world.index)
         #expect(
             placement.isRestored && !placement.isConfirmed && placement.basis == placement.chain
         )
         #expect(world.state.bucket(named: "b")?.rev == world.index)
-        // Whatever ends the rebalance, and is begun after it: they are there.
+        // However the rebalance ends, and after later commands, the vBucket keeps these copies.
         world.end("r", .stopped)
         world.rebalance("again", kept: [n(1), n(2), n(3)])
         #expect(world.placement(1) == placement)
@@ -61,7 +61,7 @@ import Vocabulary
             world.state.assignment(ofBucket: "b", VBucketID(1))?.role(of: n(3))
                 == .replica(isInChain: true)
         )
-        // Nobody was asked yet.
+        // No copy was queried yet.
         #expect(world.apply(.confirm(world.step(1))) == leftOut(1))
         let step = world.step(1, row: [n(3), n(2)], position: at(born, 4), deposes: [n(2)])
         world.apply(.promote(step))
@@ -71,8 +71,8 @@ import Vocabulary
         #expect(world.placement(1).chain == [n(3), n(2)] && world.placement(1).isConfirmed)
     }
 
-    /// Each of them may be all that comes back, and have most of what does.
-    @Test func whoWasGivenUpBeforeTheLastOneMayComeBackToo() {
+    /// Each node may be the only one to return, or the one with the most complete copy.
+    @Test func copiesGivenUpBeforeTheLastOneAreRestoredToo() {
         var world = world([[n(1), n(2)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false)))
@@ -82,8 +82,8 @@ import Vocabulary
         #expect(assignment?.role(of: n(1)) == .kept && assignment?.role(of: n(2)) == .kept)
     }
 
-    /// The active copy forgot everything: alone in its chain it would serve at once.
-    @Test func whatIsLeftUndecidedWaitsForWhoIsGivenUp() {
+    /// The active copy lost all its data: alone in its chain it would serve at once.
+    @Test func vBucketWhoseActiveCopyLostItsDataWaitsForAFailedOverReplica() {
         var world = world([[n(1), n(2)], [n(1), n(2)]])
         let row: NodeChain = [n(1), n(2)]
         world.apply(.promote(world.step(0, row: row, position: VBucketPlacement.unknown)))
@@ -95,7 +95,7 @@ import Vocabulary
         #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
         let assignment = world.state.assignment(ofBucket: "b", VBucketID(0))
         #expect(assignment?.role(of: n(1)) == .pending && assignment?.role(of: n(2)) == .kept)
-        // It is taken back, and has what was served.
+        // The node is readmitted and has the data that was served.
         let membership = NodeMembership.inactiveAdded
         world.apply(.setNodeState(.init(number: n(2), membership: membership, recovery: .delta)))
         world.rebalance(kept: [n(1), n(2), n(3)])
@@ -106,8 +106,8 @@ import Vocabulary
         #expect(world.placement(0).chain == back && world.placement(0).isConfirmed)
     }
 
-    /// The rebalance had passed what only it has, and went on without it.
-    @Test func whoIsFailedOverDuringARebalanceMayComeBackToItsLastCopies() {
+    /// The rebalance had already moved past the bucket with the node's only copies.
+    @Test func nodeFailedOverDuringARebalanceRecoversItsLastCopies() {
         var world = world([[n(2)], [n(1), n(2)], [n(1), n(4)]], nodes: 4)
         let born = world.placement(0).origin
         world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false)))
@@ -116,7 +116,7 @@ import Vocabulary
         world.end()
         #expect(world.placement(0).rowBefore == [n(2)])
         #expect(world.placement(1).rowBefore == [n(1), n(2)])
-        // Who was taken out comes back to nothing.
+        // An ejected node returns without copies.
         #expect(world.state.node(number: n(4)) == nil && world.placement(2).rowBefore.isEmpty)
         let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .delta)
         world.apply(.setNodeState(recovery))
@@ -130,27 +130,28 @@ import Vocabulary
         #expect(world.placement(1).rowBefore.isEmpty)
     }
 
-    @Test func whatWasFlushedMeanwhileDoesNotComeBack() {
+    @Test func flushedVBucketIsNotRestoredFromOldCopies() {
         var world = world([[n(2)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
         let placement = world.placement(0)
         #expect(placement.chain.isEmpty && placement.rowBefore == [n(2)])
-        // What its node has is of before, and counts for nothing.
+        // The node's copy is older than the flush and counts as empty.
         #expect(placement.origin == world.index)
     }
 
-    /// The rebalance had not come to what only it has: it would be made anew, with nobody asked.
-    @Test func whatSomebodyMayComeBackWithIsNotMadeAnew() {
+    /// The rebalance had not reached the bucket with the node's only copies, and would recreate the
+    /// vBucket.
+    @Test func vBucketOfAnAwaitedNodeIsNotRecreated() {
         var world = world([[n(2)], [n(1)]], nodes: 4)
         world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4)])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         #expect(world.placement(0).isLeft(to: world.state.awaited))
         #expect(!world.placement(1).isLeft(to: world.state.awaited))
-        let anew = world.step(0, row: [n(1)], deposes: [n(2)])
-        #expect(world.apply(.recreate(anew)) == leftOut(0))
+        let recreation = world.step(0, row: [n(1)], deposes: [n(2)])
+        #expect(world.apply(.recreate(recreation)) == leftOut(0))
         world.end()
-        // Nobody asks for its copies: it comes back with nothing.
+        // A full recovery does not use its copies: the node returns empty.
         let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .full)
         world.apply(.setNodeState(recovery))
         world.rebalance("again", kept: [n(1), n(2), n(3)])
@@ -160,7 +161,7 @@ import Vocabulary
         world.end("again")
     }
 
-    @Test func whoIsTakenOutIsNotAwaited() {
+    @Test func ejectedNodeIsNotAwaited() {
         var world = world([[n(2)], [n(1)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         #expect(world.placement(0).isLeft(to: world.state.awaited))
@@ -168,8 +169,8 @@ import Vocabulary
         #expect(!world.placement(0).isLeft(to: world.state.awaited))
     }
 
-    /// Somebody may serve it still who has not heard that he was given up.
-    @Test func whatCameBackAndWasFlushedBeforeAnybodyWasChosenIsServedByNobodyYet() {
+    /// A node may still serve the vBucket because it has not learned of its failover.
+    @Test func flushBeforePromotionLeavesRecoveredVBucketUnserved() {
         var world = world([[n(2)]])
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .delta)
@@ -181,12 +182,12 @@ import Vocabulary
         let placement = world.placement(0)
         #expect(placement.isRestored && placement.mayServe.contains(n(2)))
         #expect(placement.chain == [n(2)] && placement.origin == world.index)
-        // Whoever does not come back from this has nothing: the flush does not wait for him.
+        // A node that does not answer counts as empty: the promotion does not wait for it.
         #expect(world.state.bucket(named: "b")?.isBeingEmptied(VBucketID(0)) == true)
     }
 
-    /// Whoever asked for it may have asked long ago, of a map in which others served.
-    @Test func nothingIsLostByAFailoverThatMayLoseNothing() {
+    /// The step may be applied long after it was proposed, when the nodes are active again.
+    @Test func failoverThatMayNotLoseDataIsRefusedForActiveNodes() {
         func refused(_ rows: [NodeChain]) -> Bool {
             var world = world(rows)
             let before = world.state
@@ -196,14 +197,14 @@ import Vocabulary
             #expect(!isRefused || world.state.buckets == before.buckets)
             return isRefused
         }
-        // The last copy; one of which another was not asked; none that it serves.
+        // The only copy; a copy beside an unqueried one; a replica only.
         #expect(refused([[n(1), n(2)], [n(2)]]))
         #expect(refused([[n(1), n(2)], [n(2), n(1)]]))
         #expect(!refused([[n(1), n(2)], [n(3), n(2)]]))
     }
 
-    /// What two of three made durable may be with the active one alone from here on.
-    @Test func whereOthersStayBesideTheActiveOneTheyProveAnewThatTheyAreIntact() throws {
+    /// A write that was durable on two of three copies may now exist on the active copy only.
+    @Test func remainingReplicasMustBecomeIntactAgainAfterAFailover() throws {
         var world = ClusterWorld(nodes: 4)
         let rows: [NodeChain] = [[n(1), n(2), n(3)], [n(1), n(2)], [n(1), n(3), n(4)]]
         world.createBucket(replicas: 2, rows: rows)
@@ -215,10 +216,10 @@ import Vocabulary
         #expect(shorter.origin == born && shorter.isConfirmed)
         let assignment = try #require(world.state.assignment(ofBucket: "b", VBucketID(0)))
         #expect(assignment.isResumed && assignment.branch == world.index)
-        // Nobody stays beside this one, and nobody left that.
+        // No replica stays in the first of these chains, and none left the second.
         #expect(world.placement(1).chain == [n(1)] && world.placement(1).fence == born)
         #expect(world.placement(2).fence == born && world.placement(2).branch == born)
-        // One that is chosen and not confirmed has whatever any of them had.
+        // The copy of an unconfirmed promotion has everything that any queried copy had.
         let row: NodeChain = [n(1), n(3), n(4)]
         world.apply(.promote(world.step(2, row: row, position: at(born, 1))))
         let promoted = world.index
@@ -227,7 +228,7 @@ import Vocabulary
         #expect(world.placement(2).branch == promoted && world.placement(2).fence == promoted)
     }
 
-    @Test func failoversThatCannotBe() {
+    @Test func impossibleFailoversAreRefused() {
         var world = world([[n(1)]])
         func failOver(_ nodes: NodeNumber...) -> ClusterCommand {
             .failOver(FailoverStep(nodes: nodes, isAutomatic: false))
@@ -239,7 +240,7 @@ import Vocabulary
         #expect(world.state.autoFailoverCount == 0)
     }
 
-    @Test func aVBucketWithoutACopyBeginsAgainEmpty() {
+    @Test func vBucketWithoutACopyIsRecreatedEmpty() {
         var world = world([[n(1)], [n(2)]])
         let born = world.index
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
@@ -248,7 +249,7 @@ import Vocabulary
         #expect(world.apply(.recreate(world.step(0, row: [n(3)]))) == leftOut(0))
         #expect(world.apply(.recreate(world.step(1))) == leftOut(1))
         #expect(world.apply(.recreate(world.step(1, row: [n(2)]))) == leftOut(1))
-        // Only when nobody is left who might come back with it.
+        // Only if no node may return with a copy.
         #expect(world.apply(.recreate(world.step(1, row: [n(3), n(1)]))) == leftOut(1))
         world.rebalance(kept: [n(1), n(3)], ejected: [n(2)])
         #expect(
@@ -258,9 +259,9 @@ import Vocabulary
         #expect(world.placement(1).origin == world.index)
     }
 
-    /// Who was to take over from a node that was failed over is failed over as well, after somebody
-    /// said how the first one is to come back.
-    @Test func nobodyWaitsForANodeThatWasGivenUpBefore() {
+    /// The active node of a move is failed over, an operator sets its recovery type, and then the
+    /// move's target node is failed over as well.
+    @Test func vBucketHasNoChainAfterBothNodesOfItsMoveAreLost() {
         var world = world([[n(3)], [n(1)]])
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(2)], [n(1)]])
@@ -274,7 +275,7 @@ import Vocabulary
         #expect(world.placement(1).chain == [n(1)])
     }
 
-    @Test func aMoveThatANodeIsInGoesBack() {
+    @Test func failoverRevertsMovesOfTheNode() {
         var world = world([[n(1), n(2)], [n(3), n(2)]])
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(1), n(3)], [n(3), n(1)]])
@@ -285,15 +286,15 @@ import Vocabulary
         let placement = world.placement(0)
         #expect(placement.next.isEmpty && placement.chain == [n(1), n(2)])
         #expect(placement.fence == world.index && placement.cause == .resumed)
-        // The chain that counts is what it was.
+        // The old chain is unchanged.
         #expect(placement.branch < world.index)
         #expect(world.placement(1).chain == [n(2)])
         #expect(world.state.bucket(named: "b")?.targets?.rows == [[n(1)], [n(1)]])
         #expect(world.state.rebalance?.kept == [n(1), n(2)])
     }
 
-    /// What its leader proposed comes behind the failover (standard, seed 5012).
-    @Test func aMoveDoesNotGoOnWhoseActiveCopyWasFailedOver() {
+    /// The leader's proposal is applied after the failover (standard, seed 5012).
+    @Test func moveOfAFailedOverActiveCopyIsNotCompleted() {
         var world = world([[n(2)], [n(2), n(1)]])
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(1), n(2)], [n(2), n(3)]])
@@ -312,9 +313,9 @@ import Vocabulary
         case epoch
     }
 
-    /// Nobody is left of the chain that counts: the one beside it has what there is.
+    /// All nodes of the old chain are lost: only the target chain has copies.
     @Test(arguments: Ending.allCases)
-    private func aMoveWhoseOldChainIsGivenUpEndsWithTheNewOne(_ ending: Ending) throws {
+    private func moveContinuesWithTheTargetIfTheOldChainIsLost(_ ending: Ending) throws {
         var world = ClusterWorld(nodes: 5)
         world.createBucket(rows: [[n(4), n(5)], [n(1), n(4)]])
         let born = world.index
@@ -344,7 +345,7 @@ import Vocabulary
         #expect(placement.origin == born && placement.rowBefore == [n(4), n(5)])
         let bucket = try #require(world.state.bucket(named: "b"))
         #expect(ending == .resumed || bucket.rev == world.index)
-        // Nobody of it serves before all of it were asked.
+        // No copy of the target chain serves before all were queried.
         let assignment = try #require(world.state.assignment(ofBucket: "b", VBucketID(0)))
         let question = Promotion.Question(
             vBucket: VBucketID(0),
@@ -353,7 +354,7 @@ import Vocabulary
             lost: Set(lost)
         )
         #expect(question.asked == [n(2), n(3)])
-        // Somebody of the old chain may not have heard of it, and serve until a promotion deposes him.
+        // A node of the old chain may not know, and may serve until a promotion deposes it.
         #expect(placement.isRestored && placement.basis == placement.chain)
         #expect(Set(placement.mayServe) == [n(2), n(4), n(5)])
         #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
@@ -370,7 +371,7 @@ import Vocabulary
         #expect(world.placement(0).mayServe == [n(3)])
     }
 
-    @Test func oldCopiesAreKeptForADeltaRecoveryAndForNoOther() {
+    @Test func oldCopiesAreKeptForDeltaRecoveryOnly() {
         var world = world([[n(1), n(2)], [n(2), n(1)]])
         world.apply(.promote(world.step(1, row: [n(1)], position: at(1, 1), deposes: [n(2)])))
         world.apply(.confirm(world.step(1)))
@@ -397,7 +398,7 @@ import Vocabulary
         #expect(roles() == [VBucketRole.none, VBucketRole.none])
     }
 
-    @Test func aGracefulFailoverRemembersTheRows() {
+    @Test func gracefulFailoverRecordsTheOldChains() {
         var world = world([[n(1), n(2)], [n(2), n(3)]])
         world.rebalance(kind: .gracefulFailover, kept: [n(1), n(3)], ejected: [n(2)])
         world.targets([[n(1)], [n(3)]])

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What a node knows of the others' lives; times in milliseconds.
+/// One node's failure detector; times in milliseconds.
 @Suite struct FailureTableTests {
     private let two = NodeNumber(2)
     private let three = NodeNumber(3)
@@ -15,7 +15,7 @@ import Vocabulary
         for time in times { table.heard(two, now: ms(time)) }
     }
 
-    @Test func threeMissedBeatsMakeASuspect() {
+    @Test func nodeIsSuspectAfterThreeMissedBeats() {
         var table = table()
         beat(&table, [100, 200])
         #expect(!table.isSuspect(two, now: ms(499)))
@@ -23,15 +23,15 @@ import Vocabulary
         #expect(table.silence(of: two, now: ms(700)) == ms(500))
     }
 
-    @Test func whoWasNeverHeardOfIsSilentSinceTheStart() {
+    @Test func nodeNeverHeardIsSilentSinceTheStart() {
         let table = table()
         #expect(table.silence(of: two, now: ms(900)) == ms(900))
         #expect(!table.hasHeard(of: two))
         #expect(!table.isUp(two, now: ms(10)))
     }
 
-    /// Else a node would be failed over for the time before it was one of the cluster's.
-    @Test func whoJoinsIsSilentSinceItIsExpected() {
+    /// Otherwise a node could be failed over for silence before it joined the cluster.
+    @Test func newMemberIsSilentSinceItIsExpected() {
         var table = table()
         table.expect([two], now: ms(60_000))
         #expect(!table.isSuspect(two, now: ms(60_299)))
@@ -42,13 +42,13 @@ import Vocabulary
         #expect(table.silence(of: three, now: ms(61_000)) == 0)
         table.heard(two, now: ms(61_000))
         #expect(table.isUp(two, now: ms(61_000)))
-        // Failed over and forgotten, it is a new beginning for whoever comes back.
+        // A node that was failed over and forgotten starts with a new record.
         table.forget(two)
         table.expect([two], now: ms(90_000))
         #expect(table.silence(of: two, now: ms(90_500)) == ms(500))
     }
 
-    @Test func whoWasSilentIsUpAfterThreeBeatsInARow() {
+    @Test func silentNodeIsUpAfterThreeBeatsInARow() {
         var table = table()
         beat(&table, [100, 200])
         #expect(table.isUp(two, now: ms(200)))
@@ -59,7 +59,7 @@ import Vocabulary
         #expect(table.isUp(two, now: ms(1_200)))
     }
 
-    @Test func upMeansThatAllBucketsAreReady() {
+    @Test func nodeIsUpOnlyIfAllItsBucketsAreReady() {
         var table = table()
         table.heard(two, isReady: false, now: ms(100))
         #expect(!table.isUp(two, now: ms(100)))
@@ -67,13 +67,13 @@ import Vocabulary
         #expect(table.isUp(two, now: ms(200)))
     }
 
-    @Test func aStableNodesSilenceEndsWithOneBeat() {
+    @Test func oneBeatEndsTheSilenceOfAStableNode() {
         var table = table()
         beat(&table, [100, 2_000])
         #expect(table.silence(of: two, now: ms(2_100)) == ms(100))
     }
 
-    @Test func aNodeThatComesAndGoesIsNotBelievedAtOnce() {
+    @Test func oneBeatDoesNotEndTheSilenceOfAnUnstableNode() {
         var table = table()
         beat(&table, [100])
         for start in [UInt64(1_000), 3_000, 5_000] {
@@ -83,13 +83,13 @@ import Vocabulary
         // One beat in the middle of a long silence.
         beat(&table, [7_000])
         #expect(table.silence(of: two, now: ms(7_100)) == ms(1_900))
-        // Three end it, and a minute of peace ends the suspicion.
+        // Three beats end the silence, and a minute without silence ends the instability.
         beat(&table, [7_100, 7_200])
         #expect(table.silence(of: two, now: ms(7_300)) == ms(100))
         #expect(!table.isUnstable(two, now: ms(70_000)))
     }
 
-    @Test func whatOthersSayCountsForAMoment() {
+    @Test func suspicionsOfOtherNodesExpire() {
         var table = table()
         let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
         beat(&table, [100])
@@ -107,13 +107,13 @@ import Vocabulary
         #expect(seers(1_400) == [NodeNumber(1)])
     }
 
-    @Test func aLeaderThatSeesLessThanAnotherGivesWay() {
+    @Test func leaderWithMoreSuspicionsFindsABetterLeader() {
         var table = table()
         let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
         beat(&table, [100])
         table.heard(NodeNumber(4), now: ms(100))
-        let said = [FailureTable.Suspicion(node: two, silentNanoseconds: ms(400))]
-        table.heard(three, suspicions: said, now: ms(900))
+        let suspicions = [FailureTable.Suspicion(node: two, silentNanoseconds: ms(400))]
+        table.heard(three, suspicions: suspicions, now: ms(900))
         #expect(table.betterSighted(among: nodes, now: ms(900)) == three)
         table.heard(NodeNumber(4), now: ms(950))
         #expect(table.betterSighted(among: nodes, now: ms(950)) == nil)

@@ -3,8 +3,8 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Rules over several objects: of commands that each pass alone, the log refuses those that break a
-/// rule together with what came before.
+/// Rules over several objects: a command that passed on arrival is refused if, together with
+/// earlier entries, it breaks a rule.
 @Suite struct JointRuleTests {
     private static let mib: UInt64 = 1 << 20
 
@@ -52,7 +52,7 @@ import Vocabulary
         var world = Self.world()
         world.apply(Self.bucket("a", megabytes: 500))
         world.apply(Self.bucket("b", megabytes: 500))
-        // Both are made from one state, as two nodes would make them.
+        // Both commands are based on one state, like those of two nodes.
         let before = world.state
         #expect(Self.isApplied(world.apply(try Self.raise("a", to: 1_200, in: before))))
         let second = try Self.raise("b", to: 1_200, in: before)
@@ -100,8 +100,8 @@ import Vocabulary
         #expect(refused > 10)
     }
 
-    /// What an earlier release agreed on stays, also when its log is read again; nothing makes it
-    /// worse.
+    /// An overcommitted state of an earlier release stays, also when its log is replayed; no
+    /// command makes it worse.
     @Test func overcommittedStateOfAnEarlierReleaseIsKeptAndNotMadeWorse() throws {
         var state = Self.world().state
         for (number, name) in [(1, "a"), (2, "b")] as [(UInt64, String)] {
@@ -127,7 +127,7 @@ import Vocabulary
         #expect(apply(Self.bucket("c", megabytes: 100)) == .refused(.memoryQuotaExceeded))
         let raised = try Self.raise("a", to: 1_201, in: state)
         #expect(apply(raised) == .refused(.memoryQuotaExceeded))
-        // A form that says the quota that the bucket has changes something else.
+        // A form may repeat the bucket's present quota.
         #expect(Self.isApplied(apply(try Self.raise("a", to: 1_200, in: state))))
         #expect(Self.isApplied(apply(try Self.raise("a", to: 1_100, in: state))))
         #expect(Self.isApplied(apply(try Self.raise("b", to: 900, in: state))))
@@ -151,7 +151,8 @@ import Vocabulary
 
     // MARK: Provisioning
 
-    /// Of two requests that provision one node together, one sets everything and one nothing.
+    /// If two requests provision one node at the same time, one sets everything and the other
+    /// nothing.
     @Test func refusedInitialisationLeavesQuotaAndNameOfTheFirst() throws {
         var state = ClusterState(memoryQuota: 1_000 * Self.mib)
         _ = state.apply(.addNode(ClusterWorld.node(1)), at: 1)
@@ -175,8 +176,8 @@ import Vocabulary
 
     // MARK: Flush
 
-    /// A flush that waits for an earlier one reaches the log after the permission was taken back.
-    @Test func flushAfterFlushEnabledWasTakenBackIsRefused() throws {
+    /// A flush that waits for an earlier one is applied after flushes were disabled.
+    @Test func flushAfterFlushWasDisabledIsRefused() throws {
         var world = ClusterWorld(nodes: 1)
         world.createBucket(replicas: 0, rows: [[n(1)]])
         let bucket = try #require(world.state.bucket(named: "b"))
@@ -198,20 +199,22 @@ import Vocabulary
         #expect(Self.isApplied(world.apply(.addNode(ClusterWorld.node(3)))))
     }
 
-    /// An eject waits until the node has no vote: a rebalance can make it active, and end, meanwhile.
+    /// An eject waits until the node has no vote.
+    ///
+    /// Meanwhile a rebalance can make the node active and end.
     @Test func nodeThatBecameActiveIsNotRemoved() {
         var world = ClusterWorld(nodes: 2)
         world.apply(.addNode(ClusterWorld.node(3)))
         world.apply(.setNodeState(.init(number: n(3), membership: .inactiveAdded)))
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end()
-        // Without a bucket it holds nothing.
+        // Without a bucket the node holds no copy.
         #expect(world.apply(.removeNode(n(3))) == .refused(.nodeInUse))
         #expect(world.state.activeNodes.count == 3)
     }
 
-    /// A graceful failover names active nodes alone.
-    @Test func nodeThatAGracefulFailoverDoesNotNameStaysUntilItsEnd() {
+    /// A graceful failover lists active nodes only.
+    @Test func waitingNodeIsNotRemovedDuringAGracefulFailover() {
         var world = ClusterWorld(nodes: 2)
         world.apply(.addNode(ClusterWorld.node(3)))
         world.apply(.setNodeState(.init(number: n(3), membership: .inactiveAdded)))
@@ -221,14 +224,15 @@ import Vocabulary
         #expect(Self.isApplied(world.apply(.removeNode(n(3)))))
     }
 
-    @Test func nodeThatDoesNotFinishJoiningIsRemovedAlsoDuringARebalance() {
+    @Test func joiningNodeCanBeRemovedDuringARebalance() {
         var world = ClusterWorld(nodes: 2)
         world.apply(.addNode(ClusterWorld.node(3)))
         world.rebalance(kept: [n(1), n(2)])
         #expect(Self.isApplied(world.apply(.removeNode(n(3)))))
     }
 
-    /// A bucket without replicas is created after the question and before the start.
+    /// A bucket without replicas is created after the request was checked and before its entry is
+    /// applied.
     @Test func gracefulFailoverOfTheOnlyCopiesIsRefused() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket(replicas: 0, rows: [[n(1)], [n(2)]])
@@ -239,9 +243,9 @@ import Vocabulary
         #expect(Self.isApplied(world.rebalance(kept: [n(1)], ejected: [n(2)])))
     }
 
-    /// Either all nodes or none are known by loopback addresses: a name that was judged beside other
-    /// names is judged again.
-    @Test func nodeJudgedBesideOtherNamesIsRefused() throws {
+    /// Either all nodes or none have loopback addresses: a host that was checked against outdated
+    /// hosts has to be checked again.
+    @Test func nodeCheckedAgainstOutdatedHostsIsRefused() throws {
         var world = ClusterWorld(nodes: 1)
         var loopback = ClusterWorld.node(2)
         loopback.namesRevision = world.state.namesRevision
@@ -252,13 +256,13 @@ import Vocabulary
         #expect(world.apply(.addNode(loopback)) == .refused(.changedMeanwhile))
         loopback.namesRevision = world.state.namesRevision
         #expect(Self.isApplied(world.apply(.addNode(loopback))))
-        // From here on it is not alone.
+        // From now on the node is not alone.
         #expect(world.apply(.setNode(change)) == .refused(.changedMeanwhile))
         change.isOfLoneNode = false
         #expect(Self.isApplied(world.apply(.setNode(change))))
     }
 
-    @Test func namesInCommandsSurviveTheirEncoding() {
+    @Test func namesRevisionsSurviveTheirEncoding() {
         var node = ClusterWorld.node(2)
         node.namesRevision = 0x0102_0304
         var address = NodeAddress(number: n(1), host: "h", ports: node.ports)

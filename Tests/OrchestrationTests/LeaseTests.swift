@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Leases by voters: what is promised, what is held back, and what counts.
+/// Leases promised by voters: promises, delayed acknowledgements, and the end of a lease.
 @Suite struct LeaseTests {
     private let terms = LeaseTerms(leaseNanoseconds: 1_000, ratePerMille: 10)
     private let one = NodeNumber(1)
@@ -27,20 +27,20 @@ import Vocabulary
         return reply.verdict
     }
 
-    @Test func aPromiseOutlastsALeaseByTheClocksRates() {
+    @Test func promiseOutlastsALeaseByTheClocksDrift() {
         #expect(terms.promiseNanoseconds == 1_021)
         #expect(LeaseTerms().leaseNanoseconds == 500_000_000)
     }
 
     @Test(arguments: [(1, true), (2, true), (3, false), (4, false), (5, false)])
-    func oneOrTwoVotersNeedNobody(_ count: UInt16, _ isAlone: Bool) {
+    func voterOfOneOrTwoIsABlockingSet(_ count: UInt16, _ isAlone: Bool) {
         let lease = NodeLease(terms, node: one, boot: 1)
         let own = voters(Array(1...count))
         #expect((lease.end(own: own, isDeposed: false, now: 5) == .max) == isAlone)
         #expect(lease.end(own: own, isDeposed: true, now: 5) == nil)
     }
 
-    @Test func aLeaseCountsFromWhenTheBeatWasSent() {
+    @Test func leaseStartsWhenTheBeatIsSent() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let three = voters([1, 2, 3])
@@ -51,7 +51,7 @@ import Vocabulary
         #expect(lease.end(own: three, isDeposed: true, now: 900) == nil)
     }
 
-    @Test func answersToAnEarlierLifeAreNone() {
+    @Test func answersToAnEarlierBootAreIgnored() {
         var earlier = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let beat = earlier.beat(applied: 0, now: 10)
@@ -63,32 +63,35 @@ import Vocabulary
         #expect(later.end(own: three, isDeposed: false, now: 11) == nil)
     }
 
-    @Test func aNewerConfigurationThatAVoterNamesCounts() {
+    @Test func newerConfigurationOfAVoterApplies() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let old = voters([1, 2, 3])
         let new = voters([2, 3, 4, 5, 6], index: 9)
         _ = exchange(&lease, &promises, naming: new, at: 100, answered: 100)
         #expect(lease.end(own: old, isDeposed: false, now: 200) == nil)
-        // With the answer its news expire; and so does its grant.
+        // The named configuration expires with the answer, and so does the promise.
         #expect(lease.end(own: old, isDeposed: false, now: 1_100) == nil)
     }
 
-    /// It asked for fewer voters and was cut off: the others never had that, and decide without it.
-    @Test func aConfigurationThatNobodyElseHasLetsNobodyServeAlone() {
+    /// A leader proposed fewer voters and was cut off: the other voters never received that entry
+    /// and decide without the leader.
+    @Test func uncommittedConfigurationDoesNotAllowToServeAlone() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let (agreed, newest) = (voters([1, 2, 3]), voters([1, 2], index: 9))
         #expect(lease.end(own: newest, agreed: agreed, isDeposed: false, now: 5) == nil)
         _ = exchange(&lease, &promises, naming: agreed, at: 100, answered: 100)
         #expect(lease.end(own: newest, agreed: agreed, isDeposed: false, now: 200) == 1_100)
-        // Agreed on, it is what counts.
+        // Once committed, the configuration applies.
         #expect(lease.end(own: newest, isDeposed: false, now: 2_000) == .max)
     }
 
-    /// A leader asks for fewer voters, and refuses to promise anything: what it names may never be,
-    /// and is no reason to serve by less than what the own log has.
-    @Test func aNarrowerConfigurationThatSomebodyNamesIsNotEnough() {
+    /// A leader proposes fewer voters and refuses a promise.
+    ///
+    /// Its configuration may never be committed, so the lease still needs the configuration of the
+    /// own log.
+    @Test func narrowerConfigurationOfAVoterIsNotEnough() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         promises.appended(.deposes([one]), at: 3)
@@ -98,7 +101,7 @@ import Vocabulary
         #expect(lease.end(own: own, isDeposed: false, now: 200) == nil)
     }
 
-    @Test func aJointConfigurationNeedsBothHalves() {
+    @Test func jointConfigurationNeedsBothHalves() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         var joint = voters([1, 2, 3], index: 4)
@@ -109,7 +112,7 @@ import Vocabulary
         #expect(lease.end(own: joint, isDeposed: false, now: 200) == 1_100)
     }
 
-    @Test func whatDeposesAHolderWaitsForItsPromise() {
+    @Test func deposingEntryWaitsForThePromise() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let three = voters([1, 2, 3])
@@ -117,7 +120,7 @@ import Vocabulary
         promises.appended(.deposes([one]), at: 7)
         promises.appended(.deposes([NodeNumber(3)]), at: 8)
         #expect(promises.hold(now: 5_500) == .init(index: 7, untilNanoseconds: 6_021))
-        // No further promise, until the entry is applied over there.
+        // No further promise until the deposed node has applied the entry.
         let verdict = exchange(&lease, &promises, naming: three, at: 5_600, answered: 5_600)
         #expect(verdict == .refused(7))
         #expect(promises.hold(now: 6_021) == nil)
@@ -135,9 +138,11 @@ import Vocabulary
         #expect(applied == .granted)
     }
 
-    /// After all nodes lost power, the one deposed may be the only one that knows the entry to be
-    /// committed: its leases, which prove that it does, must not hold the entry back.
-    @Test func whoHasAppliedWhatDeposedItHoldsItBackNoLonger() {
+    /// After all nodes lost power, the deposed node may be the only one that knows that the entry
+    /// is committed.
+    ///
+    /// Its lease requests prove that it has applied the entry, so they must not delay the entry.
+    @Test func deposedNodeThatAppliedTheEntryDoesNotDelayIt() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let three = voters([1, 2, 3])
@@ -160,7 +165,7 @@ import Vocabulary
         #expect(promises.hold(now: 2_521) == nil)
     }
 
-    @Test func aConfigurationWaitsForThePromisesBeforeItOnly() {
+    @Test func configurationWaitsForEarlierPromisesOnly() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let three = voters([1, 2, 3])
@@ -171,8 +176,8 @@ import Vocabulary
         #expect(promises.hold(now: 6_021) == nil)
     }
 
-    /// It is on its way to disk for a while, and the leader sends what stands behind it meanwhile.
-    @Test func aSnapshotTakesNothingFromWhatCameBehindIt() {
+    /// While the snapshot is written to disk, the leader sends later entries.
+    @Test func snapshotKeepsEntriesBehindItWaiting() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let three = voters([1, 2, 3])
@@ -183,20 +188,20 @@ import Vocabulary
         promises.committed(through: 12)
         let verdict = exchange(&lease, &promises, naming: three, at: 6_500, answered: 6_500)
         #expect(verdict == .refused(12))
-        // What the snapshot says counts as well.
+        // The snapshot's deposing entries apply as well.
         var other = NodeLease(terms, node: NodeNumber(2), boot: 1)
         let late = exchange(&other, &promises, naming: three, at: 6_600, answered: 6_600)
         #expect(late == .refused(7))
     }
 
-    @Test func afterAStartEverythingWaitsAsLongAsAPromise() {
+    @Test func restartedVoterHoldsEntriesForAPromisesDuration() {
         var promises = LeasePromises(terms, now: 300)
         promises.appended(.deposes([one]), at: 7)
         #expect(promises.hold(now: 1_320) == .init(index: 7, untilNanoseconds: 1_321))
         #expect(promises.hold(now: 1_321) == nil)
     }
 
-    @Test func anEntryThatIsOverwrittenHoldsNothing() {
+    @Test func overwrittenEntryHoldsNothing() {
         var promises = LeasePromises(terms, now: 0)
         promises.appended(.deposes([one]), at: 7)
         promises.appended(.none, at: 7)

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What a machine can give to buckets: one rule, whoever asks.
+/// The memory that a machine can provide to buckets.
 @Suite struct MemoryQuotaTests {
     private static let gib: UInt64 = 1 << 30
 
@@ -11,7 +11,7 @@ import Vocabulary
             (4_096, 3_276), (8_192, 7_168), (24_105, 23_081), (1_024, 816), (0, 256), (300, 256),
         ] as [(UInt64, UInt64)]
     )
-    func machineKeepsAGigabyteOrAFifthForItself(_ total: UInt64, _ most: UInt64) {
+    func machineReservesAGigabyteOrAFifth(_ total: UInt64, _ most: UInt64) {
         let memory = total << 20
         #expect(MemoryQuota.megabytesMax(memoryTotal: memory) == most)
         #expect(MemoryQuota.flaw(megabytes: most, memoryTotal: memory) == nil)
@@ -34,7 +34,7 @@ import Vocabulary
         if gigabytes >= 4 { #expect(quota == memory / 2) }
     }
 
-    /// Node 2 has 2 GB, of which it can give 1 636 MB.
+    /// Node 2 has 2 GB, of which it can provide 1 636 MB.
     private func cluster() -> ClusterWorld {
         var world = ClusterWorld(nodes: 1)
         var small = ClusterWorld.node(2)
@@ -43,7 +43,7 @@ import Vocabulary
         return world
     }
 
-    @Test func memoryQuotaThatAnotherNodeCannotGiveIsRefused() throws {
+    @Test func memoryQuotaThatAnotherNodeCannotProvideIsRefused() throws {
         var world = cluster()
         let raised = ClusterCommand.setMemoryQuota(1_637 << 20)
         #expect(world.apply(raised) == .refused(.nodeTooSmall))
@@ -58,8 +58,8 @@ import Vocabulary
         #expect(form.errors == [FieldError("_", text)])
     }
 
-    /// The quota is raised while the node is asked who it is.
-    @Test func nodeThatCannotGiveTheMemoryQuotaIsRefused() {
+    /// The quota is raised while the node is queried for its identity.
+    @Test func nodeThatCannotProvideTheMemoryQuotaIsRefused() {
         var world = ClusterWorld(nodes: 1)
         world.apply(.setMemoryQuota(2_000 << 20))
         var small = ClusterWorld.node(2)
@@ -69,8 +69,8 @@ import Vocabulary
         #expect(world.apply(.addNode(small)) == .applied([.nodeAdded(n(2)), .nodesChanged]))
     }
 
-    /// A machine that has less memory than before is still a member: what it holds is served.
-    @Test func memoryThatANodeTellsAfterARestartIsRemembered() throws {
+    /// A node whose machine has less memory than before stays a member and serves its data.
+    @Test func memoryReportedAfterARestartIsStored() throws {
         var world = cluster()
         let node = try #require(world.state.node(number: n(2)))
         let rev = world.state.rev
@@ -78,7 +78,7 @@ import Vocabulary
         address.memoryTotal = Self.gib
         #expect(world.apply(.setNode(address)) == .applied([]))
         #expect(world.state.node(number: n(2))?.memoryTotal == Self.gib)
-        // Clients see nothing of it.
+        // Clients do not see the change.
         #expect(world.state.rev == rev)
         guard case .state(let decoded) = ClusterState.decode(world.state.encoded()) else {
             Issue.record("not decoded")

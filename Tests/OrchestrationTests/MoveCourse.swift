@@ -1,7 +1,7 @@
 import Orchestration
 import Vocabulary
 
-/// A move that is driven by hand; times in milliseconds.
+/// A move driven step by step by a test; times in milliseconds.
 struct MoveCourse {
     var procedure: MoveProcedure
     var now: UInt64 = 1_000
@@ -31,8 +31,8 @@ struct MoveCourse {
         procedure.handle(event, now: now * 1_000_000)
     }
 
-    /// A copy's word: what it has covered, and what is on its disk.
-    mutating func says(
+    /// Sends a copy's report: its covered and persisted seqnos.
+    mutating func reports(
         _ node: UInt16,
         _ covered: UInt64,
         disk: UInt64? = nil,
@@ -67,7 +67,7 @@ struct MoveCourse {
         )
     }
 
-    mutating func passes(_ milliseconds: UInt64) -> [MoveAction] {
+    mutating func advanceTime(_ milliseconds: UInt64) -> [MoveAction] {
         now += milliseconds
         return handle(.time)
     }
@@ -76,18 +76,18 @@ struct MoveCourse {
         procedure.obstacle?.sentence(bucket: "travel") { "db\($0.value)" }
     }
 
-    /// [1, 2] to [3, 2], until its turn to take over.
+    /// A move from [1, 2] to [3, 2] that waits for its takeover.
     static func waitingForItsTurn() -> MoveCourse {
         var course = MoveCourse([1, 2], [3, 2])
         _ = course.procedure.begin()
-        _ = course.says(1, 100, state: .active)
-        _ = course.says(2, 100)
-        _ = course.says(3, 100)
-        _ = course.says(3, 100)
+        _ = course.reports(1, 100, state: .active)
+        _ = course.reports(2, 100)
+        _ = course.reports(3, 100)
+        _ = course.reports(3, 100)
         _ = course.handle(.applied(fence: 10))
-        _ = course.says(1, 110, joint: 110, state: .active)
-        _ = course.says(2, 110)
-        _ = course.says(3, 110)
+        _ = course.reports(1, 110, joint: 110, state: .active)
+        _ = course.reports(2, 110)
+        _ = course.reports(3, 110)
         return course
     }
 }

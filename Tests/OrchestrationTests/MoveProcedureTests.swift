@@ -2,75 +2,77 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The course of one move, step by step, as it should go and with writes in its way.
+/// One move step by step, without failures and under concurrent writes.
 @Suite struct MoveProcedureTests {
     private let place = "vBucket 17 of the bucket “travel” does not move on:"
     private let final = CopyPosition(branchFence: 5, covered: Seqno(120))
 
-    // MARK: As it should go
+    // MARK: Without failures
 
-    @Test func anActiveCopyThatStoppedForNobodyIsToldToServeAgain() {
+    @Test func activeCopyStoppedWithoutASuccessorIsResumed() {
         var course = MoveCourse.waitingForItsTurn()
-        _ = course.says(1, 100, state: .active)
+        _ = course.reports(1, 100, state: .active)
         #expect(course.procedure.step == .waiting)
-        // Whoever asked it to hand over crashed before it could say who takes over.
-        let actions = course.says(1, 100, state: .pending)
+        // The leader that asked for the hand-over crashed before it proposed the takeover.
+        let actions = course.reports(1, 100, state: .pending)
         #expect(actions == [.propose(.resume(fence: 10))])
         #expect(course.handle(.applied(fence: 11)) == [.end(.superseded)])
 
         var joint = MoveCourse([1, 2], [3, 2], beginning: .joint)
-        #expect(joint.says(1, 100, joint: 100, state: .pending) == [.propose(.resume(fence: 10))])
+        #expect(
+            joint.reports(1, 100, joint: 100, state: .pending) == [.propose(.resume(fence: 10))]
+        )
     }
 
-    @Test func whatTookOverIsNotHeldUpByOthersThatAreAway() {
+    @Test func absentNodesDoNotDelayTheCleanupAfterATakeover() {
         var course = MoveCourse([1, 2], [3, 2], beginning: .former)
         _ = course.handle(.lost(NodeNumber(1)))
         _ = course.handle(.lost(NodeNumber(2)))
-        let actions = course.says(3, 100, state: .active)
+        let actions = course.reports(3, 100, state: .active)
         #expect(actions.contains(.propose(.forgetFormer(fence: 10))))
         #expect(course.procedure.outcome == .done)
     }
 
-    @Test func aStopDoesNotWaitForTheDiskOfWhoTookOver() {
+    @Test func stopDoesNotWaitForTheSuccessorsDisk() {
         var course = MoveCourse([1, 2], [3, 2], beginning: .former)
         _ = course.handle(.lost(NodeNumber(3)))
         _ = course.handle(.stop)
         #expect(course.procedure.outcome == nil)
-        _ = course.passes(Limits.stopWaitMilliseconds)
+        _ = course.advanceTime(Limits.stopWaitMilliseconds)
         guard case .stopped = course.procedure.outcome else {
             Issue.record("\(String(describing: course.procedure.outcome))")
             return
         }
     }
 
-    @Test func aReplicaMovesThroughTwoChains() {
+    @Test func replicaMoveHasAJointPhase() {
         var course = MoveCourse([1, 2], [1, 3])
         #expect(course.procedure.begin() == [.build([NodeNumber(3)])])
-        #expect(course.says(1, 100, state: .active) == [])
+        #expect(course.reports(1, 100, state: .active) == [])
         #expect(course.why == "\(place) db3 has not answered yet.")
-        #expect(course.says(3, 100, isIntact: false) == [])
-        // What a copy proved to one active copy says nothing of what the next one has.
-        #expect(course.says(3, 100, isIntact: true, hasCaughtUp: false) == [])
+        #expect(course.reports(3, 100, isIntact: false) == [])
+        // A copy that caught up with one active copy may lack changes of the next one.
+        #expect(course.reports(3, 100, isIntact: true, hasCaughtUp: false) == [])
         #expect(course.why == "\(place) db3 is still copying the existing data.")
-        #expect(course.says(1, 1_000, state: .active) == [])
-        #expect(course.says(3, 500) == [])
+        #expect(course.reports(1, 1_000, state: .active) == [])
+        #expect(course.reports(3, 500) == [])
         #expect(course.why == "\(place) db3 is 500 changes behind.")
-        // Near enough; but its disk has to have what there was at that moment.
-        #expect(course.says(3, 950, disk: 700) == [])
+        // The copy is near enough, but its disk has to reach the seqno of this moment.
+        #expect(course.reports(3, 950, disk: 700) == [])
         #expect(course.procedure.phase == .finishing)
         #expect(course.why == "\(place) db3 has yet to write 300 changes to disk.")
-        #expect(course.says(1, 1_040, state: .active) == [])
-        #expect(course.says(3, 1_000, isReady: false) == [])
+        #expect(course.reports(1, 1_040, state: .active) == [])
+        #expect(course.reports(3, 1_000, isReady: false) == [])
         #expect(course.why == "\(place) db3 is not ready to serve it yet.")
-        #expect(course.says(3, 1_000) == [.propose(.joint(fence: 10))])
+        #expect(course.reports(3, 1_000) == [.propose(.joint(fence: 10))])
         #expect(course.procedure.step == .joining)
         #expect(course.handle(.applied(fence: 10)) == [])
-        // Before the active copy knows of the second chain, nothing is covered.
-        #expect(course.says(3, 2_000) == [])
+        // Before the active copy knows of the target chain, no copy covers it.
+        #expect(course.reports(3, 2_000) == [])
         #expect(course.why == "\(place) db1 has not answered yet.")
-        #expect(course.says(1, 2_100, joint: 2_050, state: .active) == [])
+        #expect(course.reports(1, 2_100, joint: 2_050, state: .active) == [])
         #expect(course.why == "\(place) db3 is 50 changes behind.")
-        #expect(course.says(3, 2_050, disk: 0) == [.propose(.final(fence: 10))])
+        #expect(course.reports(3, 2_050, disk: 0) == [.propose(.final(fence: 10))])
         #expect(
             course.handle(.applied(fence: 10))
                 == [.dropCopies([NodeNumber(2)]), .end(.done)]
@@ -78,53 +80,54 @@ import Vocabulary
         #expect(course.procedure.outcome == .done)
     }
 
-    @Test func steadyWritesDoNotMoveTheMarkThatCopiesHaveToReach() {
+    @Test func steadyWritesDoNotRaiseTheMarkOfACopy() {
         var course = MoveCourse([1, 2], [1, 3], demand: .majority)
         _ = course.procedure.begin()
-        _ = course.says(1, 100, state: .active)
-        #expect(course.says(3, 100) == [.propose(.joint(fence: 10))])
+        _ = course.reports(1, 100, state: .active)
+        #expect(course.reports(3, 100) == [.propose(.joint(fence: 10))])
         _ = course.handle(.applied(fence: 10))
-        #expect(course.says(1, 200, joint: 200, state: .active) == [])
-        // Each time that somebody looks, the active copy is further than the disks are.
-        #expect(course.says(3, 200, disk: 120) == [])
-        #expect(course.says(1, 300, disk: 210, joint: 300, state: .active) == [])
+        #expect(course.reports(1, 200, joint: 200, state: .active) == [])
+        // At each report the active copy is ahead of the disks.
+        #expect(course.reports(3, 200, disk: 120) == [])
+        #expect(course.reports(1, 300, disk: 210, joint: 300, state: .active) == [])
         #expect(course.why == "\(place) db3 has yet to write 80 changes to disk.")
-        #expect(course.says(3, 300, disk: 210) == [.propose(.final(fence: 10))])
+        #expect(course.reports(3, 300, disk: 210) == [.propose(.final(fence: 10))])
     }
 
-    @Test func whatTheActiveCopyLostInACrashIsNotWaitedFor() {
+    @Test func changesLostInACrashAreNotWaitedFor() {
         var course = MoveCourse([1, 2], [1, 3], demand: .majority)
         _ = course.procedure.begin()
-        _ = course.says(1, 100, state: .active)
-        #expect(course.says(3, 100, disk: 50) == [])
+        _ = course.reports(1, 100, state: .active)
+        #expect(course.reports(3, 100, disk: 50) == [])
         #expect(course.why == "\(place) db3 has yet to write 50 changes to disk.")
-        _ = course.says(1, 80, state: .active)
-        #expect(course.says(3, 80) == [.propose(.joint(fence: 10))])
+        _ = course.reports(1, 80, state: .active)
+        #expect(course.reports(3, 80) == [.propose(.joint(fence: 10))])
         _ = course.handle(.applied(fence: 10))
-        #expect(course.says(1, 90, joint: 90, state: .active) == [])
+        #expect(course.reports(1, 90, joint: 90, state: .active) == [])
         #expect(course.why == "\(place) db3 is 10 changes behind.")
-        #expect(course.says(1, 85, joint: 85, state: .active) == [])
-        #expect(course.says(3, 85) == [.propose(.final(fence: 10))])
+        #expect(course.reports(1, 85, joint: 85, state: .active) == [])
+        #expect(course.reports(3, 85) == [.propose(.final(fence: 10))])
     }
 
-    /// The active copy was alone, crashed, and lost what the others took of it; the fence is the same.
-    @Test func whatWasCopiedOfAHistoryThatIsGoneCountsForNothing() {
+    /// The active copy had no replica, crashed, and lost changes that it had sent; the fence is the
+    /// same.
+    @Test func copyOfALostHistoryDoesNotCount() {
         var course = MoveCourse([1], [1, 3])
         _ = course.procedure.begin()
-        _ = course.says(3, 90)
-        #expect(course.says(1, 60, state: .active, history: 2) == [])
-        #expect(course.says(1, 100, state: .active, history: 2) == [])
+        _ = course.reports(3, 90)
+        #expect(course.reports(1, 60, state: .active, history: 2) == [])
+        #expect(course.reports(1, 100, state: .active, history: 2) == [])
         #expect(course.why == "\(place) db3 is still copying the existing data.")
-        #expect(course.says(3, 100, history: 2) == [.propose(.joint(fence: 10))])
-        // It began another one before it heard of the second chain.
+        #expect(course.reports(3, 100, history: 2) == [.propose(.joint(fence: 10))])
+        // The active copy began another history before it learned of the target chain.
         _ = course.handle(.applied(fence: 10))
-        #expect(course.says(1, 100, joint: 100, state: .active, history: 3) == [])
-        #expect(course.says(3, 105, history: 2) == [])
+        #expect(course.reports(1, 100, joint: 100, state: .active, history: 3) == [])
+        #expect(course.reports(3, 105, history: 2) == [])
         #expect(course.why == "\(place) db3 is still copying the existing data.")
-        #expect(course.says(3, 100, history: 3) == [.propose(.final(fence: 10))])
+        #expect(course.reports(3, 100, history: 3) == [.propose(.final(fence: 10))])
     }
 
-    @Test func anActiveIsHandedOver() {
+    @Test func moveHandsTheActiveCopyOver() {
         var course = MoveCourse.waitingForItsTurn()
         #expect(course.procedure.step == .waiting)
         #expect(course.procedure.wantsTurn(now: 0))
@@ -140,33 +143,34 @@ import Vocabulary
         )
         #expect(course.handle(.applied(fence: 30)) == [])
         #expect(course.procedure.fence == 30)
-        // Words of the old fence are none.
-        #expect(course.says(3, 120, state: .active, fence: 10) == [])
+        // Reports of the old fence are ignored.
+        #expect(course.reports(3, 120, state: .active, fence: 10) == [])
         #expect(course.why == "\(place) db3 has not answered yet.")
-        #expect(course.says(3, 125, disk: 119, state: .active) == [])
+        #expect(course.reports(3, 125, disk: 119, state: .active) == [])
         #expect(course.why == "\(place) db3 has yet to write 1 change to disk.")
         #expect(
-            course.says(3, 125, disk: 120, state: .active) == [
+            course.reports(3, 125, disk: 120, state: .active) == [
                 .propose(.forgetFormer(fence: 30)), .dropCopies([NodeNumber(1)]), .end(.done),
             ]
         )
     }
 
-    @Test func aRoleSwapCopiesNothing() {
+    @Test func roleSwapBuildsNoCopy() {
         var course = MoveCourse([1, 2], [2, 1])
         #expect(course.procedure.begin() == [])
-        #expect(course.says(1, 100, state: .active) == [])
-        #expect(course.says(2, 100, disk: 0) == [.propose(.joint(fence: 10))])
+        #expect(course.reports(1, 100, state: .active) == [])
+        #expect(course.reports(2, 100, disk: 0) == [.propose(.joint(fence: 10))])
     }
 
-    @Test func withoutADiskNoneIsWaitedFor() {
+    @Test func ephemeralMoveWaitsForNoDisk() {
         var course = MoveCourse([1], [2], demand: .ephemeral)
         _ = course.procedure.begin()
-        _ = course.says(1, 100, state: .active)
-        #expect(course.says(2, 100, disk: 0) == [.propose(.joint(fence: 10))])
+        _ = course.reports(1, 100, state: .active)
+        #expect(course.reports(2, 100, disk: 0) == [.propose(.joint(fence: 10))])
     }
 
-    /// Where a persist level is used, disks have to have what the second chain starts with.
+    /// If clients use a persist level, disks have to reach the seqno at which the joint phase
+    /// began.
     @Test(
         arguments: [
             (PersistDemand.memory, 0 as UInt64, 0 as UInt64, nil),
@@ -176,7 +180,7 @@ import Vocabulary
             (.majority, 110, 110, nil),
         ] as [(PersistDemand, UInt64, UInt64, String?)]
     )
-    func persistLevelsAskForDisks(
+    func moveWaitsForTheDisksOfThePersistLevel(
         _ demand: PersistDemand,
         _ diskOf3: UInt64,
         _ diskOf2: UInt64,
@@ -184,13 +188,13 @@ import Vocabulary
     ) {
         var course = MoveCourse([1, 2], [3, 2], demand: demand)
         _ = course.procedure.begin()
-        _ = course.says(1, 100, state: .active)
-        _ = course.says(2, 100)
-        #expect(course.says(3, 100) == [.propose(.joint(fence: 10))])
+        _ = course.reports(1, 100, state: .active)
+        _ = course.reports(2, 100)
+        #expect(course.reports(3, 100) == [.propose(.joint(fence: 10))])
         _ = course.handle(.applied(fence: 10))
-        _ = course.says(1, 110, joint: 110, state: .active)
-        _ = course.says(2, 110, disk: diskOf2)
-        _ = course.says(3, 110, disk: diskOf3)
+        _ = course.reports(1, 110, joint: 110, state: .active)
+        _ = course.reports(2, 110, disk: diskOf2)
+        _ = course.reports(3, 110, disk: diskOf3)
         if let obstacle {
             #expect(course.why == "\(place) \(obstacle)")
         } else {
@@ -198,9 +202,9 @@ import Vocabulary
         }
     }
 
-    // MARK: Prepares in the way
+    // MARK: Incomplete prepares
 
-    @Test func preparesThatDoNotCompleteAreTriedTenTimes() {
+    @Test func handOverIsTriedTenTimesBeforePreparesAreEnded() {
         var course = MoveCourse.waitingForItsTurn()
         for attempt in 1...10 {
             #expect(
@@ -209,7 +213,7 @@ import Vocabulary
             )
             #expect(course.handle(.servesAgain(fence: 10)) == [])
             #expect(!course.procedure.wantsTurn(now: course.now * 1_000_000))
-            _ = course.passes(100)
+            _ = course.advanceTime(100)
             #expect(course.procedure.wantsTurn(now: course.now * 1_000_000))
             let times = attempt == 1 ? "1 time" : "\(attempt) times"
             #expect(
@@ -223,20 +227,20 @@ import Vocabulary
         )
     }
 
-    @Test func whoSaysNothingWhenAskedToStopLosesItsTurn() {
+    @Test func unansweredHandOverIsReverted() {
         var course = MoveCourse.waitingForItsTurn()
         _ = course.handle(.turn)
-        #expect(course.passes(1_999) == [])
-        #expect(course.passes(1) == [.propose(.resume(fence: 10))])
-        // Its last word comes too late.
+        #expect(course.advanceTime(1_999) == [])
+        #expect(course.advanceTime(1) == [.propose(.resume(fence: 10))])
+        // The final position arrives too late.
         #expect(course.handle(.drained(final, fence: 10)) == [])
         #expect(course.handle(.applied(fence: 40)) == [])
         #expect(course.procedure.step == .paused)
         #expect(course.why == "\(place) db1 did not hand it over; the move will be retried.")
-        #expect(course.passes(5_000) == [.build([NodeNumber(3)])])
-        // Tried again under the new fence, then after twice as long.
-        _ = course.says(1, 200, state: .active)
-        _ = course.says(2, 200)
-        #expect(course.says(3, 200) == [.propose(.joint(fence: 40))])
+        #expect(course.advanceTime(5_000) == [.build([NodeNumber(3)])])
+        // The move is retried under the new fence, the next time after twice the delay.
+        _ = course.reports(1, 200, state: .active)
+        _ = course.reports(2, 200)
+        #expect(course.reports(3, 200) == [.propose(.joint(fence: 40))])
     }
 }

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Which moves start when.
+/// The moves that start next.
 @Suite struct MoveScheduleTests {
     private func move(
         _ vBucket: UInt16,
@@ -38,7 +38,7 @@ import Vocabulary
         #expect(move(0, [1, 2], [1, 3]).leavers == [NodeNumber(2)])
     }
 
-    @Test func rolesAreSwappedBeforeAnythingIsCopied() {
+    @Test func roleSwapsStartBeforeBuilds() {
         let waiting = [
             move(0, [1, 2], [1, 3]), move(1, [4, 5], [6, 5]), move(2, [7, 8], [8, 7]),
             move(3, [], [9]),
@@ -46,21 +46,21 @@ import Vocabulary
         #expect(started(waiting) == [3, 2, 1, 0])
     }
 
-    @Test func aNodeFeedsSoManyCopiesAtATime() {
+    @Test func nodeFeedsALimitedNumberOfCopies() {
         let waiting = (0..<9).map { move($0, [1], [1, $0 + 2], items: 4_000) }
         #expect(started(waiting) == [0, 1, 2, 3])
         #expect(started(waiting) { $0.movesPerNode = 2 } == [0, 1])
     }
 
-    @Test func aNodeBuildsSoManyCopiesAtATime() {
+    @Test func nodeBuildsALimitedNumberOfCopies() {
         let waiting = (0..<9).map { move($0, [$0 + 2], [$0 + 2, 1], items: 4_000) }
         #expect(started(waiting) == [0, 1, 2, 3])
     }
 
-    @Test func copiesWithLittleInThemGoTogetherAsIfTheyWereFew() {
+    @Test func smallCopiesAreBuiltInLargerNumbers() {
         let empty = (0..<300).map { move($0, [1], [1, 2]) }
         #expect(started(empty).count == Limits.buildsPerNodeMax)
-        // Four times 4 096 items are as much as four copies may begin with.
+        // Small copies together may have as many items as four copies of 4 096.
         let small = (0..<300).map { move($0, [1], [1, 2], items: 800) }
         #expect(started(small).count == 20)
         #expect(started(small) { $0.movesPerNode = 1 }.count == 5)
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(started(Array(large)).count == 4)
     }
 
-    @Test func whatIsBuiltAlreadyMakesRoom() {
+    @Test func completeCopiesMakeRoomForBuilds() {
         let waiting = [move(9, [1], [1, 2], items: 4_000)]
         let moves = (0..<4).map { move($0, [1], [1, 2], items: 4_000) }
         #expect(started(waiting, running: moves.map { .init($0, .building) }).isEmpty)
@@ -82,14 +82,14 @@ import Vocabulary
         #expect(started(waiting, running: many).isEmpty)
     }
 
-    @Test func aRowOfManyCopiesIsBuiltAlone() {
+    @Test func chainWithManyNewCopiesIsBuiltAlone() {
         let waiting = [
             move(0, [1], [1, 2, 3, 4], items: 4_000), move(1, [1], [1, 5], items: 4_000),
         ]
         #expect(started(waiting) { $0.movesPerNode = 2 } == [0])
     }
 
-    @Test func soManyTakeoversOfANodeAtATime() {
+    @Test func nodeTakesPartInALimitedNumberOfTakeovers() {
         let most = Limits.takeOversPerNodeMax
         let waiting = (0..<UInt16(most + 3)).map { move($0, [1, $0 + 2], [$0 + 2, 1]) }
         #expect(started(waiting).count == most)
@@ -104,27 +104,28 @@ import Vocabulary
         #expect(schedule.takeOvers(of: [ready[0]], running: finishing) == [ready[0]])
     }
 
-    @Test func differentPairsComeFirst() {
+    @Test func movesBetweenIdlePairsStartFirst() {
         let waiting = [
             move(0, [1], [1, 3]), move(1, [1], [1, 3]), move(2, [2], [2, 4]),
         ]
         #expect(started(waiting) == [0, 2, 1])
     }
 
-    @Test func theMostLoadedNodesMovesStartFirst() {
+    @Test func movesOfTheMostLoadedNodeStartFirst() {
         let waiting = [
             move(0, [1], [1, 3]), move(1, [2], [2, 3], items: 5_000),
         ]
         #expect(started(waiting) { $0.movesPerNode = 1 } == [1])
     }
 
-    @Test func nothingStartsOnANodeThatIsAbsent() {
+    @Test func movesOfAnAbsentNodeDoNotStart() {
         let waiting = [move(0, [1, 2], [1, 3]), move(1, [4], [4, 5])]
         #expect(started(waiting) { $0.absent = [NodeNumber(2)] } == [1])
     }
 
-    /// A whole rebalance, moves ending in any order: all are made, and no node is overburdened.
-    @Test(arguments: 0..<8) func everyMoveStartsAndNoNodeIsAboveItsLimits(_ seed: UInt64) {
+    /// A whole rebalance whose moves end in any order: all moves start, and no node exceeds its
+    /// limits.
+    @Test(arguments: 0..<8) func everyMoveStartsAndNoNodeExceedsItsLimits(_ seed: UInt64) {
         var dice = Dice(seed &+ 77)
         let before = (1...UInt16(3 + dice.roll(5))).map { PlacementNode(NodeNumber($0)) }
         let after = (3...UInt16(6 + dice.roll(5))).map { PlacementNode(NodeNumber($0)) }
@@ -186,7 +187,7 @@ import Vocabulary
                 $0.phase == .takingOver
                     && ($0.move.row.first == node || $0.move.target.first == node)
             }
-            // As many copies as are allowed, or as little in them as in so many.
+            // At most the allowed number of copies, or the items of that many small copies.
             let light = UInt64(Limits.movesPerNodeDefault) * Limits.lightBuildItems
             let fed = feeds.reduce(0) { $0 + $1.builders.count }
             let items = feeds.reduce(0) { $0 + $1.items * UInt64($1.builders.count) }

@@ -2,9 +2,9 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Moves that are told anything in any order: what they propose is right all the same.
+/// Moves with random events in any order: every proposal must be valid.
 @Suite struct MoveWalkTests {
-    @Test(arguments: 0..<10) func noOrderOfEventsMakesAWrongProposal(_ chunk: UInt64) {
+    @Test(arguments: 0..<10) func randomEventsYieldOnlyValidProposals(_ chunk: UInt64) {
         var ends: [String: Int] = [:]
         for seed in chunk * 400..<chunk * 400 + 400 {
             var walk = Walk(seed)
@@ -20,13 +20,13 @@ import Vocabulary
             default: break
             }
         }
-        // Walks that never get anywhere show nothing.
+        // Walks that never complete a move show nothing.
         #expect(ends["done", default: 0] > 20, "\(ends)")
         #expect(ends.count == 4, "\(ends)")
     }
 }
 
-/// One move, told at random what may happen, and a judge who knows what it was told.
+/// One move with random events, and a check of its actions against these events.
 private struct Walk {
     private let move: PlannedMove
     private var dice: Dice
@@ -37,7 +37,7 @@ private struct Walk {
     private var high: UInt64 = 100
     private var covered: [NodeNumber: UInt64] = [:]
     private var intact: Set<NodeNumber> = []
-    /// What the active copy said when it learned of the second chain.
+    /// The active copy's high seqno when it learned of the target chain.
     private var joint: UInt64?
     private var isJoint = false
     private var isDrained = false
@@ -65,23 +65,23 @@ private struct Walk {
         switch dice.roll(40) {
         case 0..<18: report(node)
         case 18..<24: if outstanding != nil { apply() }
-        case 24..<28: if procedure.wantsTurn(now: now) { tell(.turn) }
+        case 24..<28: if procedure.wantsTurn(now: now) { send(.turn) }
         case 28..<30:
             isDrained = procedure.step == .handingOver
-            tell(.drained(position(high), fence: fence))
-        case 30: tell(.drained(position(high), fence: 9))
-        case 31: tell(.servesAgain(fence: fence))
-        case 32: tell(.time)
+            send(.drained(position(high), fence: fence))
+        case 30: send(.drained(position(high), fence: 9))
+        case 31: send(.servesAgain(fence: fence))
+        case 32: send(.time)
         case 33:
             intact.remove(node)
-            tell(.lost(node))
-        case 34: tell(.returned(node))
-        case 35: if dice.roll(12) == 0 { tell(.failedOver(node)) }
-        case 36: if dice.roll(12) == 0 { tell(.stop) }
-        case 37: if outstanding != nil, dice.roll(6) == 0 { tell(.refused) }
+            send(.lost(node))
+        case 34: send(.returned(node))
+        case 35: if dice.roll(12) == 0 { send(.failedOver(node)) }
+        case 36: if dice.roll(12) == 0 { send(.stop) }
+        case 37: if outstanding != nil, dice.roll(6) == 0 { send(.refused) }
         default:
             now += UInt64(dice.roll(3_000)) * 1_000_000
-            tell(.time)
+            send(.time)
         }
     }
 
@@ -112,8 +112,8 @@ private struct Walk {
             wasCleanStop: false,
             boot: 1
         )
-        let said = isActive && isJoint ? joint : nil
-        tell(.report(node, report, jointHigh: said.map { Seqno($0) }, isReady: true))
+        let high = isActive && isJoint ? joint : nil
+        send(.report(node, report, jointHigh: high.map { Seqno($0) }, isReady: true))
     }
 
     private var isTakenOver: Bool { procedure.step == .cleaning && move.takesOver }
@@ -132,10 +132,10 @@ private struct Walk {
             intact = []
             covered = [:]
         }
-        tell(.applied(fence: fence))
+        send(.applied(fence: fence))
     }
 
-    private mutating func tell(_ event: MoveEvent) {
+    private mutating func send(_ event: MoveEvent) {
         judge(procedure.handle(event, now: now))
         if let next = procedure.nextTime, next + 600_000_000_000 < now { wrong = "time stands" }
     }

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Each step of a vBucket: what it does where it applies, and where it does not.
+/// Each ownership step of a vBucket, applied and left out.
 @Suite struct OwnershipCommandTests {
     let chains: [NodeChain] = [[n(1), n(2)], [n(2), n(3)], [n(3), n(1)], [n(1), n(2)]]
 
@@ -12,7 +12,7 @@ import Vocabulary
         return world
     }
 
-    @Test func aBucketBeginsWithOneFenceForAll() {
+    @Test func newBucketHasOneFenceForAllVBuckets() {
         let world = world()
         for (number, chain) in chains.enumerated() {
             let placement = world.placement(UInt16(number))
@@ -28,7 +28,7 @@ import Vocabulary
         #expect(assignment?.vBuckets[1].role(of: n(1)) == VBucketRole.none)
     }
 
-    @Test func aPromotionServesNobodyBeforeItIsConfirmed() {
+    @Test func promotedCopyIsNotServedBeforeItIsConfirmed() {
         var world = world()
         let born = world.index
         let promotion = world.step(0, row: [n(2)], position: at(born, 9), deposes: [n(1)])
@@ -43,7 +43,7 @@ import Vocabulary
         #expect(world.state.deposedAt == [n(1): world.index])
         let assignment = world.state.assignment(ofBucket: "b", VBucketID(0))
         #expect(assignment?.role(of: n(2)) == .pending)
-        // Until it is confirmed, the old chain is whom to ask again.
+        // Until the promotion is confirmed, a repeated one queries the old chain.
         #expect(assignment?.role(of: n(1)) == .kept)
 
         let fence = world.index
@@ -60,7 +60,7 @@ import Vocabulary
         let late = world.step(0, row: [n(2)], position: at(1, 1), deposes: [n(1)])
         world.apply(.resume(world.step(0)))
         #expect(world.apply(.promote(late)) == leftOut(0))
-        // A confirmation keeps the fence, and a promotion from before has the wrong basis.
+        // A confirmation keeps the fence, and an earlier promotion has an outdated basis.
         world.apply(.promote(world.step(0, row: [n(1), n(2)], position: at(1, 1))))
         let basedOnOld = world.step(0, row: [n(2)], position: at(1, 1), deposes: [n(1)])
         world.apply(.confirm(world.step(0)))
@@ -69,7 +69,7 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(1), n(2)])
     }
 
-    @Test func whatDoesNotMatchIsLeftOutAndTheRestApplies() {
+    @Test func outdatedStepsAreLeftOutAndTheRestApplies() {
         var world = world()
         var steps = world.step(0)
         steps.steps += world.step(1).steps + world.step(2).steps
@@ -82,18 +82,18 @@ import Vocabulary
         #expect(world.apply(.resume(steps)) == .refused(.bucketUnknown))
     }
 
-    /// Rows that nobody may be promoted with.
+    /// Invalid rows of a promotion.
     @Test(
         arguments: [
-            ([n(3)], at(1, 1), [n(1)]),  // Was never asked.
-            ([n(2), n(1), n(3)], at(1, 1), [n(1)]),  // More than there should be.
+            ([n(3)], at(1, 1), [n(1)]),  // Was never queried.
+            ([n(2), n(1), n(3)], at(1, 1), [n(1)]),  // Too many copies.
             ([], at(1, 1), [n(1)]),
             ([n(2)], nil, [n(1)]),
-            ([n(2)], at(1, 1), []),  // Voters could not tell whom it deposes.
-            ([n(9)], at(1, 1), [n(1)]),  // Nobody's number.
+            ([n(2)], at(1, 1), []),  // Does not list the deposed node.
+            ([n(9)], at(1, 1), [n(1)]),  // No node has this number.
         ] as [([NodeNumber], CopyPosition?, [NodeNumber])]
     )
-    func promotionsThatMakeNoSenseAreLeftOut(
+    func invalidPromotionsAreLeftOut(
         row: [NodeNumber],
         position: CopyPosition?,
         deposes: [NodeNumber]
@@ -104,7 +104,7 @@ import Vocabulary
         #expect(world.apply(.promote(step)) == leftOut(0))
     }
 
-    @Test func aSecondPromotionKeepsTheConfirmedBasis() {
+    @Test func secondPromotionKeepsTheConfirmedBasis() {
         var world = world()
         world.apply(.promote(world.step(0, row: [n(2)], position: at(1, 1), deposes: [n(1)])))
         world.apply(.promote(world.step(0, row: [n(1)], position: at(1, 1), deposes: [n(2)])))
@@ -113,14 +113,14 @@ import Vocabulary
         #expect(world.apply(.resume(world.step(0))) == leftOut(0))
     }
 
-    @Test func aMoveGoesThroughTwoChains() {
+    @Test func moveGoesThroughAJointPhase() {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         #expect(world.apply(.joint(world.step(0, row: [n(3), n(2)]))) == leftOut(0))
         world.targets([[n(3), n(2)], [n(2), n(1)], [], []])
         let building = world.state.assignment(ofBucket: "b", VBucketID(0))
         #expect(building?.role(of: n(3)) == .replica(isInChain: false))
-        // Only towards the target that was built.
+        // Only the agreed target is accepted.
         #expect(world.apply(.joint(world.step(0, row: [n(3), n(1)]))) == leftOut(0))
         let (fence, stage) = (world.placement(0).fence, world.placement(0).stage)
         world.apply(.joint(world.step(0, row: [n(3), n(2)])))
@@ -130,7 +130,7 @@ import Vocabulary
         #expect(joint?.role(of: n(3)) == .replica(isInChain: true))
         #expect(world.apply(.joint(world.step(0, row: [n(3), n(2)]))) == leftOut(0))
 
-        // The active one changes, so only a takeover can end it.
+        // The active node changes, so only a takeover can end the joint phase.
         #expect(world.apply(.final(world.step(0))) == leftOut(0))
         #expect(world.apply(.takeOver(world.step(0))) == leftOut(0))
         let takeOver = world.apply(.takeOver(world.step(0, position: at(fence, 44))))
@@ -146,7 +146,7 @@ import Vocabulary
         #expect(world.apply(.release(world.step(0))) == leftOut(0))
     }
 
-    @Test func aMoveThatKeepsItsActiveKeepsItsFence() {
+    @Test func moveThatKeepsTheActiveNodeKeepsTheFence() {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[], [n(2), n(1)], [], []])
@@ -158,7 +158,7 @@ import Vocabulary
         #expect(world.placement(1).fence == fence && world.placement(1).stage == world.index)
     }
 
-    @Test func resumeGoesBackToTheFirstChain() {
+    @Test func resumeRevertsToTheOldChain() {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(3), n(2)], [], [], []])
@@ -169,7 +169,7 @@ import Vocabulary
         #expect(placement.fence == world.index && placement.cause == .resumed)
     }
 
-    @Test func aFormerActiveMayBeChosen() {
+    @Test func formerActiveCopyCanBePromoted() {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(3), n(2)], [], [], []])
@@ -183,8 +183,8 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(1), n(2)])
     }
 
-    /// Else the vBucket would be with a node that is gone, and with nobody who could be asked.
-    @Test func whoIsFailedOverIsNotConfirmed() {
+    /// Otherwise the vBucket would belong to a lost node, and no copy could be queried.
+    @Test func failedOverNodeIsNotConfirmed() {
         var world = world()
         let before = world.placement(0)
         #expect(before.chain.count > 1)
@@ -200,8 +200,8 @@ import Vocabulary
         #expect(world.placement(0).chain == [other] && world.placement(0).isConfirmed)
     }
 
-    /// It may serve, and not have heard yet that it does not: a promotion sees to that.
-    @Test func aFlushTakesNoRoleFromWhoWasFailedOver() {
+    /// The failed-over node may still serve because it does not know; a promotion deposes it.
+    @Test func flushDoesNotDemoteAFailedOverActiveNode() {
         var world = world()
         let before = world.placement(0)
         world.apply(.failOver(FailoverStep(nodes: [before.chain.nodes[0]], isAutomatic: false)))
@@ -210,9 +210,10 @@ import Vocabulary
         #expect(world.placement(0).origin == world.index)
     }
 
-    /// A write may be durable by the disk of who handed over; those who took over may not have it on
-    /// theirs yet, and the next power cut takes it from their memory.
-    @Test func whoHandedOverKeepsItsCopyThroughAPromotion() {
+    /// A write may be durable by the disk of the former active copy.
+    ///
+    /// The new copies may not have persisted it yet, and would lose it in a power cut.
+    @Test func formerActiveCopyIsKeptDuringAPromotion() {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(3), n(2)], [], [], []])
@@ -227,8 +228,8 @@ import Vocabulary
         #expect(world.placement(0).former == nil)
     }
 
-    /// What the copies of a chain know of each other goes on by consent, and ends with a promotion.
-    @Test func onlyAPromotionAndEmptinessBranchHistory() throws {
+    /// Intact copies stay intact over takeovers, and have to become intact again after a promotion.
+    @Test func onlyPromotionsAndEmptyingBranchTheHistory() throws {
         var world = world()
         let born = world.index
         func branch() -> UInt64? {
@@ -245,7 +246,7 @@ import Vocabulary
         world.apply(.takeOver(world.step(0, position: at(born, 5))))
         let taken = world.placement(0)
         #expect(branch() == born && taken.cause == .takenOver)
-        // A move that keeps its active one changes neither.
+        // A move that keeps the active node changes neither fence nor branch.
         world.targets([[n(3), n(1)], [], [], []])
         world.apply(.joint(world.step(0, row: [n(3), n(1)])))
         world.apply(.final(world.step(0)))
@@ -258,7 +259,7 @@ import Vocabulary
         #expect(branch() == promoted)
         world.apply(.resume(world.step(0)))
         #expect(branch() == promoted && world.placement(0).fence == world.index)
-        // Snapshots remember it.
+        // Snapshots contain it.
         guard case .state(let read) = ClusterState.decode(world.state.encoded()) else {
             Issue.record("the state cannot be read back")
             return
@@ -269,7 +270,7 @@ import Vocabulary
         #expect(branch() == world.index && world.placement(0).origin == world.index)
     }
 
-    @Test func votersLearnFromTheCommandAloneWhomItDeposes() {
+    @Test func promoteCommandListsTheNodesItDeposes() {
         let world = world()
         let promotion = world.step(0, row: [n(2)], position: at(1, 1), deposes: [n(1)])
         #expect(ClusterState.effect(of: .promote(promotion)) == .deposes([n(1)]))
@@ -278,7 +279,7 @@ import Vocabulary
         let failover = FailoverStep(nodes: [n(1), n(3)], isAutomatic: false)
         #expect(ClusterState.effect(of: .failOver(failover)) == .deposes([n(1), n(3)]))
         #expect(ClusterState.effect(of: .resume(own)) == LeasePromises.Effect.none)
-        let anew = world.step(0, row: [n(2)], deposes: [n(1)])
-        #expect(ClusterState.effect(of: .recreate(anew)) == .deposes([n(1)]))
+        let recreation = world.step(0, row: [n(2)], deposes: [n(1)])
+        #expect(ClusterState.effect(of: .recreate(recreation)) == .deposes([n(1)]))
     }
 }

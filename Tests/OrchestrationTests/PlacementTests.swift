@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Plans of who holds what: the best where all can be tried, and always what was promised.
+/// Rebalance plans: optimal if all layouts can be enumerated, and always with their invariants.
 @Suite struct PlacementTests {
     private func nodes(_ numbers: ClosedRange<UInt16>) -> [PlacementNode] {
         numbers.map { PlacementNode(NodeNumber($0)) }
@@ -12,14 +12,14 @@ import Vocabulary
         rows.map { $0.map { NodeNumber($0) } }
     }
 
-    // MARK: By example
+    // MARK: Examples
 
-    @Test func aLoneNodeHoldsEverythingAndNoReplica() {
+    @Test func singleNodeHoldsAllActiveCopiesAndNoReplica() {
         let made = InitialPlacement.rows(vBuckets: 4, nodes: nodes(1...1), copies: 2)
         #expect(made == rows([[1], [1], [1], [1]]))
     }
 
-    @Test func aSecondNodeGetsHalfOfTheActivesAndAllReplicas() {
+    @Test func secondNodeGetsHalfOfTheActivesAndAllReplicas() {
         let before = rows([[1], [1], [1], [1]])
         let plan = RebalancePlan(rows: before, nodes: nodes(1...2), copies: 2)
         #expect(plan.newCopyCount == 4)
@@ -27,14 +27,14 @@ import Vocabulary
         #expect(plan.targets.map(\.count) == [2, 2, 2, 2])
     }
 
-    @Test func withinOneOfBalanceNothingMoves() {
+    @Test func layoutWithinOneOfBalanceIsKept() {
         let before = rows([[1, 2], [2, 1], [3, 1], [1, 3], [2, 3]])
         let plan = RebalancePlan(rows: before, nodes: nodes(1...3), copies: 2)
         #expect(plan.targets == before)
         #expect(plan.changes(from: before).isEmpty)
     }
 
-    @Test func aSwapPutsTheNewNodeInTheOldOnesPlaces() {
+    @Test func swapPutsTheNewNodeInTheOldNodesPlaces() {
         let before = InitialPlacement.rows(vBuckets: 64, nodes: nodes(1...4), copies: 2)
         let kept = nodes(1...5).filter { $0.number != NodeNumber(2) }
         let plan = RebalancePlan(rows: before, nodes: kept, copies: 2)
@@ -45,22 +45,22 @@ import Vocabulary
         #expect(plan.targets.map(Set.init) == expected.map(Set.init))
     }
 
-    @Test func afterAFailoverRolesAreSwappedBackWithoutCopies() {
-        // Node 1 was away: node 2 has all actives, node 1 all replicas.
+    @Test func rolesAreSwappedBackAfterAFailoverWithoutNewCopies() {
+        // Node 1 was failed over: node 2 has all active copies, node 1 all replicas.
         let before = rows([[2, 1], [2, 1], [2, 1], [2, 1]])
         let plan = RebalancePlan(rows: before, nodes: nodes(1...2), copies: 2)
         #expect(plan.newCopyCount == 0)
         #expect(plan.roleChangeCount == 2)
     }
 
-    @Test func fewerCopiesAreOnlyDropped() {
+    @Test func loweredReplicasOnlyDropCopies() {
         let before = InitialPlacement.rows(vBuckets: 64, nodes: nodes(1...4), copies: 3)
         let plan = RebalancePlan(rows: before, nodes: nodes(1...4), copies: 2)
         #expect(plan.newCopyCount == 0)
         #expect(plan.targets.allSatisfy { $0.count == 2 })
     }
 
-    @Test func aReturnedNodeGetsItsFormerCopiesBack() {
+    @Test func returnedNodeGetsItsFormerCopies() {
         let before = InitialPlacement.rows(vBuckets: 64, nodes: nodes(1...3), copies: 2)
         let without = before.map { $0.filter { $0 != NodeNumber(3) } }
         let formers = before.map { $0.contains(NodeNumber(3)) ? [NodeNumber(3)] : [] }
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(plan.targets.map(Set.init) == before.map(Set.init))
     }
 
-    @Test func aHeavyNodeHoldsMore() {
+    @Test func heavyNodeHoldsMore() {
         let nodes = [
             PlacementNode(NodeNumber(1), weight: 2), PlacementNode(NodeNumber(2)),
             PlacementNode(NodeNumber(3)), PlacementNode(NodeNumber(4)),
@@ -79,7 +79,7 @@ import Vocabulary
         #expect([1, 2, 3, 4].map { layout.actives[NodeNumber($0)] } == [40, 20, 20, 20])
     }
 
-    @Test func groupsThatWereNamedLaterPartTheCopies() {
+    @Test func newServerGroupsSeparateTheCopies() {
         let before = InitialPlacement.rows(vBuckets: 64, nodes: nodes(1...4), copies: 2)
         let grouped = nodes(1...4).map {
             PlacementNode($0.number, group: $0.number.value < 3 ? "left" : "right")
@@ -90,10 +90,10 @@ import Vocabulary
         #expect(plan.newCopyCount == Layout(before).sameGroup(grouped))
     }
 
-    // MARK: Against all there are
+    // MARK: Against all layouts
 
-    /// Every plan of small clusters is balanced and copies as little as any balanced one.
-    @Test(arguments: 0..<8) func noBalancedPlanCopiesLess(_ chunk: UInt64) {
+    /// Every plan of a small cluster is balanced and has as few new copies as any balanced one.
+    @Test(arguments: 0..<8) func planHasTheFewestNewCopies(_ chunk: UInt64) {
         for seed in chunk * 50..<chunk * 50 + 50 {
             var dice = Dice(seed)
             let vBuckets = 1 + dice.roll(8)
@@ -107,7 +107,8 @@ import Vocabulary
             )
             let best = Exhaustive(rows: before, nodes: count, copies: copies).best
             #expect(plan.newCopyCount == best.newCopies, "seed \(seed)")
-            // Roles are settled after the sets: now and then one more than the fewest there could be.
+            // Roles are planned after the sets, so sometimes one role change more than the minimum
+            // is needed.
             #expect(plan.roleChangeCount <= best.roleChanges + 1, "seed \(seed)")
             expectBalanced(plan.targets, nodes(1...UInt16(count)), copies, "seed \(seed)")
         }
@@ -115,7 +116,7 @@ import Vocabulary
 
     // MARK: By seeds
 
-    @Test(arguments: 0..<24) func plansOfAnySizeKeepTheirPromises(_ seed: UInt64) {
+    @Test(arguments: 0..<24) func plansOfAnySizeKeepTheirInvariants(_ seed: UInt64) {
         var dice = Dice(seed &+ 1_000)
         let vBuckets = [64, 128, 256, 1_024][dice.roll(4)]
         let copies = 1 + dice.roll(4)
@@ -124,7 +125,7 @@ import Vocabulary
         expectBalanced(present, members, copies, "seed \(seed), made")
         for step in 0..<3 {
             let before = members
-            // Some leave, some come.
+            // Some nodes leave, some join.
             members.removeAll { _ in dice.roll(6) == 0 }
             let first = (before.last?.number.value ?? 0) + 1
             members += nodes(first...first + UInt16(dice.roll(4)))
@@ -140,7 +141,7 @@ import Vocabulary
         }
     }
 
-    @Test(arguments: 0..<12) func groupsOfOneSizeNeverHoldTwoCopies(_ seed: UInt64) {
+    @Test(arguments: 0..<12) func equalServerGroupsNeverHoldTwoCopies(_ seed: UInt64) {
         var dice = Dice(seed &+ 5_000)
         let groups = 2 + dice.roll(3)
         let each = 1 + dice.roll(5)
@@ -161,9 +162,9 @@ import Vocabulary
         #expect(again.targets == plan.targets, "seed \(seed)")
     }
 
-    /// What groups are for is worth more than an even load: the smaller group holds more.
+    /// Separation by group has priority over an even load: nodes of the smaller group hold more.
     @Test(arguments: [(3, 1), (4, 2), (1, 5), (6, 1)])
-    func groupsOfUnequalSizeHoldOneCopyEach(_ left: Int, _ right: Int) {
+    func unequalServerGroupsHoldOneCopyEach(_ left: Int, _ right: Int) {
         let members = (1...left + right).map {
             PlacementNode(NodeNumber(UInt16($0)), group: $0 <= left ? "left" : "right")
         }
@@ -172,7 +173,8 @@ import Vocabulary
         let before = InitialPlacement.rows(vBuckets: 128, nodes: nodes(1...3), copies: 2)
         let plan = RebalancePlan(rows: before, nodes: members, copies: 2)
         #expect(Layout(plan.targets).sameGroup(members) == 0)
-        // Within a group all hold as much, and all nodes serve as much.
+        // Within a group all nodes hold equally many copies, and all nodes are active for equally
+        // many.
         for group in [members.prefix(left), members.suffix(right)] {
             let held = group.map { Layout(plan.targets).copies[$0.number] ?? 0 }
             #expect((held.max() ?? 0) - (held.min() ?? 0) <= 1, "\(held)")
@@ -184,16 +186,16 @@ import Vocabulary
     }
 
     @Test(arguments: [(3, 2), (4, 2), (5, 3), (10, 2), (10, 3), (20, 2)])
-    func aNodesReplicasSpreadOverTheOthers(_ count: UInt16, _ copies: Int) {
+    func replicasOfANodeSpreadOverAllOtherNodes(_ count: UInt16, _ copies: Int) {
         let members = nodes(1...count)
         let made = InitialPlacement.rows(vBuckets: 1_024, nodes: members, copies: copies)
         #expect(Layout(made).unevennessOfPairs(members) <= 2)
-        // So they do after one left.
+        // The same holds after a node left.
         let plan = RebalancePlan(rows: made, nodes: Array(members.dropLast()), copies: copies)
         #expect(Layout(plan.targets).unevennessOfPairs(Array(members.dropLast())) <= 14)
     }
 
-    @Test func theOrderOfNodesDoesNotMatter() {
+    @Test func planDoesNotDependOnTheOrderOfNodes() {
         let members = nodes(1...7)
         let made = InitialPlacement.rows(vBuckets: 128, nodes: members, copies: 3)
         let more = nodes(2...9)
@@ -202,7 +204,7 @@ import Vocabulary
         #expect(one == other)
     }
 
-    // MARK: What is expected
+    // MARK: Expectations
 
     private func expectBalanced(
         _ rows: [[NodeNumber]],
@@ -225,7 +227,7 @@ import Vocabulary
         }
     }
 
-    /// What nobody can do without: places that are empty, and what nodes are short of or too full.
+    /// The lower bound of new copies: empty slots, and each node's missing or excess copies.
     private func leastNewCopies(
         _ rows: [[NodeNumber]],
         _ members: [PlacementNode],
@@ -248,7 +250,7 @@ import Vocabulary
     }
 }
 
-/// What rows come to.
+/// The counts of a layout.
 private struct Layout {
     var actives: [NodeNumber: Int] = [:]
     var copies: [NodeNumber: Int] = [:]
@@ -265,13 +267,14 @@ private struct Layout {
         }
     }
 
-    /// Copies whose group has another one of the same vBucket.
+    /// The number of copies whose group has another copy of the same vBucket.
     func sameGroup(_ members: [PlacementNode]) -> Int {
         let groups = Dictionary(uniqueKeysWithValues: members.map { ($0.number, $0.group) })
         return rows.reduce(0) { $0 + $1.count - Set($1.map { groups[$0] }).count }
     }
 
-    /// The largest difference between what two nodes hold of one node's actives.
+    /// The largest difference between the replicas that two nodes have of one node's active
+    /// vBuckets.
     func unevennessOfPairs(_ members: [PlacementNode]) -> Int {
         members.reduce(0) { worst, active in
             let held = members.filter { $0 != active }
@@ -282,7 +285,7 @@ private struct Layout {
     }
 }
 
-/// All balanced layouts of a small bucket, by what they cost.
+/// Enumerates all balanced layouts of a small bucket with their costs.
 private struct Exhaustive {
     struct Cost: Comparable {
         var newCopies: Int
@@ -298,7 +301,7 @@ private struct Exhaustive {
     init(rows: [[NodeNumber]], nodes: Int, copies: Int) {
         let wanted = min(copies, nodes)
         var choices: [[Int]] = [[]]
-        // The active one first, the others in order.
+        // The active node first, the replicas in order.
         for slot in 0..<wanted {
             choices = choices.flatMap { row in
                 (0..<nodes).filter { node in
@@ -342,7 +345,7 @@ private struct Exhaustive {
     }
 }
 
-/// Dice whose throws a seed decides.
+/// Dice with a seed.
 struct Dice {
     private var state: UInt64
 

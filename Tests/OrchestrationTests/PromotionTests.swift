@@ -2,11 +2,11 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Who is promoted: every case as an operator might tell it.
+/// The choice of the promoted copy, case by case.
 @Suite struct PromotionTests {
     private let fence: UInt64 = 10
 
-    /// A sealed copy: covered, its branch, and what it says of itself.
+    /// The report of a sealed copy.
     private func copy(
         _ covered: UInt64,
         branch: UInt64 = 5,
@@ -29,13 +29,13 @@ import Vocabulary
         )
     }
 
-    /// It would never become ready, and be chosen again and again.
-    @Test func ofCopiesThatAreAsFarOneThatCanBeReadServes() {
+    /// An unreadable copy would never become ready and would be chosen again and again.
+    @Test func readableCopyIsPreferredAmongEqualCopies() {
         let asked = question([1, 2])
         #expect(choose(asked, [1: copy(4), 2: copy(4)])?.node == NodeNumber(1))
         let choice = choose(asked, [1: copy(4, isUnreadable: true), 2: copy(4)])
         #expect(choice?.node == NodeNumber(2) && choice?.safety == .safe)
-        // What only the other one has is worth waiting for.
+        // An unreadable copy with more changes is still chosen.
         let ahead = choose(asked, [1: copy(5, isUnreadable: true), 2: copy(4)])
         #expect(ahead?.node == NodeNumber(1))
     }
@@ -56,9 +56,9 @@ import Vocabulary
         return Promotion.Question(vBucket: VBucketID(7), basis: chain, of: assignment)
     }
 
-    /// An operator gave up all of the chain that counts: in the middle of a move, or of a promotion.
+    /// All nodes of the basis are lost during a move or during a promotion.
     @Test(arguments: [true, false])
-    func whereAllThatCountIsGivenUpTheOtherChainIsAsked(isMove: Bool) {
+    func otherChainIsQueriedIfTheBasisIsLost(isMove: Bool) {
         let (old, new) = ([NodeNumber(3)], [NodeNumber(2), NodeNumber(3)])
         let assignment = VBucketAssignment(
             fence: fence,
@@ -73,7 +73,7 @@ import Vocabulary
         }
         #expect(question([]).asked == old)
         #expect(question([NodeNumber(3)]).asked == [NodeNumber(2)])
-        // It lost its memory: what is left of it is all there is.
+        // The copy lost its memory, but no other copy exists.
         let choice = choose(question([NodeNumber(3)]), [2: copy(4, isIntact: false)])
         #expect(choice?.node == NodeNumber(2) && choice?.safety == .safe)
         #expect(choice?.row == [NodeNumber(2)])
@@ -92,8 +92,8 @@ import Vocabulary
         )
     }
 
-    /// The operator, or the policy, has given up what it has.
-    @Test func aNodeThatWasFailedOverIsNeitherAskedNorWaitedForNorChosen() throws {
+    /// An operator or the policy has given up its copy.
+    @Test func failedOverNodeIsNeitherQueriedNorPromoted() throws {
         var asked = question([1, 2, 3])
         #expect(asked.asked == [1, 2, 3].map { NodeNumber($0) })
         let two: [UInt16: CopyReport] = [
@@ -105,10 +105,10 @@ import Vocabulary
         let chosen = try #require(choose(asked, two))
         #expect(chosen.safety == .safe)
         #expect(chosen.row == [NodeNumber(3), NodeNumber(2)])
-        // One of two that are left is still not all of them.
+        // One of two remaining copies is not enough.
         #expect(choose(asked, [3: copy(21, isIntact: false)])?.safety != .safe)
-        // Nobody that is asked has anything: the one that was failed over may have all of it, until
-        // somebody gives that up, too.
+        // No queried copy has data. The failed-over node may have all of it, until an operator
+        // gives it up, too.
         let none = copy(0, branch: 0, isIntact: false)
         #expect(choose(asked, [2: none, 3: none]) == nil)
         let sealed = [NodeNumber(2): none, NodeNumber(3): none]
@@ -120,7 +120,7 @@ import Vocabulary
         #expect(kept.asked == [NodeNumber(2)])
     }
 
-    @Test func whoWasFailedOverHasNothingWhereItSaysSoOrCannotHaveAny() {
+    @Test func failedOverNodeCountsAsEmptyIfItReportsSoOrCannotHaveData() {
         let (vBucket, node) = (VBucketID(7), NodeNumber(1))
         var asked = question([1, 2])
         asked.lost = [node, NodeNumber(9)]
@@ -139,35 +139,36 @@ import Vocabulary
         }
         #expect(isEmptied([vBucket: copy(0, branch: 0)]))
         #expect(!isEmptied([vBucket: copy(4)], isInMemory: true, isBeingEmptied: true))
-        // It has no such copy open: of files it may.
+        // The node reports no such copy, but may have it in files that are not open.
         #expect(isEmptied([:], isInMemory: true))
         #expect(!isEmptied([:], isBeingEmptied: true))
-        // It does not answer.
+        // The node does not answer.
         #expect(!isEmptied(nil, isInMemory: true))
         #expect(isEmptied(nil, isBeingEmptied: true))
     }
 
-    @Test func whereNobodyHasAnythingAndAllWereAskedSomebodyServesItEmpty() throws {
+    @Test func emptyCopyIsPromotedIfAllAnsweredAndNoneHasData() throws {
         let empty = copy(0, branch: 0, isIntact: false)
         let choice = try #require(choose(question([1, 2]), [1: empty, 2: empty]))
         #expect(choice.node == NodeNumber(1))
         #expect(choice.safety == .safe)
         #expect(choice.expected == CopyPosition(branchFence: 0, covered: Seqno(0)))
-        // One that was not asked may have everything.
+        // A copy that did not answer may have everything.
         #expect(choose(question([1, 2]), [1: empty]) == nil)
     }
 
-    /// Copies there should be, copies of the chain, intact ones that are needed.
+    /// Wanted copies, copies of the chain, intact copies needed.
     @Test(arguments: [(1, 1, 1), (2, 2, 1), (2, 1, 1), (3, 3, 2), (3, 2, 1), (3, 1, 1), (4, 4, 2)])
-    func soManyIntactCopiesMeetEveryMajority(_ copies: Int, _ chain: Int, _ needed: Int) {
+    func intactNeededIntersectsEveryMajority(_ copies: Int, _ chain: Int, _ needed: Int) {
         let question = question((1...UInt16(chain)).map { $0 }, copies: copies)
         #expect(question.intactNeeded == needed)
-        // By its meaning: whatever majority committed, one of the intact copies is in it.
+        // Check by definition: every majority that may have committed a write contains an intact
+        // copy.
         let majority = copies / 2 + 1
         if chain >= majority { #expect(chain - needed < majority) }
     }
 
-    @Test func whatTheStoppedActiveOneHasMoreIsLost() throws {
+    @Test func changesOfTheStoppedActiveCopyCountAsLost() throws {
         let asked = question([1, 2])
         let sealed = [NodeNumber(2): copy(40)]
         let chosen = try #require(
@@ -178,7 +179,7 @@ import Vocabulary
         #expect(equal.changesLost == 0)
     }
 
-    @Test func aLoneIntactReplicaTakesOver() throws {
+    @Test func singleIntactReplicaIsPromotedSafely() throws {
         let chosen = try #require(choose(question([1, 2]), [2: copy(40)]))
         #expect(chosen.node == NodeNumber(2))
         #expect(chosen.row == [NodeNumber(2)])
@@ -188,14 +189,14 @@ import Vocabulary
         #expect(chosen.fence == fence)
     }
 
-    @Test func aReplicaThatForgotMayLackWhatWasCommitted() throws {
+    @Test func replicaThatIsNotIntactMayLackCommittedWrites() throws {
         let chosen = try #require(choose(question([1, 2]), [2: copy(40, isIntact: false)]))
         #expect(
             chosen.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 1, of: 2)
         )
     }
 
-    @Test func whenAllWereAskedNothingMayBeMissing() throws {
+    @Test func promotionIsSafeIfAllCopiesAnswered() throws {
         let sealed: [UInt16: CopyReport] = [
             1: copy(40, isIntact: false), 2: copy(38, isIntact: false),
         ]
@@ -205,7 +206,7 @@ import Vocabulary
         #expect(chosen.row == [NodeNumber(1), NodeNumber(2)])
     }
 
-    @Test func oneOfThreeIsNotEnough() throws {
+    @Test func oneIntactCopyOfThreeIsNotEnough() throws {
         let one = try #require(choose(question([1, 2, 3]), [3: copy(40)]))
         #expect(one.safety == .mayLoseCommitted(intact: 1, needed: 2, answered: 1, of: 3))
         let two = try #require(choose(question([1, 2, 3]), [2: copy(39), 3: copy(40)]))
@@ -213,22 +214,22 @@ import Vocabulary
         #expect(two.row == [NodeNumber(3), NodeNumber(2)])
     }
 
-    @Test func coveredIsComparedNotHigh() throws {
+    @Test func copiesAreComparedByCoveredSeqnoNotHigh() throws {
         let sealed: [UInt16: CopyReport] = [2: copy(40), 3: copy(30, high: 60)]
         let chosen = try #require(choose(question([1, 2, 3]), sealed))
         #expect(chosen.node == NodeNumber(2))
-        // What the other has above is known to have been there.
+        // The other copy's changes above its covered seqno are known to have existed.
         #expect(chosen.changesLost == 20)
     }
 
-    @Test func aLongerHistoryOnAnOlderBranchIsTheShorterOne() throws {
+    @Test func copyOnAnOlderBranchLosesAgainstANewerBranch() throws {
         let sealed: [UInt16: CopyReport] = [2: copy(90, branch: 4), 3: copy(30, branch: 5)]
         let chosen = try #require(choose(question([1, 2, 3]), sealed))
         #expect(chosen.node == NodeNumber(3))
         #expect(chosen.changesLost == 0)
     }
 
-    @Test func equalCopiesGoToTheActiveThenToWhoeverHasLeastThenByNumber() throws {
+    @Test func equalCopiesAreRankedByActiveRoleThenLoadThenNumber() throws {
         let sealed: [UInt16: CopyReport] = [1: copy(40), 2: copy(40), 3: copy(40)]
         let asked = question([3, 2, 1])
         #expect(choose(asked, sealed)?.node == NodeNumber(3))
@@ -237,20 +238,21 @@ import Vocabulary
         #expect(choose(asked, others, actives: [1: 8, 2: 8])?.node == NodeNumber(1))
     }
 
-    @Test func aFormerActiveIsAskedAndMayBeChosen() throws {
+    @Test func formerActiveCopyIsQueriedAndCanBePromoted() throws {
         let asked = question([2, 3], copies: 2, former: 1)
         #expect(asked.asked == [NodeNumber(2), NodeNumber(3), NodeNumber(1)])
         let sealed: [UInt16: CopyReport] = [1: copy(50), 3: copy(45)]
         let chosen = try #require(choose(asked, sealed))
         #expect(chosen.node == NodeNumber(1))
         #expect(chosen.row == [NodeNumber(1), NodeNumber(3)])
-        // It does not count for the chain's safety.
+        // The former active copy does not count as an intact copy of the chain.
         let alone = try #require(choose(asked, [1: copy(50)]))
         #expect(alone.safety == .mayLoseCommitted(intact: 0, needed: 1, answered: 0, of: 2))
     }
 
-    /// All of the chain lost their memory: what was durable by the former one's disk is there alone.
-    @Test func whereNobodyIsIntactTheFormerActiveHasToAnswerToo() throws {
+    /// All copies of the chain lost their memory: a write may be durable on the former active
+    /// copy's disk only.
+    @Test func withoutIntactCopiesTheFormerActiveCopyHasToAnswer() throws {
         var asked = question([2, 3], copies: 2, former: 1)
         var sealed: [UInt16: CopyReport] = [
             2: copy(20, isIntact: false), 3: copy(21, isIntact: false),
@@ -263,13 +265,13 @@ import Vocabulary
         sealed[1] = nil
         asked.lost = [NodeNumber(1)]
         #expect(choose(asked, sealed)?.safety == .safe)
-        // Nor does anybody begin with nothing while it may have everything.
+        // Nor is an empty copy promoted while the former active copy may have all data.
         asked.lost = []
         let none = copy(0, branch: 0, isIntact: false)
         #expect(choose(asked, [2: none, 3: none]) == nil)
     }
 
-    @Test func aCopyThatReconcilesProtectsNothing() throws {
+    @Test func reconcilingCopyHasNoPosition() throws {
         let void = copy(0, branch: 0)
         #expect(choose(question([1, 2]), [2: void]) == nil)
         let sealed: [UInt16: CopyReport] = [2: void, 3: copy(10)]
@@ -278,12 +280,13 @@ import Vocabulary
         #expect(chosen.safety == .mayLoseCommitted(intact: 1, needed: 2, answered: 2, of: 3))
     }
 
-    @Test func answersOfAnotherFenceAreNone() {
+    @Test func answersOfAnotherFenceAreIgnored() {
         #expect(choose(question([1, 2]), [2: copy(40, fence: 9)]) == nil)
     }
 
-    /// It serves nobody until one of the others has answered; and that one is to be given up.
-    @Test func whatWaitsForANodeIsAtStakeWithIt() {
+    /// The vBucket is unserved until another copy answers, and the node of that copy is to be
+    /// failed over.
+    @Test func vBucketThatWaitsForANodeIsAtStakeWithIt() {
         let restarted = [NodeNumber(1): copy(20, isIntact: false)]
         func obstacles(_ failing: UInt16, former: UInt16? = nil, isWaiting: Bool) -> [WhyNot] {
             let row = BucketAtStake.Row(
@@ -298,11 +301,11 @@ import Vocabulary
         #expect(obstacles(2, isWaiting: true) == loss)
         #expect(obstacles(2, isWaiting: false) == [])
         #expect(obstacles(2, former: 2, isWaiting: true) == loss)
-        // Another one has nothing to do with it.
+        // The failover of another node does not affect it.
         #expect(obstacles(3, isWaiting: true) == [])
     }
 
-    @Test func aRoundSharesOutTheActivesAndNamesWhatIsUnsafe() {
+    @Test func roundDistributesActiveCopiesAndListsUnsafeOnes() {
         var round = PromotionRound(bucket: "travel", activeCounts: [:])
         let chain = [NodeNumber(1), NodeNumber(2), NodeNumber(3)]
         for number in UInt16(0)..<4 {
@@ -323,7 +326,8 @@ import Vocabulary
         )
     }
 
-    /// What one or two nodes served, of four vBuckets, and what they had said of it.
+    /// The lost changes for one or two nodes that served some of four vBuckets, with their last
+    /// digests.
     private func lost(
         served: [UInt16: ServedHighs],
         highs: [UInt64] = [40, 40, 40, 40],
@@ -348,28 +352,29 @@ import Vocabulary
         return round.changesLost
     }
 
-    private func said(_ vBuckets: [UInt16], _ high: UInt64, fence: UInt64 = 10) -> ServedHighs {
-        var said = ServedHighs()
+    private func digest(_ vBuckets: [UInt16], _ high: UInt64, fence: UInt64 = 10) -> ServedHighs {
+        var digest = ServedHighs()
         for vBucket in vBuckets {
-            said.add(VBucketID(vBucket), fence: fence, high: Seqno(high))
+            digest.add(VBucketID(vBucket), fence: fence, high: Seqno(high))
         }
-        return said
+        return digest
     }
 
-    @Test func whatTheFailedNodeHadSaidOfItselfCounts() {
+    @Test func lastDigestOfTheFailedNodeCountsLostChanges() {
         #expect(lost(served: [:]) == 0)
-        // In whatever order it added them.
-        #expect(lost(served: [1: said([3, 1, 0, 2], 43)]) == 12)
-        // Copies may have taken more since it said so.
-        #expect(lost(served: [1: said([0, 1, 2, 3], 39)]) == 0)
-        #expect(lost(served: [1: said([0, 1, 2, 3], 41)], highs: [60, 40, 40, 40]) == 20)
-        // Of other vBuckets, or of the same in another time: no number can be compared.
-        #expect(lost(served: [1: said([0, 1, 2], 90)]) == 0)
-        #expect(lost(served: [1: said([0, 1, 2, 4], 90)]) == 0)
-        #expect(lost(served: [1: said([0, 1, 2, 3], 90, fence: 9)]) == 0)
-        // Two nodes, each by its own word.
+        // The order of additions does not matter.
+        #expect(lost(served: [1: digest([3, 1, 0, 2], 43)]) == 12)
+        // Copies may have received more since the digest.
+        #expect(lost(served: [1: digest([0, 1, 2, 3], 39)]) == 0)
+        #expect(lost(served: [1: digest([0, 1, 2, 3], 41)], highs: [60, 40, 40, 40]) == 20)
+        // A digest of other vBuckets or of other fences cannot be compared.
+        #expect(lost(served: [1: digest([0, 1, 2], 90)]) == 0)
+        #expect(lost(served: [1: digest([0, 1, 2, 4], 90)]) == 0)
+        #expect(lost(served: [1: digest([0, 1, 2, 3], 90, fence: 9)]) == 0)
+        // Two nodes, each by its own digest.
         let former: [UInt16] = [1, 2, 1, 2]
-        #expect(lost(served: [1: said([0, 2], 41), 2: said([1, 3], 45)], former: former) == 12)
-        #expect(lost(served: [2: said([1, 3], 45)], former: former) == 10)
+        let served = [UInt16(1): digest([0, 2], 41), 2: digest([1, 3], 45)]
+        #expect(lost(served: served, former: former) == 12)
+        #expect(lost(served: [2: digest([1, 3], 45)], former: former) == 10)
     }
 }

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What is proposed twice happens once.
+/// Repeated proposals are applied once.
 @Suite struct ProposalTests {
     func envelope(_ number: UInt64, boot: UInt64 = 5, from node: Int = 1) -> ClusterEnvelope {
         ClusterEnvelope(
@@ -13,13 +13,13 @@ import Vocabulary
         )
     }
 
-    @Test func aProposalIsAppliedOnce() {
+    @Test func repeatedProposalIsAppliedOnce() {
         var state = ClusterState(memoryQuota: 1)
         #expect(state.apply(envelope(1), at: 1) == .applied([.nodesChanged]))
         _ = state.apply(.setName("later"), at: 2)
         #expect(state.apply(envelope(1), at: 3) == .repeated)
         #expect(state.name == "later" && state.index == 3)
-        // Another life, another node, or nobody who counts.
+        // Another boot, another node, or an untracked proposal.
         #expect(state.apply(envelope(1, boot: 6), at: 4) != .repeated)
         #expect(state.apply(envelope(1, from: 2), at: 5) != .repeated)
         #expect(state.apply(envelope(0), at: 6) != .repeated)
@@ -27,8 +27,8 @@ import Vocabulary
         #expect(state.apply(envelope(1), at: 8) == .repeated)
     }
 
-    /// A leader stands still, with a proposal in its socket, while its sender crashes over and over.
-    @Test func whatALifeLongGoneHadOnTheWayIsDoneOnce() {
+    /// A leader pauses with a proposal in its socket, while the proposer crashes repeatedly.
+    @Test func lateProposalOfAnEarlierBootIsAppliedOnce() {
         var state = ClusterState(memoryQuota: 1)
         for boot in UInt64(1)...30 {
             #expect(state.apply(envelope(1, boot: boot), at: boot) != .repeated)
@@ -38,8 +38,8 @@ import Vocabulary
         }
     }
 
-    /// A node asks for its own removal, and again for want of an answer.
-    @Test func whatANodeThatIsGoneProposedIsNotDone() {
+    /// A node proposes its own removal, and repeats that without an answer.
+    @Test func proposalOfARemovedNodeIsRefused() {
         var world = ClusterWorld(nodes: 3)
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
         let index = world.state.index
@@ -57,7 +57,7 @@ import Vocabulary
         #expect(world.state == before)
     }
 
-    @Test func proposalsMayOvertakeEachOther() {
+    @Test func proposalsApplyOutOfOrder() {
         var state = ClusterState(memoryQuota: 1)
         var index: UInt64 = 0
         func apply(_ number: UInt64) -> Bool {
@@ -72,13 +72,13 @@ import Vocabulary
         #expect(apply(100))
         #expect(apply(37))
         #expect(!apply(37))
-        // Too long ago to tell.
+        // Too old to know.
         #expect(!apply(36))
         #expect(apply(1_000))
         #expect(!apply(100))
     }
 
-    @Test func whatWasRefusedIsRefusedWhenItComesAgain() {
+    @Test func repeatedRefusedProposalIsRefused() {
         var state = ClusterState(memoryQuota: 1)
         func removal(_ number: UInt64) -> ClusterEnvelope {
             ClusterEnvelope(proposer: n(1), boot: 5, number: number, command: .removeNode(n(9)))
@@ -93,15 +93,15 @@ import Vocabulary
         #expect(again.apply(removal(2), at: 4) == .refused(.refusedBefore))
         #expect(again.apply(envelope(1), at: 5) == .repeated)
         #expect(again.apply(envelope(3), at: 6) == .repeated)
-        // Nobody knows any more.
+        // Too old to know.
         _ = again.apply(envelope(100), at: 7)
         #expect(again.apply(envelope(3), at: 8) == .refused(.refusedBefore))
-        // What comes for the first time long after another did so is not taken for refused.
+        // A first proposal far behind a refused one does not count as refused.
         #expect(again.apply(envelope(165), at: 9) == .applied([.nodesChanged]))
         #expect(again.apply(envelope(165), at: 10) == .repeated)
     }
 
-    @Test func onlyTheNewestLivesAreRemembered() {
+    @Test func onlyTheNewestBootsAreRemembered() {
         var state = ClusterState(memoryQuota: 1)
         for life in 1...5 as ClosedRange<UInt64> {
             _ = state.apply(envelope(7, boot: life), at: life)

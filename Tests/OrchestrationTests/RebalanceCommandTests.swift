@@ -2,9 +2,9 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Nodes that come and go, and the rebalance in which they do.
+/// Membership changes and rebalances.
 @Suite struct RebalanceCommandTests {
-    @Test func aNodeJoinsStepByStep() {
+    @Test func nodeJoinsThroughItsMembershipStates() {
         var world = ClusterWorld(nodes: 1)
         let added = world.apply(.addNode(ClusterWorld.node(2)))
         #expect(added == .applied([.nodeAdded(n(2)), .nodesChanged]))
@@ -13,7 +13,7 @@ import Vocabulary
         var elsewhere = ClusterWorld.node(3)
         elsewhere.group = "Rack 9"
         #expect(world.apply(.addNode(elsewhere)) == .refused(.groupUnknown))
-        // Who is only joining is not there yet.
+        // A joining node does not take part in a rebalance yet.
         #expect(world.rebalance(kept: [n(1), n(2)]) == .refused(.nodesMismatch))
         world.apply(.setNodeState(.init(number: n(2), membership: .inactiveAdded)))
         #expect(world.rebalance(kept: [n(1)]) == .refused(.nodesMismatch))
@@ -27,7 +27,7 @@ import Vocabulary
         #expect(world.rebalance(kept: [n(1), n(2)]) == .refused(.rebalanceRunning))
     }
 
-    @Test func numbersAreNeverGivenTwice() {
+    @Test func nodeNumbersAreNotReused() {
         var world = ClusterWorld(nodes: 1)
         world.apply(.addNode(ClusterWorld.node(2)))
         let removed = world.apply(.removeNode(n(2)))
@@ -38,8 +38,8 @@ import Vocabulary
         #expect(world.apply(.removeNode(n(1))) == .refused(.nodeInUse))
     }
 
-    /// From what a node is to what it is asked to be.
-    @Test func nodesChangeOnlyAsTheyMay() {
+    /// Present membership to requested membership.
+    @Test func impossibleMembershipChangesAreRefused() {
         let wanted: [(NodeMembership, RecoveryType)] = [
             (.joining, .none), (.inactiveAdded, .none), (.inactiveAdded, .full),
             (.inactiveAdded, .delta), (.active, .none), (.inactiveFailed, .none),
@@ -77,11 +77,11 @@ import Vocabulary
         var world = ClusterWorld(nodes: 1)
         let active = NodeStateChange(number: n(1), membership: .inactiveAdded)
         #expect(world.apply(.setNodeState(active)) == .refused(.nodeStateImpossible))
-        let nobody = NodeStateChange(number: n(5), membership: .inactiveAdded)
-        #expect(world.apply(.setNodeState(nobody)) == .refused(.nodeUnknown))
+        let unknown = NodeStateChange(number: n(5), membership: .inactiveAdded)
+        #expect(world.apply(.setNodeState(unknown)) == .refused(.nodeUnknown))
     }
 
-    @Test func ejectedNodesAreGoneAtTheEndIfTheyHoldNothing() {
+    @Test func ejectedNodesWithoutCopiesAreRemovedAtTheEnd() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2), n(3)]])
         #expect(world.apply(.removeNode(n(3))) == .refused(.nodeInUse))
@@ -103,13 +103,14 @@ import Vocabulary
     }
 
     @Test(arguments: [RebalanceOutcome.Verdict.completed, .stopped])
-    func clientsFindWhoLeavesInTheMapUntilTheRebalanceEnds(_ verdict: RebalanceOutcome.Verdict) {
+    func ejectedNodesStayInTheMapUntilTheRebalanceEnds(_ verdict: RebalanceOutcome.Verdict) {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1)], [n(1), n(3)]])
         func servers() -> [NodeNumber] {
             world.state.buckets.flatMap { world.state.servers(of: $0).map(\.number) }
         }
-        // Who is to stay and holds nothing is no server; who is to go is one before it ends.
+        // A kept node without copies is no server. An ejected node stays a server until the
+        // rebalance ends.
         #expect(servers() == [n(1), n(3)])
         world.rebalance(kept: [n(1), n(2)], ejected: [n(3)])
         world.targets([[n(1)], [n(1), n(2)]])
@@ -123,13 +124,13 @@ import Vocabulary
         #expect(world.state.bucket(named: "b")?.rev ?? 0 > before)
     }
 
-    @Test func whatHappenedToTheClusterIsCounted() {
+    @Test func clusterEventsAreCounted() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2), n(3)]])
         func counters() -> [String] {
             world.state.counters.named.map { "\($0.name) \($0.count)" }
         }
-        // The one that the nodes came by.
+        // The rebalance that added the nodes.
         #expect(counters() == ["rebalance_start 1", "rebalance_success 1"])
         world.rebalance(kept: [n(1), n(2), n(3)], ejected: [])
         #expect(counters() == ["rebalance_start 2", "rebalance_success 1"])
@@ -148,7 +149,7 @@ import Vocabulary
         #expect(counters() == expected)
     }
 
-    @Test func theLastActiveNodeIsNotEjected() {
+    @Test func lastActiveNodeIsNotEjected() {
         var world = ClusterWorld(nodes: 2)
         world.rebalance(kept: [n(1)], ejected: [n(2)])
         world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false)))
@@ -157,7 +158,7 @@ import Vocabulary
         #expect(world.state.activeNodes.map(\.number) == [n(2)])
     }
 
-    @Test func aStoppedRebalanceGoesBackToTheFirstChains() {
+    @Test func stoppedRebalanceRevertsToTheOldChains() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2), n(3)]])
         world.rebalance(kept: [n(1), n(2)], ejected: [n(3)])
@@ -171,8 +172,8 @@ import Vocabulary
         #expect(world.state.activeNodes.count == 3)
     }
 
-    /// The next leader began with another bucket, and came no further.
-    @Test func whatALeaderBeforeLeftHalfDoneIsToldWhenTheRebalanceEnds() {
+    /// The next leader started with another bucket and did not reach this one.
+    @Test func endOfARebalanceRevertsMovesOfAnEarlierLeader() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket("a", rows: [[n(1), n(2)]])
         world.createBucket(rows: [[n(1), n(2)]])
@@ -187,7 +188,7 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(1), n(2)] && world.placement(0).next.isEmpty)
     }
 
-    @Test func howFarItIsNeverFallsAndBeginsAnewWithTheNextOne() {
+    @Test func progressNeverFallsAndRestartsWithTheNextRebalance() {
         var world = ClusterWorld(nodes: 2)
         func mark(_ id: String, _ all: Double, _ second: Double) -> ClusterOutcome {
             let reached = RebalanceMark(fraction: all, parts: [(n(2), second)])
@@ -197,7 +198,7 @@ import Vocabulary
         world.rebalance(kept: [n(1), n(2)])
         #expect(mark("q", 0.5, 0.5) == .refused(.rebalanceNotRunning))
         #expect(mark("r", 0.5, 0.25) == .applied([.rebalanceChanged]))
-        // What a leader before proposed, agreed on late.
+        // A late mark of an earlier leader.
         #expect(mark("r", 0.25, 0.5) == .applied([.rebalanceChanged]))
         #expect(world.state.rebalance?.reached.fraction == 0.5)
         #expect(world.state.rebalance?.reached.fraction(of: n(2)) == 0.5)
@@ -207,7 +208,7 @@ import Vocabulary
         #expect(world.state.rebalance?.reached == RebalanceMark())
     }
 
-    @Test func oneBucketAtATimeAndNoneComesOrGoesMeanwhile() {
+    @Test func rebalanceMovesOneBucketAndBlocksBucketChanges() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket("a", rows: [[n(1), n(2)]])
         world.createBucket("b", rows: [[n(1), n(2)]])
@@ -229,7 +230,7 @@ import Vocabulary
         #expect(world.apply(.removeNode(n(2))) == .refused(.nodeInUse))
     }
 
-    @Test func aVBucketKeepsItsNumberOfCopiesUntilItsMoveEnds() {
+    @Test func vBucketKeepsItsNumberOfCopiesUntilItsMoveEnds() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2)]])
         guard var settings = world.state.bucket(named: "b")?.settings else { return }
@@ -250,7 +251,7 @@ import Vocabulary
         world.end()
         change(0)
         #expect(world.placement(0).copies == 3)
-        // Nobody else could have been asked.
+        // A chain of one copy lowers its number at once.
         #expect(world.placement(1).copies == 1)
         #expect(world.state.bucket(named: "b")?.replicaColumns == 2)
         settings.vBuckets = 3
@@ -258,7 +259,7 @@ import Vocabulary
         #expect(world.apply(.changeBucket(other)) == .refused(.rowsImpossible))
     }
 
-    @Test func flushingFencesEveryVBucketAndTakesTwoSteps() {
+    @Test func flushFencesEveryVBucketAndHasTwoSteps() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket(rows: [[n(1), n(2)], [n(2), n(1)]])
         world.apply(.promote(world.step(1, row: [n(1)], position: at(1, 1), deposes: [n(2)])))
@@ -282,8 +283,8 @@ import Vocabulary
         #expect(world.apply(.flushBucket(step)) == .refused(.bucketUnknown))
     }
 
-    /// Whoever led before may say late that its flush is over.
-    @Test func aFlushIsEndedByItsOwnEndOnly() {
+    /// A former leader may propose the end of an earlier flush late.
+    @Test func lateEndOfAnEarlierFlushIsRefused() {
         var world = ClusterWorld(nodes: 2)
         world.createBucket(rows: [[n(1), n(2)]])
         let begin = BucketStep(name: "b", uuid: "b-uuid", phase: .begin)
@@ -296,7 +297,7 @@ import Vocabulary
         #expect(world.state.bucket(named: "b")?.flush == second)
     }
 
-    @Test func aBucketsRowsAreChecked() {
+    @Test func invalidChainsOfANewBucketAreRefused() {
         var world = ClusterWorld(nodes: 2)
         world.apply(.addNode(ClusterWorld.node(3)))
         let flawed: [[NodeChain]] = [
@@ -308,7 +309,7 @@ import Vocabulary
         #expect(world.createBucket(replicas: 4, rows: [[n(1)]]) == .refused(.rowsImpossible))
     }
 
-    @Test func groupsKeepTheirNodes() {
+    @Test func renamedServerGroupsKeepTheirNodes() {
         var world = ClusterWorld(nodes: 2)
         let rack = ServerGroup(name: "Rack 2", uuid: "r2")
         let renamed = ServerGroup(name: "Rack 1", uuid: ServerGroup.first.uuid)
@@ -329,7 +330,7 @@ import Vocabulary
         )
     }
 
-    @Test func aNewEpochCountsAnew() {
+    @Test func newEpochRaisesTheRevisionEpoch() {
         var world = ClusterWorld(nodes: 1)
         let epoch = NewEpoch(
             groupID: 99,

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// How far a rebalance says it is.
+/// Shown progress of a rebalance.
 @Suite struct RebalanceProgressTests {
     private func move(
         _ vBucket: UInt16,
@@ -33,7 +33,7 @@ import Vocabulary
         #expect(progress.fraction(of: three) == 0.1)
         progress.finished(VBucketID(0))
         #expect(progress.fraction == 0.25)
-        // A plan made anew does not set it back.
+        // A new plan does not lower the progress.
         progress.replan(moves: [
             move(1, [1, 2], [3, 2], items: 8_000), move(2, [1, 2], [1, 3], items: 8_000),
         ])
@@ -45,7 +45,7 @@ import Vocabulary
         #expect(progress.fraction == 1)
     }
 
-    /// Leaders that each know only the mark: whatever they count, nobody sees less than before.
+    /// Each leader knows only the mark of the one before: shown progress still never falls.
     @Test(arguments: 0..<20 as Range<UInt64>)
     func progressNeverFallsFromLeaderToLeader(seed: UInt64) {
         var dice = Dice(seed)
@@ -67,7 +67,7 @@ import Vocabulary
                     progress.finished(one.vBucket)
                     left.removeAll { $0.vBucket == one.vBucket }
                 }
-                // The leader may die before the mark is agreed on.
+                // The leader may crash before the mark is committed.
                 if !mark.covers(progress.mark), dice.roll(3) > 0 {
                     mark = progress.mark
                     marks += 1
@@ -84,7 +84,7 @@ import Vocabulary
         #expect((5...60).contains(marks), "a mark for every step is too many: \(marks)")
     }
 
-    @Test func nothingIsShownOfARebalanceThatHasJustBegunAndAllOnlyAtItsEnd() {
+    @Test func progressIsZeroAtTheStartAndCompleteOnlyAtTheEnd() {
         let node = NodeNumber(1)
         let none = RebalanceMark()
         #expect(none.limit == 0 && none.limit(of: node) == 0)
@@ -95,7 +95,7 @@ import Vocabulary
         #expect(!most.covers(RebalanceMark(fraction: 1, parts: [])))
     }
 
-    @Test func whatGoesInAndOutIsCountedByDirection() {
+    @Test func movedDataIsCountedByDirection() {
         var progress = RebalanceProgress(
             nodes: [1, 2, 3].map { NodeNumber($0) },
             bucketsCount: 1

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// A rebalance that failed and is to begin again.
+/// Retries of failed rebalances.
 @Suite struct RetryTests {
     private func world(attempts: UInt16) -> ClusterWorld {
         var world = ClusterWorld(nodes: 3)
@@ -15,7 +15,7 @@ import Vocabulary
         return world
     }
 
-    @Test func whatFailedIsTriedAgainAsOftenAsIsAllowed() throws {
+    @Test func failedRebalanceIsRetriedUpToTheLimit() throws {
         var world = world(attempts: 2)
         world.rebalance(kept: [n(1), n(2)], ejected: [n(3)])
         #expect(world.state.retry == nil)
@@ -35,7 +35,7 @@ import Vocabulary
     }
 
     @Test(arguments: [RebalanceOutcome.Verdict.completed, .stopped])
-    func whatDidNotFailIsNotTriedAgain(verdict: RebalanceOutcome.Verdict) throws {
+    func rebalanceThatDidNotFailIsNotRetried(verdict: RebalanceOutcome.Verdict) throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end("r", .failed)
@@ -45,7 +45,7 @@ import Vocabulary
         #expect(world.state.retry == nil)
     }
 
-    @Test func nothingIsTriedAgainWhereNobodyAskedForIt() {
+    @Test func disabledRetryDoesNothing() {
         var world = world(attempts: 0)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end("r", .failed)
@@ -56,7 +56,7 @@ import Vocabulary
         #expect(world.state.retry == nil)
     }
 
-    @Test func anotherRebalanceOrAWordFromSomebodyTakesItsPlace() throws {
+    @Test func anotherRebalanceOrACancelRemovesTheRetry() throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end("r", .failed)
@@ -73,7 +73,7 @@ import Vocabulary
         #expect(world.state.retry?.attempt == 1)
     }
 
-    @Test func nodesThatWereLostMeanwhileRefuseIt() throws {
+    @Test func retryIsRefusedAfterItsNodesWereLost() throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: true)))

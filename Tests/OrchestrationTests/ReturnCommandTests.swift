@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Nodes that were failed over come back to rows in which others were, too.
+/// Recovered nodes whose chains contain other failed-over nodes.
 @Suite struct ReturnCommandTests {
     private func world(_ rows: [NodeChain], replicas: Int = 1, nodes: Int) -> ClusterWorld {
         var world = ClusterWorld(nodes: nodes)
@@ -23,7 +23,7 @@ import Vocabulary
         }
     }
 
-    /// Both copies of a vBucket come back, and there is to be one by now.
+    /// Both copies of a vBucket return after the number of replicas was lowered to 0.
     private func backWithFewerCopies() throws -> ClusterWorld {
         var world = world([[n(1), n(2)]], nodes: 3)
         failOver([n(1), n(2)], &world)
@@ -36,8 +36,9 @@ import Vocabulary
         return world
     }
 
-    /// No move begins beside who stays away; nobody could be chosen, as the third copy was silent.
-    @Test func whoComesBackToItsRowLeavesItWithoutWhoWasFailedOverBesideIt() {
+    /// No move starts on a chain with a failed-over peer; no promotion was possible, because the
+    /// third copy was silent.
+    @Test func recoveredNodesChainExcludesOtherFailedOverNodes() {
         var world = world([[n(1), n(2), n(3)], [n(3), n(1)]], replicas: 2, nodes: 4)
         failOver([n(1), n(2)], &world)
         #expect(world.placement(0).chain == [n(1), n(2), n(3)])
@@ -45,7 +46,7 @@ import Vocabulary
         let outcome = world.rebalance(kept: [n(1), n(3), n(4)], ejected: [n(2)])
         let placement = world.placement(0)
         #expect(placement.chain == [n(1), n(3)] && placement.isConfirmed)
-        // As after any failover of one beside it: those that stay have to hear from it first.
+        // As after any failover of a peer, the remaining replicas have to become intact again.
         #expect(placement.cause == .resumed && placement.branch == world.index)
         #expect(outcome == .applied([.rebalanceChanged, .nodesChanged, changed(0)]))
         world.targets([[n(1), n(3), n(4)], [n(3), n(1), n(4)]], copies: 3)
@@ -53,8 +54,9 @@ import Vocabulary
         #expect(world.placement(0).isJoint)
     }
 
-    /// It was lowered while nobody served it: each of those that come back may have the most.
-    @Test func everybodyWhoComesBackIsAskedHoweverFewCopiesThereShouldBe() throws {
+    /// The number of copies was lowered while the vBucket was unserved: each returning copy may be
+    /// the most complete.
+    @Test func allReturningCopiesAreQueriedEvenIfFewerAreWanted() throws {
         var world = try backWithFewerCopies()
         let placement = world.placement(0)
         #expect(placement.chain == [n(1)] && placement.isRestored)
@@ -73,7 +75,7 @@ import Vocabulary
         #expect(world.placement(0).chain == [n(2)] && world.placement(0).isConfirmed)
     }
 
-    @Test func whatComesBackWithMoreThanThereShouldBeCanBeFlushedWithoutTheFirst() throws {
+    @Test func restoredVBucketWithExtraCopiesCanBeFlushedWithoutItsFirstNode() throws {
         var world = try backWithFewerCopies()
         failOver([n(1)], &world)
         world.end("r", .stopped)

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What keeps vBuckets from being moved at all, and for how long that is waited for.
+/// Obstacles that keep vBuckets from being moved, and their timeouts.
 @Suite struct RowObstacleTests {
     private let second: UInt64 = 1_000_000_000
 
@@ -22,17 +22,17 @@ import Vocabulary
         )
     }
 
-    @Test func whatIsInTheWay() {
+    @Test func obstacleNamesCauseAndNode() {
         func unconfirmed(_ placement: inout VBucketPlacement) {
             placement.isConfirmed = false
             placement.basis = [n(3), n(1)]
         }
         #expect(obstacle() == nil)
-        // Another replica takes its place.
+        // Another replica replaces it.
         #expect(obstacle(failedOver: [n(2)]) == nil)
         #expect(obstacle(failedOver: [n(1)])?.cause == .unanswered(n(1)))
         #expect(obstacle(failedOver: [n(1)], isAbandoned: true)?.cause == .abandoned(n(1)))
-        // Nobody who was failed over: then somebody else's word is old.
+        // No node is failed over: then the flag is outdated.
         #expect(obstacle(isAbandoned: true) == nil)
         #expect(obstacle(unconfirmed)?.cause == .unready(n(1)))
         let gone = obstacle(failedOver: [n(3)], isAbandoned: true, unconfirmed)
@@ -48,19 +48,19 @@ import Vocabulary
         #expect(text.hasPrefix("node 3 was failed over with vBucket 7 of the bucket “b”"))
     }
 
-    @Test func eachIsWaitedForOnItsOwn() throws {
+    @Test func eachVBucketHasItsOwnWaitTime() throws {
         let abandoned = try #require(obstacle(of: 5, failedOver: [n(1)], isAbandoned: true))
         let before = try #require(obstacle(of: 3, failedOver: [n(1)]))
         var waits = RowWaits()
         #expect(waits.take([abandoned], now: 10 * second) == nil)
-        // Others come and go.
+        // Obstacles of other vBuckets appear and disappear.
         #expect(waits.take([before, abandoned], now: 20 * second) == nil)
         #expect(waits.take([abandoned], now: 29 * second) == nil)
         #expect(waits.take([before, abandoned], now: 30 * second) == abandoned)
         #expect(waits.take([before], now: 31 * second) == nil)
     }
 
-    @Test func whatWasOverBeginsAnew() throws {
+    @Test func waitTimeRestartsAfterAnObstacleIsGone() throws {
         let abandoned = try #require(obstacle(of: 5, failedOver: [n(1)], isAbandoned: true))
         var waits = RowWaits()
         #expect(waits.take([abandoned], now: 10 * second) == nil)
@@ -69,8 +69,8 @@ import Vocabulary
         #expect(waits.take([abandoned], now: 51 * second) == abandoned)
     }
 
-    /// One that is chosen again and again never becomes ready: that has an end, too.
-    @Test func anotherChoiceDoesNotProlongTheWait() throws {
+    /// A copy that is promoted again and again and never becomes ready is not waited for forever.
+    @Test func anotherPromotionDoesNotProlongTheWait() throws {
         let first = try #require(obstacle { $0.isConfirmed = false })
         let other = try #require(
             obstacle {

@@ -2,11 +2,11 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What the log hears of a rebalance that does not move.
+/// Log lines about a rebalance without progress.
 @Suite struct StandstillTests {
     private let second: UInt64 = 1_000_000_000
 
-    @Test func whatMovesIsNotTalkedAbout() {
+    @Test func rebalanceWithProgressIsNotLogged() {
         var standstill = Standstill(now: 5 * second)
         for now in stride(from: 10 * second, to: 200 * second, by: 10_000_000_000) {
             #expect(standstill.secondsToTell(now: now) == nil)
@@ -14,10 +14,10 @@ import Vocabulary
         }
     }
 
-    @Test func whatStandsIsToldAgainWithTheWholeTime() {
+    @Test func standstillIsLoggedAgainWithTheTotalTime() {
         var standstill = Standstill(now: 5 * second)
-        let told = (5..<105).compactMap { standstill.secondsToTell(now: $0 * second) }
-        #expect(told == [30, 60, 90])
+        let seconds = (5..<105).compactMap { standstill.secondsToTell(now: $0 * second) }
+        #expect(seconds == [30, 60, 90])
         standstill.moved(now: 105 * second)
         #expect(standstill.secondsToTell(now: 134 * second) == nil)
         #expect(standstill.secondsToTell(now: 135 * second) == 30)

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What clients get of three nodes, byte for byte as they were tested with it.
+/// Configurations of three nodes, byte for byte as clients were tested with them.
 @Suite struct ThreeNodeConfigurationTests {
     /// Two nodes on other machines and one here, a bucket on the first two, the third waiting.
     func world() -> ClusterWorld {
@@ -32,7 +32,7 @@ import Vocabulary
         #"{"services":{"mgmt":8091,"kv":11210},"thisNode":true,"hostname":"10.0.0.1","nodeUUID":"u1"}"#
     let second = #"{"services":{"mgmt":8091,"kv":11210},"hostname":"fd00::2","nodeUUID":"u2"}"#
 
-    @Test func clientsSeeOnlyWhoHoldsData() throws {
+    @Test func configurationListsOnlyNodesWithData() throws {
         let world = world()
         let json = try bucket(world, on: 1)
         #expect(json.hasPrefix(#"{"rev":\#(world.index),"revEpoch":1,"name":"b","#))
@@ -57,15 +57,15 @@ import Vocabulary
         )
     }
 
-    /// Some clients end their process where nobody says who answered.
-    @Test func whoHoldsNothingNamesItselfWithoutData() throws {
+    /// Some clients crash if no node is marked as `thisNode`.
+    @Test func answeringNodeWithoutDataIsListedWithoutDataServices() throws {
         let json = try bucket(world(), on: 3)
         let third = #"{"services":{"mgmt":9030},"thisNode":true,"nodeUUID":"u3"}"#
         let others = first.replacing(#""thisNode":true,"#, with: "") + "," + second
         #expect(json.contains(#""nodesExt":[\#(others),\#(third)],"#))
     }
 
-    @Test func aRebalanceShowsTheMapToCome() throws {
+    @Test func rebalanceShowsTheForwardMap() throws {
         var world = world()
         world.rebalance(kept: [n(1), n(2), n(3)])
         var json = try bucket(world, on: 1)
@@ -85,7 +85,7 @@ import Vocabulary
         #expect(try !bucket(world, on: 1).contains("vBucketMapForward"))
     }
 
-    @Test func revisionsMoveWithWhatClientsSee() throws {
+    @Test func revisionsGrowWithVisibleChanges() throws {
         var world = world()
         func rev() -> UInt64? { world.state.bucket(named: "b")?.rev }
         let born = rev()
@@ -99,15 +99,15 @@ import Vocabulary
         #expect(try bucket(world, on: 1).contains(#""vBucketMap":[[1,-1],[1,-1],[1,0]]"#))
     }
 
-    @Test func aLostVBucketHasNoActiveOne() throws {
+    @Test func lostVBucketHasNoActiveNodeInTheMap() throws {
         var world = world()
         world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
         let json = try bucket(world, on: 1)
-        // The copies of the third are here, and nobody asked them yet.
+        // The third vBucket's copies are here, but have not been queried yet.
         #expect(json.contains(#""vBucketMap":[[0,-1],[-1,-1],[1,0]]"#))
     }
 
-    @Test func anAddressForClientsFromOutsideStandsBesideTheNodesOwn() throws {
+    @Test func alternateAddressIsListedBesideTheNodesOwn() throws {
         var world = world()
         let before = world.state.bucket(named: "b")?.rev ?? 0
         let ports = [AlternateAddress.Port(service: "kv", number: 31_210)]
@@ -117,7 +117,7 @@ import Vocabulary
         let external = #""external":{"hostname":"public.example","ports":{"kv":31210}}"#
         #expect(try bucket(world, on: 1).contains(#""alternateAddresses":{\#(external)}"#))
         #expect(world.state.bucket(named: "b").map { $0.rev > before } == true)
-        // Some clients end where there are no ports: the node's own count then.
+        // Some clients crash without ports, so the node's own ports are listed.
         let bare = AlternateAddress(host: "public.example", ports: [])
         world.apply(.setAlternate(AlternateChange(number: n(2), address: bare)))
         let json = try bucket(world, on: 1)
@@ -126,11 +126,11 @@ import Vocabulary
         #expect(json.contains(#""external":{"hostname":"public.example","ports":\#(own)}"#))
         world.apply(.setAlternate(AlternateChange(number: n(2), address: nil)))
         #expect(try !bucket(world, on: 1).contains("alternateAddresses"))
-        let nobody = AlternateChange(number: n(9), address: address)
-        #expect(world.apply(.setAlternate(nobody)) == .refused(.nodeUnknown))
+        let unknown = AlternateChange(number: n(9), address: address)
+        #expect(world.apply(.setAlternate(unknown)) == .refused(.nodeUnknown))
     }
 
-    @Test func groupsAreNamedWhereThereAreSeveral() throws {
+    @Test func serverGroupsAreListedIfThereAreSeveral() throws {
         var world = world()
         let groups = [ServerGroup.first, ServerGroup(name: "Rack \"2\"", uuid: "2")]
         let members = [GroupLayout.Member(node: n(2), group: "Rack \"2\"")]

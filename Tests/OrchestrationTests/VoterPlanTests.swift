@@ -20,20 +20,20 @@ import Vocabulary
         #expect(learners == [3])
     }
 
-    @Test func ofMoreThanSevenThoseStayThatVote() {
+    @Test func presentVotersStayInAClusterOfMoreThanSeven() {
         let members = (1...9).map { (UInt16($0), "", true) }
         #expect(plan(members, present: [2, 3, 4, 5, 6, 8, 9]).voters == [2, 3, 4, 5, 6, 8, 9])
         #expect(plan(members).voters == [1, 2, 3, 4, 5, 6, 7])
     }
 
-    @Test func aVacancyIsFilledFromTheGroupWithFewestVoters() {
+    @Test func vacancyIsFilledFromTheGroupWithFewestVoters() {
         let groups: [(UInt16, String, Bool)] =
             (1...5).map { (UInt16($0), "east", true) } + (6...9).map { (UInt16($0), "west", true) }
         #expect(plan(groups, present: [1, 2, 3, 4, 5]).voters == [1, 2, 3, 4, 5, 6, 7])
         #expect(plan(groups).voters.count { $0 >= 6 } == 3)
     }
 
-    @Test func whoWasFailedOverVotesNoMore() {
+    @Test func failedOverNodeIsNoVoter() {
         let (voters, learners) = plan(
             [(1, "", true), (2, "", false), (3, "", true)],
             present: [1, 2, 3]
