@@ -32,8 +32,8 @@ package struct FailureTable: Sendable {
         /// Whether it reported that all its buckets can serve.
         var isReady = false
         /// Its last reported suspicions.
-        var said: [Suspicion] = []
-        var saidAt: UInt64?
+        var suspicions: [Suspicion] = []
+        var suspicionsAt: UInt64?
     }
 
     private static let millisecond: UInt64 = 1_000_000
@@ -88,8 +88,8 @@ package struct FailureTable: Sendable {
         // The first beat of a node is not a return after a silence.
         if isFirst { peer.silentSince = nil }
         if let suspicions {
-            peer.said = suspicions
-            peer.saidAt = now
+            peer.suspicions = suspicions
+            peer.suspicionsAt = now
         }
         peers[other] = peer
     }
@@ -154,8 +154,8 @@ package struct FailureTable: Sendable {
         nodes.filter { seer in
             if seer == other { return false }
             if seer == node { return silence(of: other, now: now) >= nanoseconds }
-            guard let said = fresh(seer, now: now) else { return false }
-            return said.contains { $0.node == other && $0.silentNanoseconds >= nanoseconds }
+            guard let reported = fresh(seer, now: now) else { return false }
+            return reported.contains { $0.node == other && $0.silentNanoseconds >= nanoseconds }
         }.sorted()
     }
 
@@ -166,8 +166,8 @@ package struct FailureTable: Sendable {
         guard mine > 0 else { return nil }
         var best: (count: Int, node: NodeNumber)?
         for other in nodes.sorted() where other != node {
-            guard let said = fresh(other, now: now) else { continue }
-            let count = said.count { nodes.contains($0.node) }
+            guard let reported = fresh(other, now: now) else { continue }
+            let count = reported.count { nodes.contains($0.node) }
             if count < best?.count ?? mine { best = (count, other) }
         }
         return best?.node
@@ -175,10 +175,10 @@ package struct FailureTable: Sendable {
 
     /// The suspicions of a node; nil if they are too old.
     private func fresh(_ other: NodeNumber, now: UInt64) -> [Suspicion]? {
-        guard let peer = peers[other], let saidAt = peer.saidAt,
-            Self.since(saidAt, now) < Limits.tableFreshMilliseconds * Self.millisecond
+        guard let peer = peers[other], let reportedAt = peer.suspicionsAt,
+            Self.since(reportedAt, now) < Limits.tableFreshMilliseconds * Self.millisecond
         else { return nil }
-        return peer.said
+        return peer.suspicions
     }
 
     private static func since(_ then: UInt64, _ now: UInt64) -> UInt64 {

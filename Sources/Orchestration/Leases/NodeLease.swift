@@ -10,7 +10,7 @@ package import Vocabulary
 ///
 /// - An expired lease stays expired: only newer beats extend it.
 package struct NodeLease: Sendable {
-    private struct Voice: Sendable {
+    private struct VoterAnswer: Sendable {
         /// Sending time of the newest beat that the voter granted; nil if it granted none.
         var grantedAt: UInt64?
         /// Sending time of the newest beat that the voter answered; `voters` is from that answer.
@@ -26,7 +26,7 @@ package struct NodeLease: Sendable {
     private let terms: LeaseTerms
     private var sent: [(number: UInt64, at: UInt64)] = []
     private var number: UInt64 = 0
-    private var voices: [NodeNumber: Voice] = [:]
+    private var answers: [NodeNumber: VoterAnswer] = [:]
 
     package init(_ terms: LeaseTerms, node: NodeNumber, boot: UInt64) {
         self.terms = terms
@@ -46,14 +46,14 @@ package struct NodeLease: Sendable {
     package mutating func take(_ reply: LeaseReply) {
         guard reply.boot == boot, let beat = sent.first(where: { $0.number == reply.number })
         else { return }
-        var voice =
-            voices[reply.voter] ?? Voice(grantedAt: nil, answeredAt: 0, voters: reply.voters)
-        if reply.verdict == .granted { voice.grantedAt = max(voice.grantedAt ?? 0, beat.at) }
-        if beat.at >= voice.answeredAt {
-            voice.answeredAt = beat.at
-            voice.voters = reply.voters
+        var answer =
+            answers[reply.voter] ?? VoterAnswer(grantedAt: nil, answeredAt: 0, voters: reply.voters)
+        if reply.verdict == .granted { answer.grantedAt = max(answer.grantedAt ?? 0, beat.at) }
+        if beat.at >= answer.answeredAt {
+            answer.answeredAt = beat.at
+            answer.voters = reply.voters
         }
-        voices[reply.voter] = voice
+        answers[reply.voter] = answer
     }
 
     /// The end of the lease by this node's clock; nil if there is none now.
@@ -74,12 +74,12 @@ package struct NodeLease: Sendable {
         now: UInt64
     ) -> UInt64? {
         var voters = own
-        for voice in voices.values where voice.answeredAt + terms.leaseNanoseconds > now {
-            if voice.voters.isNewer(than: voters) { voters = voice.voters }
+        for answer in answers.values where answer.answeredAt + terms.leaseNanoseconds > now {
+            if answer.voters.isNewer(than: voters) { voters = answer.voters }
         }
         let promised = { (voter: NodeNumber) -> UInt64? in
             if voter == node { return isDeposed ? nil : .max }
-            guard let grantedAt = voices[voter]?.grantedAt else { return nil }
+            guard let grantedAt = answers[voter]?.grantedAt else { return nil }
             let until = grantedAt + terms.leaseNanoseconds
             return until > now ? until : nil
         }

@@ -4,12 +4,12 @@ internal import Vocabulary
 /// move, and again after each such time.
 package struct Standstill: Hashable, Sendable {
     private var movedAt: UInt64
-    private var saidAt: UInt64
+    private var loggedAt: UInt64
 
     /// - Parameter now: Monotonic time in nanoseconds.
     package init(now: UInt64) {
         movedAt = now
-        saidAt = now
+        loggedAt = now
     }
 
     /// Records progress of a move.
@@ -18,8 +18,8 @@ package struct Standstill: Hashable, Sendable {
     /// - Returns: Seconds since the last progress, if a log line is due; otherwise nil.
     package mutating func secondsToTell(now: UInt64) -> UInt64? {
         let silence = Limits.rebalanceSilenceMilliseconds * 1_000_000
-        guard now >= saidAt + silence else { return nil }
-        saidAt = now
+        guard now >= loggedAt + silence else { return nil }
+        loggedAt = now
         return (now - movedAt) / 1_000_000_000
     }
 }

@@ -14,13 +14,13 @@ extension ClusterState {
         // it.
         let isGone = number != 0 && !nodes.isEmpty && place(ofNode: node) == nil
         guard !isGone else { return .refused(.nodeUnknown) }
-        let isFirst = proposals.take(node, boot: boot, number: number)
+        let isFirst = proposals.record(node, boot: boot, number: number)
         guard isFirst else {
             let wasApplied = proposals.wasApplied(node, boot: boot, number: number)
             return wasApplied ? .repeated : .refused(.refusedBefore)
         }
         let outcome = judge(envelope.command, by: envelope.rules)
-        if case .refused = outcome { proposals.noteRefused(node, boot: boot, number: number) }
+        if case .refused = outcome { proposals.recordRefusal(node, boot: boot, number: number) }
         return outcome
     }
 
@@ -56,7 +56,7 @@ extension ClusterState {
         case .flushBucket(let step): flush(bucket: step)
         case .startRebalance(let record): start(record)
         case .setTargets(let change): set(change)
-        case .markRebalance(let step): take(step)
+        case .markRebalance(let step): raiseProgress(step)
         case .endRebalance(let outcome): end(outcome)
         case .dropRetry(let id): dropRetry(id)
         case .joint(let steps): join(steps)

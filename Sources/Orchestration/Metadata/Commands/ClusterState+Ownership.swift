@@ -6,7 +6,7 @@ extension ClusterState {
     /// row has only active nodes; reports all others as left out.
     mutating func move(
         _ steps: VBucketSteps,
-        _ take: (inout VBucketPlacement, VBucketSteps.Step, BucketTargets?) -> Bool
+        _ apply: (inout VBucketPlacement, VBucketSteps.Step, BucketTargets?) -> Bool
     ) -> ClusterOutcome {
         guard let place = place(ofBucket: steps.bucket) else { return .refused(.bucketUnknown) }
         let active = activeNodes.map(\.number)
@@ -21,7 +21,7 @@ extension ClusterState {
             let before = buckets[place].placements[vBucket]
             var after = before
             let isCurrent = before.fence == step.fence && before.stage == step.stage
-            guard isCurrent, step.row.without(active).isEmpty, take(&after, step, targets) else {
+            guard isCurrent, step.row.without(active).isEmpty, apply(&after, step, targets) else {
                 leftOut.append(step.vBucket)
                 continue
             }
@@ -59,19 +59,19 @@ extension ClusterState {
     /// Leaves out a vBucket whose active node was failed over since: the target chain may contain
     /// that node as well, and no other step would remove it.
     mutating func takeOver(_ steps: VBucketSteps) -> ClusterOutcome {
-        var givers: Set<NodeNumber> = []
+        var formers: Set<NodeNumber> = []
         let outcome = move(steps) { [index, isRemembering, gone] placement, step, _ in
-            let giver = placement.chain.first
-            guard let giver, !gone.contains(giver) else { return false }
+            let former = placement.chain.first
+            guard let former, !gone.contains(former) else { return false }
             let isTaken = placement.takeOver(
                 at: index,
                 final: step.position,
                 remembering: isRemembering
             )
-            if isTaken { givers.insert(giver) }
+            if isTaken { formers.insert(former) }
             return isTaken
         }
-        fence(givers)
+        fence(formers)
         return outcome
     }
 

@@ -85,7 +85,7 @@ extension ClusterState {
         return .applied(effects + [assignmentsChanged(at: place)])
     }
 
-    mutating func take(_ step: ProgressStep) -> ClusterOutcome {
+    mutating func raiseProgress(_ step: ProgressStep) -> ClusterOutcome {
         guard rebalance?.id == step.rebalance else { return .refused(.rebalanceNotRunning) }
         rebalance?.reached.raise(to: step.reached)
         return .applied([.rebalanceChanged])

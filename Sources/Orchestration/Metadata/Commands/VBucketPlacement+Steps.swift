@@ -97,7 +97,7 @@ extension VBucketPlacement {
         guard isConfirmed, !chain.isEmpty else { return false }
         let other = next.without(gone)
         if !other.isEmpty, chain.without(gone).isEmpty {
-            rowBefore = whoHadIt
+            rowBefore = everyHolder
             copies = nextCopies
             begin(again: other, at: index)
         } else {
@@ -144,7 +144,7 @@ extension VBucketPlacement {
     /// learns of its demotion. A later promotion deposes it. A restored vBucket has no active node
     /// yet: it still waits for a promotion, among the nodes that are not gone.
     mutating func flush(at index: UInt64, without gone: [NodeNumber]) {
-        let (before, wasRestored) = (whoHadIt, isRestored)
+        let (before, wasRestored) = (everyHolder, isRestored)
         var left = [chain, basis, next].first { !$0.without(gone).isEmpty } ?? NodeChain()
         // If the active node is not gone, the chain drops the nodes that are, as after a failover.
         if left.first.map(gone.contains) == false { left = left.without(gone) }
@@ -177,7 +177,7 @@ extension VBucketPlacement {
         guard !gone.contains(active) else {
             let isLast = [chain, next, basis].allSatisfy { $0.without(gone).isEmpty }
             guard isLast, former.map(gone.contains) ?? true else { return .undecided }
-            let (before, copies, origin) = (whoHadIt, copies, origin)
+            let (before, copies, origin) = (everyHolder, copies, origin)
             self = VBucketPlacement(chain: NodeChain(), copies: copies, index: index)
             self.origin = origin
             rowBefore = before
@@ -211,7 +211,7 @@ extension VBucketPlacement {
 
     /// The confirmed chain, then nodes given up before it: of the copies that return, the most
     /// complete may be one of these.
-    private var whoHadIt: NodeChain {
+    private var everyHolder: NodeChain {
         let older = rowBefore.without(confirmedChain.nodes).nodes
         let all = (confirmedChain.nodes + older).prefix(NodeChain.countMax)
         return NodeChain(all) ?? NodeChain()

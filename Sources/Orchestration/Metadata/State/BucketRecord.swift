@@ -77,13 +77,13 @@ package struct BucketRecord: Hashable, Sendable {
         // There are few nodes and a thousand similar rows: an array is faster than a set.
         var nodes: [NodeNumber] = []
         var last = NodeChain()
-        func take(_ row: NodeChain) {
+        func add(_ row: NodeChain) {
             guard row != last else { return }
             last = row
             for node in row where !nodes.contains(node) { nodes.append(node) }
         }
-        for placement in placements { take(placement.chain) }
-        for row in targets?.rows ?? [] { take(row) }
+        for placement in placements { add(placement.chain) }
+        for row in targets?.rows ?? [] { add(row) }
         return nodes.sorted()
     }
 

@@ -21,7 +21,7 @@ extension ClusterState {
             if bucket.targets != nil, rebalance?.bucket != name {
                 found.append("\(name) has targets, and no rebalance works on it")
             }
-            if bucket.rev > index { found.append("\(name) has a revision of the future") }
+            if bucket.rev > index { found.append("\(name) has a revision beyond the index") }
             for (number, placement) in bucket.placements.enumerated() {
                 for text in violations(of: placement) { found.append("\(name) \(number): \(text)") }
             }
@@ -34,10 +34,10 @@ extension ClusterState {
         var found: [String] = []
         let numbers = nodes.map(\.number)
         if numbers != Set(numbers).sorted() { found.append("nodes are not in order") }
-        if let last = numbers.last, last >= nextNodeNumber { found.append("a number comes again") }
+        if let last = numbers.last, last >= nextNodeNumber { found.append("a number is reused") }
         if !nodes.isEmpty, activeNodes.isEmpty { found.append("no node is active") }
         for node in nodes {
-            if node.fencedAt > index { found.append("\(node.number) is fenced in the future") }
+            if node.fencedAt > index { found.append("\(node.number) is fenced beyond the index") }
             if !groups.contains(where: { $0.name == node.group }) {
                 found.append("\(node.number) is in no group")
             }
@@ -49,7 +49,7 @@ extension ClusterState {
         let known = Set(numbers)
         for number in (rebalance?.kept ?? []) + (rebalance?.ejected ?? [])
         where !known.contains(number) {
-            found.append("the rebalance names \(number), who is gone")
+            found.append("the rebalance names removed node \(number)")
         }
         return found
     }
@@ -64,12 +64,12 @@ extension ClusterState {
                 && placement.fence <= placement.stage && placement.stage <= index,
             "origin, branch, fence, stage and index are out of order"
         )
-        let mayGoOn = placement.cause == .takenOver || placement.cause == .resumed
-        check(mayGoOn || placement.branch == placement.fence, "a history of before the fence")
+        let keepsHistory = placement.cause == .takenOver || placement.cause == .resumed
+        check(keepsHistory || placement.branch == placement.fence, "a branch older than the fence")
         check(placement.isConfirmed == placement.basis.isEmpty, "a basis without a promotion")
         check(placement.isConfirmed || !placement.isJoint, "unconfirmed between two chains")
-        check(placement.isConfirmed || placement.cause == .promoted, "unconfirmed without a choice")
-        check(placement.isJoint == (placement.nextCopies != 0), "a number of copies of no chain")
+        check(placement.isConfirmed || placement.cause == .promoted, "unconfirmed, not promoted")
+        check(placement.isJoint == (placement.nextCopies != 0), "target copies without a target")
         check(placement.isJoint ? rebalance != nil : true, "two chains without a rebalance")
         check((1...4).contains(placement.copies), "\(placement.copies) copies")
         check(placement.chain.count <= placement.copies, "more copies than there should be")
@@ -77,7 +77,7 @@ extension ClusterState {
         check(!placement.isJoint || placement.next != placement.chain, "a move to where it is")
         if placement.chain.isEmpty {
             let rest = [placement.next, placement.basis]
-            check(rest.allSatisfy(\.isEmpty) && placement.former == nil, "something of no chain")
+            check(rest.allSatisfy(\.isEmpty) && placement.former == nil, "copies without a chain")
         }
         if placement.isConfirmed, let former = placement.former {
             check(placement.chain.first != former, "the former active one is the active one")
@@ -86,14 +86,14 @@ extension ClusterState {
         let isLeft =
             placement.chain.isEmpty || placement.former != nil
             || placement.chain.contains { isMember($0) }
-        check(!placement.isConfirmed || placement.isJoint || isLeft, "with nodes that are gone")
+        check(!placement.isConfirmed || placement.isJoint || isLeft, "every copy is on a gone node")
         check(!isBesideGone(placement), "served beside a node that is gone")
         let needsPosition = placement.cause == .promoted && !placement.isConfirmed
         check(!needsPosition || placement.expected != nil, "a promotion without a position")
         for node in [placement.chain, placement.next, placement.basis, placement.rowBefore].joined()
         {
             let membership = self.node(number: node)?.membership
-            check(membership != nil && membership != .joining, "names \(node), who is none of us")
+            check(membership != nil && membership != .joining, "names \(node), which is no member")
         }
         return found
     }
@@ -113,7 +113,7 @@ extension ClusterState {
         var found: [String] = []
         if index < before.index { found.append("the index fell") }
         if rev < before.rev || revEpoch < before.revEpoch { found.append("the revision fell") }
-        if nextNodeNumber < before.nextNodeNumber { found.append("a number will come again") }
+        if nextNodeNumber < before.nextNodeNumber { found.append("the next node number fell") }
         for old in before.buckets {
             guard let new = bucket(named: old.settings.name), new.settings.uuid == old.settings.uuid
             else { continue }

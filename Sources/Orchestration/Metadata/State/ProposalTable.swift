@@ -28,7 +28,7 @@ package struct ProposalTable: Hashable, Sendable {
     /// Records a proposal as seen.
     ///
     /// - Returns: Whether it is new; always true for number 0, which is not tracked.
-    mutating func take(_ node: NodeNumber, boot: UInt64, number: UInt64) -> Bool {
+    mutating func record(_ node: NodeNumber, boot: UInt64, number: UInt64) -> Bool {
         if number == 0 { return true }
         guard let place = rows.firstIndex(where: { $0.node == node && $0.boot == boot }) else {
             let row = Row(node: node, boot: boot, last: number, seen: 1)
@@ -52,7 +52,7 @@ package struct ProposalTable: Hashable, Sendable {
     }
 
     /// Records that the proposal just recorded was refused.
-    mutating func noteRefused(_ node: NodeNumber, boot: UInt64, number: UInt64) {
+    mutating func recordRefusal(_ node: NodeNumber, boot: UInt64, number: UInt64) {
         guard let place = rows.firstIndex(where: { $0.node == node && $0.boot == boot }),
             number <= rows[place].last, rows[place].last - number < Self.window
         else { return }
