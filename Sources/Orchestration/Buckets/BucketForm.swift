@@ -20,6 +20,7 @@ package struct BucketForm {
         }
     }
 
+    /// The settings to propose, or the errors to show.
     package enum Verdict: Hashable, Sendable {
         case accepted(BucketSettings, BucketOptions)
         /// In the order of the form; never empty.

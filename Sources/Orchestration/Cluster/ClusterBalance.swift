@@ -2,6 +2,7 @@ package import Vocabulary
 
 /// Why a bucket needs a rebalance.
 package struct BucketImbalance: Hashable, Sendable {
+    /// The raw values are Couchbase's reason codes.
     package enum Cause: String, CaseIterable, Sendable {
         /// A vBucket has more or fewer copies than the settings and the number of nodes allow.
         case replicas = "num_replicas_changed"

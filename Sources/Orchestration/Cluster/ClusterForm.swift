@@ -160,6 +160,7 @@ package struct ClusterForm {
         memoryQuota = quota << 20
     }
 
+    /// Validates the cluster's name.
     package mutating func judgeName() {
         guard let name = parameters["clusterName"] else { return }
         if name.utf8.count > 256 {
@@ -169,6 +170,7 @@ package struct ClusterForm {
         }
     }
 
+    /// Adds an error of a field.
     package mutating func refuse(_ field: String, _ text: String) {
         errors.append(FieldError(field, text))
     }

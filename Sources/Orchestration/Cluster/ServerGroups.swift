@@ -24,8 +24,10 @@ extension ClusterState {
         return Array(text.utf8).withUnsafeBytes { CRC32.checksum(ByteView($0)) }
     }
 
+    /// The server group with this UUID; nil if there is none.
     package func group(uuid: String) -> ServerGroup? { groups.first { $0.uuid == uuid } }
 
+    /// The nodes of a server group; empty if the group is empty or unknown.
     package func nodes(ofGroup name: String) -> [NodeRecord] { nodes.filter { $0.group == name } }
 
     /// Checks a group's name.

@@ -9,6 +9,7 @@ package struct VoterPlan: Hashable, Sendable {
     /// With more than seven, each voter costs more latency than it adds availability.
     package static let votersMax = 7
 
+    /// A node of the cluster, as input of the plan.
     package struct Member: Hashable, Sendable {
         package var node: NodeNumber
         package var group: String

@@ -137,10 +137,12 @@ package enum ConfigurationJSON {
         return .object(members)
     }
 
+    /// The REST path of a bucket.
     package static func uri(_ settings: BucketSettings) -> String {
         "/pools/default/buckets/\(path(settings.name))?bucket_uuid=\(settings.uuid)"
     }
 
+    /// The REST path of a bucket's configuration stream.
     package static func streamingURI(_ settings: BucketSettings) -> String {
         "/pools/default/bucketsStreaming/\(path(settings.name))?bucket_uuid=\(settings.uuid)"
     }

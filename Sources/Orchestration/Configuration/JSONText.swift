@@ -17,6 +17,7 @@ package indirect enum JSONText: Sendable {
     /// Already rendered; must be exactly one JSON value.
     case rendered([UInt8])
 
+    /// An integer; clamped to 64 bits.
     package static func number(_ value: some BinaryInteger) -> JSONText {
         if let value = Int64(exactly: value) { return .integer(value) }
         return .unsigned(UInt64(clamping: value))
@@ -28,6 +29,7 @@ package indirect enum JSONText: Sendable {
         return writer.bytes
     }
 
+    /// Renders the tree as UTF-8.
     package func append(to writer: ByteWriter) {
         switch self {
         case .null: writer.append("null")

@@ -12,12 +12,14 @@ package import Vocabulary
 /// - Nodes that became silent together are failed over together.
 /// - Every reason against a failover is listed, not only the first.
 package enum AutoFailoverPolicy {
+    /// Why nodes are to be failed over.
     package enum Cause: Hashable, Sendable {
         case silent(nanoseconds: UInt64)
         /// The node still runs: it hands over what it can before it is failed over.
         case diskBroken
     }
 
+    /// What the leader does next.
     package enum Decision: Hashable, Sendable {
         case nothing
         case wait(NodeNumber, untilNanoseconds: UInt64)

@@ -20,6 +20,7 @@ package struct AutoFailoverRules: Hashable, Sendable {
 
 /// The leader's information for a decision, beside its failure table.
 package struct FailoverSituation: Hashable, Sendable {
+    /// An active node, with its server group and vote.
     package struct Member: Hashable, Sendable {
         package var node: NodeNumber
         package var group: String
@@ -32,6 +33,7 @@ package struct FailoverSituation: Hashable, Sendable {
         }
     }
 
+    /// Whether a rebalance runs, and whether it can be interrupted.
     package enum Rebalance: Hashable, Sendable {
         case none
         case running
@@ -39,6 +41,7 @@ package struct FailoverSituation: Hashable, Sendable {
         case unstoppable
     }
 
+    /// Commits of a node in the observed interval.
     package struct DiskHealth: Hashable, Sendable {
         /// Commits in the observed interval, failed ones included.
         package var commits: UInt64

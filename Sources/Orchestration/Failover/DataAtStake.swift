@@ -2,6 +2,7 @@ package import Vocabulary
 
 /// A bucket for the estimate of a failover's data loss: each vBucket's question and latest reports.
 package struct BucketAtStake: Hashable, Sendable {
+    /// One vBucket of the bucket.
     package struct Row: Hashable, Sendable {
         package var question: Promotion.Question
         /// The newest report of each copy, of any age: only an estimate; reports of sealed copies

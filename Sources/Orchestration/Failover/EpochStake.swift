@@ -2,6 +2,7 @@ package import Vocabulary
 
 /// What a new epoch without given nodes may lose, by the agreed state alone.
 package struct EpochStake: Hashable, Sendable {
+    /// The losses of one bucket.
     package struct Bucket: Hashable, Sendable {
         package var name: String
         /// vBuckets without a remaining copy.

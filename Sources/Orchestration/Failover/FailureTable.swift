@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// One node's failure detector: when each other node was last heard, and which nodes that one
+/// One node's failure detector: when each other node sent its last beat, and which nodes that one
 /// suspects.
 ///
 /// Every node keeps a table and sends its suspicions with every beat. So a new leader knows at once
@@ -21,6 +21,7 @@ package struct FailureTable: Sendable {
         }
     }
 
+    /// The record of one other node.
     private struct Peer: Sendable {
         var heardAt: UInt64
         var hasBeenHeard = false
@@ -45,7 +46,7 @@ package struct FailureTable: Sendable {
 
     /// - Parameters:
     ///   - node: The node that keeps the table.
-    ///   - now: The start of silence for nodes that are neither heard nor expected.
+    ///   - now: The start of silence for nodes that are not expected and have sent no beat.
     package init(of node: NodeNumber, now: UInt64) {
         self.node = node
         startedAt = now
@@ -99,7 +100,7 @@ package struct FailureTable: Sendable {
 
     // MARK: This node's own view
 
-    /// Nanoseconds since the node was last heard; 0 for this node.
+    /// Nanoseconds since the node's last beat; 0 for this node.
     ///
     /// For an unstable node: since it last became silent, even if single beats arrived.
     package func silence(of other: NodeNumber, now: UInt64) -> UInt64 {
@@ -109,15 +110,17 @@ package struct FailureTable: Sendable {
         return Self.since(isComingAndGoing ? peer.silentSince ?? peer.heardAt : peer.heardAt, now)
     }
 
+    /// Whether a beat of the node was received; true for this node.
     package func hasHeard(of other: NodeNumber) -> Bool {
         other == node || peers[other]?.hasBeenHeard == true
     }
 
+    /// Whether the node is silent for `Limits.suspectMilliseconds` or longer.
     package func isSuspect(_ other: NodeNumber, now: UInt64) -> Bool {
         silence(of: other, now: now) >= Self.suspectAfter
     }
 
-    /// Whether the node is heard, has ended any silence, and reports all its buckets ready.
+    /// Whether the node sends beats, has ended any silence, and reports all its buckets ready.
     package func isUp(_ other: NodeNumber, now: UInt64) -> Bool {
         if other == node { return true }
         guard let peer = peers[other], peer.hasBeenHeard else { return false }

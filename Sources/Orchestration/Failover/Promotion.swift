@@ -83,6 +83,7 @@ package struct Promotion: Hashable, Sendable {
         var left: [NodeNumber] { basis.filter { !lost.contains($0) } }
     }
 
+    /// Whether a promotion may lose committed writes.
     package enum Safety: Hashable, Sendable {
         case safe
         /// A committed write may exist only on copies that did not answer.

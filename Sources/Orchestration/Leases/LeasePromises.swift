@@ -31,6 +31,7 @@ package struct LeasePromises: Sendable {
         }
     }
 
+    /// An entry that waits for promises to end.
     private struct Waiting: Sendable {
         var index: UInt64
         var effect: Effect

@@ -87,6 +87,7 @@ package struct LeaseBeat: Hashable, Sendable {
 
 /// A voter's answer to a beat.
 package struct LeaseReply: Hashable, Sendable {
+    /// Whether the voter gave a promise.
     package enum Verdict: Hashable, Sendable {
         /// The voter acknowledges no entry that deposes the sender before the promise ends.
         case granted

@@ -10,6 +10,7 @@ package import Vocabulary
 ///
 /// - An expired lease stays expired: only newer beats extend it.
 package struct NodeLease: Sendable {
+    /// The newest answers of one voter.
     private struct VoterAnswer: Sendable {
         /// Sending time of the newest beat that the voter granted; nil if it granted none.
         var grantedAt: UInt64?

@@ -2,6 +2,7 @@ internal import Vocabulary
 
 /// The latest reports of a move's copies, and what these copies lack for the next step.
 struct MoveConditions: Sendable {
+    /// The newest report of one copy.
     private struct CopyState: Sendable {
         var report: CopyReport
         var isReady: Bool

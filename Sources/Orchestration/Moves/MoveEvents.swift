@@ -54,6 +54,7 @@ package enum MoveOutcome: Hashable, Sendable {
 
 /// Why a move makes no progress.
 package struct MoveObstacle: Hashable, Sendable {
+    /// What the move waits for.
     package enum Cause: Hashable, Sendable {
         case nodeAbsent
         case notIntact
@@ -146,6 +147,7 @@ package enum MoveEvent: Hashable, Sendable {
 
 /// An output of a move, to be carried out by the caller.
 package enum MoveAction: Hashable, Sendable {
+    /// A command about the vBucket.
     package enum Proposal: Hashable, Sendable {
         /// Begin the joint phase. The fence is compared when the entry is applied, here and below.
         case joint(fence: UInt64)

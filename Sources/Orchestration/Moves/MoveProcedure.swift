@@ -35,6 +35,7 @@ package struct MoveProcedure: Sendable {
     private var isStopped = false
     private var times: Times
 
+    /// Monotonic times in nanoseconds.
     private struct Times: Sendable {
         var progressAt: UInt64
         /// The timeout of the present step, or of a wait within it; nil if it has none.

@@ -10,7 +10,9 @@ package import Vocabulary
 /// - No started move exceeds the limits of a node, whatever runs already.
 /// - The same state yields the same moves: ties go to the lowest number.
 package struct MoveSchedule: Hashable, Sendable {
+    /// A running move and its phase.
     package struct Running: Hashable, Sendable {
+        /// The part of a move that a node's limits apply to.
         package enum Phase: Hashable, Sendable {
             case building
             /// All copies are complete.

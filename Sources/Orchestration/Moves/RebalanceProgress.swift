@@ -16,6 +16,7 @@ package struct RebalanceProgress: Hashable, Sendable {
         package init() {}
     }
 
+    /// The data that moves to and from one node.
     package struct NodeDetail: Hashable, Sendable {
         package var ingoing = Direction()
         package var outgoing = Direction()
@@ -23,6 +24,7 @@ package struct RebalanceProgress: Hashable, Sendable {
         package init() {}
     }
 
+    /// A move and the progress of it.
     private struct MoveRecord: Hashable, Sendable {
         var move: PlannedMove
         var sent: UInt64 = 0

@@ -4,6 +4,7 @@ package import Vocabulary
 ///
 /// Conditions that a running move waits for are `MoveObstacle`s.
 package struct RowObstacle: Hashable, Sendable {
+    /// The condition, with its nodes.
     package enum Cause: Hashable, Sendable {
         /// Only this failed-over node may have data of the vBucket.
         case abandoned(NodeNumber)
@@ -51,7 +52,7 @@ package struct RowObstacle: Hashable, Sendable {
     }
 
     /// How long a rebalance waits until the obstacle is removed.
-    package var patienceMilliseconds: UInt64 {
+    package var timeoutMilliseconds: UInt64 {
         if case .abandoned = cause { return Limits.failedOverWaitMilliseconds }
         return Limits.moveStalledMilliseconds
     }
@@ -81,13 +82,14 @@ package struct RowObstacle: Hashable, Sendable {
 /// vBucket that is promoted again and again is not waited for forever, and obstacles of other
 /// vBuckets have no influence.
 package struct RowWaits: Hashable, Sendable {
+    /// An obstacle's vBucket and timeout, which identify a wait.
     private struct Wait: Hashable {
         let vBucket: VBucketID
-        let patienceMilliseconds: UInt64
+        let timeoutMilliseconds: UInt64
 
         init(_ obstacle: RowObstacle) {
             vBucket = obstacle.vBucket
-            patienceMilliseconds = obstacle.patienceMilliseconds
+            timeoutMilliseconds = obstacle.timeoutMilliseconds
         }
     }
 
@@ -107,7 +109,7 @@ package struct RowWaits: Hashable, Sendable {
         for wait in obstacles.map(Wait.init) { since[wait] = before[wait] ?? now }
         return obstacles.first { obstacle in
             let waited = now - (since[Wait(obstacle)] ?? now)
-            return waited >= obstacle.patienceMilliseconds * 1_000_000
+            return waited >= obstacle.timeoutMilliseconds * 1_000_000
         }
     }
 }

@@ -29,6 +29,7 @@ struct BalanceFlow<Units: BalancedUnits> {
     private static var pathMovesMax: Int { 1_024 }
     private static var unreachable: Int { Int.max / 4 }
 
+    /// A move of one unit.
     private struct Move {
         var vBucket: Int
         var from: Int

@@ -62,6 +62,7 @@ package struct RebalancePlan: Hashable, Sendable {
 
 /// The chains of a new bucket.
 package enum InitialPlacement {
+    /// The chains by vBucket, active first; shorter than `copies` if there are fewer nodes.
     package static func rows(
         vBuckets: Int,
         nodes: [PlacementNode],

@@ -3,6 +3,7 @@
 /// If a node fails, the nodes with its replicas share its load, so there should be many. Only
 /// copies that have to be built anyway are exchanged, so this costs nothing.
 struct ReplicaSpread {
+    /// A replica that has to be built.
     private struct Replica {
         var vBucket: Int
         var node: Int

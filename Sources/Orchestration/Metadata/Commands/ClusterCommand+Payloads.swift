@@ -42,6 +42,7 @@ package struct NewEpoch: Hashable, Sendable {
     }
 }
 
+/// A node that joins the cluster.
 package struct NewNode: Hashable, Sendable {
     package var uuid: String
     package var host: String
@@ -69,6 +70,7 @@ package struct NewNode: Hashable, Sendable {
     }
 }
 
+/// A node's present address and memory.
 package struct NodeAddress: Hashable, Sendable {
     package var number: NodeNumber
     package var host: String
@@ -85,6 +87,7 @@ package struct NodeAddress: Hashable, Sendable {
     }
 }
 
+/// A change of a node's address for clients outside the cluster's network.
 package struct AlternateChange: Hashable, Sendable {
     package var number: NodeNumber
     /// Nil removes the address.
@@ -96,6 +99,7 @@ package struct AlternateChange: Hashable, Sendable {
     }
 }
 
+/// A change of a node's membership and recovery type.
 package struct NodeStateChange: Hashable, Sendable {
     package var number: NodeNumber
     package var membership: NodeMembership
@@ -114,6 +118,7 @@ package struct NodeStateChange: Hashable, Sendable {
 
 /// All server groups, and the nodes in each; nodes that are not listed stay in their group.
 package struct GroupLayout: Hashable, Sendable {
+    /// The assignment of one node to a group.
     package struct Member: Hashable, Sendable {
         package var node: NodeNumber
         /// The group's name.
@@ -137,6 +142,7 @@ package struct GroupLayout: Hashable, Sendable {
     }
 }
 
+/// A bucket to be created, with its chains.
 package struct NewBucket: Hashable, Sendable {
     package var settings: BucketSettings
     package var options: BucketOptions
@@ -198,6 +204,7 @@ package struct BucketStep: Hashable, Sendable {
     }
 }
 
+/// The targets of the bucket that a rebalance moves next.
 package struct TargetChange: Hashable, Sendable {
     package var bucket: String
     package var targets: BucketTargets
@@ -220,6 +227,7 @@ package struct ProgressStep: Hashable, Sendable {
     }
 }
 
+/// A hard failover of nodes.
 package struct FailoverStep: Hashable, Sendable {
     package var nodes: [NodeNumber]
     /// Whether the failover was automatic; such failovers raise `autoFailoverCount`.
@@ -243,6 +251,7 @@ package struct FailoverStep: Hashable, Sendable {
 
 /// Ownership steps of many vBuckets of one bucket.
 package struct VBucketSteps: Hashable, Sendable {
+    /// The step of one vBucket, with the fence and stage that it is based on.
     package struct Step: Hashable, Sendable {
         package var vBucket: VBucketID
         package var fence: UInt64

@@ -109,6 +109,7 @@ extension BucketRecord {
 /// About ten bytes for a vBucket that does not move; a fence is the difference to the previous
 /// vBucket's.
 extension VBucketPlacement {
+    /// Flags of the optional fields that follow; the values are stored on disk.
     private struct Parts: OptionSet {
         let rawValue: UInt8
         static let stage = Parts(rawValue: 1)

@@ -23,6 +23,7 @@ extension ClusterEnvelope {
         bytes.withUnsafeBytes { decode(ByteView($0)) }
     }
 
+    /// Decodes an entry; nil unless the bytes are exactly one envelope.
     package static func decode(_ view: ByteView) -> ClusterEnvelope? {
         var reader = ByteReader(view)
         guard let rules = reader.byte().flatMap(ClusterRules.init(rawValue:)),

@@ -10,6 +10,7 @@ extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
     private static let schema: UInt16 = 6
 
+    /// The result of decoding a stored state.
     package enum Decoded: Sendable {
         case state(ClusterState)
         case newerSchema(UInt16)

@@ -6,6 +6,7 @@ package struct AlternateAddress: Hashable, Sendable {
     /// Service names, as in configurations, for which a port may be given.
     package static let services = ["mgmt", "kv", "capi", "mgmtSSL", "kvSSL", "capiSSL"]
 
+    /// The external port of one service.
     package struct Port: Hashable, Sendable {
         package let service: String
         package let number: UInt16

@@ -76,10 +76,12 @@ package struct ClusterState: Hashable, Sendable {
     /// Whether an administrator is set; from then on administration requires a password.
     package var isProvisioned: Bool { administrator != nil }
 
+    /// The bucket with exactly this name; nil if there is none.
     package func bucket(named name: String) -> BucketRecord? {
         buckets.first { $0.settings.name == name }
     }
 
+    /// The node with this number, whatever its membership; nil if there is none.
     package func node(number: NodeNumber) -> NodeRecord? {
         nodes.first { $0.number == number }
     }

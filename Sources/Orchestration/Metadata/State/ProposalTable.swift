@@ -8,6 +8,7 @@ internal import Vocabulary
 ///   while the log makes no progress, so proposals of forgotten boots can no longer be in flight.
 /// - A removed node has no rows, and its late proposals are refused.
 package struct ProposalTable: Hashable, Sendable {
+    /// The proposals of one boot of a node.
     struct Row: Hashable, Sendable {
         var node: NodeNumber
         var boot: UInt64

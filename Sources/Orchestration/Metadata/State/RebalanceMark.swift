@@ -6,6 +6,7 @@ package import Vocabulary
 ///   the next leader starts at `limit`, and no client has seen more.
 /// - No part of a mark ever decreases.
 package struct RebalanceMark: Hashable, Sendable {
+    /// The progress of one node.
     package struct Part: Hashable, Sendable {
         package var node: NodeNumber
         /// In thousandths.
@@ -50,6 +51,7 @@ package struct RebalanceMark: Hashable, Sendable {
     /// Agreed progress in 0...1: a lower bound of the actual progress.
     package var fraction: Double { Double(all) / Double(Self.whole) }
 
+    /// Agreed progress of a node in 0...1; 0 if the mark does not contain it.
     package func fraction(of node: NodeNumber) -> Double {
         Double(reached(of: node)) / Double(Self.whole)
     }
@@ -57,6 +59,7 @@ package struct RebalanceMark: Hashable, Sendable {
     /// Progress that may be shown, in 0...1; 1 only if the rebalance is complete.
     package var limit: Double { Self.limit(all) }
 
+    /// Progress of a node that may be shown, in 0...1.
     package func limit(of node: NodeNumber) -> Double { Self.limit(reached(of: node)) }
 
     private static func limit(_ reached: UInt16) -> Double {

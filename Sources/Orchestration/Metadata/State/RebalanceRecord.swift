@@ -2,6 +2,7 @@ package import Vocabulary
 
 /// A running rebalance: everything that a new leader needs to continue it.
 package struct RebalanceRecord: Hashable, Sendable {
+    /// The raw values are stored on disk.
     package enum Kind: UInt8, Sendable {
         case rebalance = 0
         /// Moves the vBuckets away from the ejected nodes, then fails those nodes over.
@@ -41,6 +42,7 @@ package struct RebalanceRecord: Hashable, Sendable {
 
 /// How the last rebalance ended.
 package struct RebalanceOutcome: Hashable, Sendable {
+    /// The raw values are stored on disk.
     package enum Verdict: UInt8, Sendable {
         case completed = 0
         case stopped = 1
