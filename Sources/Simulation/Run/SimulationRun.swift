@@ -113,7 +113,7 @@ package final class SimulationRun {
 
     // MARK: Running
 
-    /// Runs the simulation. To be called once.
+    /// Runs the simulation, once.
     package func run() -> SimulationOutcome {
         watch.start()
         let flaw = cluster.build(
