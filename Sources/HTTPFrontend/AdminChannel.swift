@@ -5,10 +5,11 @@ internal import NIOHTTP1
 
 /// The framework's connection, with `ConnectionLifetime` where a request's version is still known.
 ///
-/// The framework takes handlers of ours behind its translation to types without a version only.
+/// The framework otherwise adds our handlers only after its conversion to types without a version.
 struct AdminChannel: ServerChildChannel {
     let channel: HTTP1Channel
 
+    /// Sets up the framework's pipeline and adds `ConnectionLifetime` behind the request decoder.
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
         self.channel.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations

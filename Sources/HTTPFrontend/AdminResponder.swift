@@ -4,7 +4,7 @@ internal import Logging
 internal import NIOCore
 internal import NIOHTTPTypes
 
-/// Turns the framework's requests into ours, and our replies into the framework's.
+/// Converts the framework's requests to `AdminRequest`, and `Reply` to the framework's responses.
 struct AdminResponder: HTTPResponder {
     struct Context: InitializableFromSource {
         typealias Source = ApplicationRequestContextSource
@@ -16,7 +16,7 @@ struct AdminResponder: HTTPResponder {
         }
     }
 
-    /// On every answer, as tools and pages know it: nothing of this may be kept or framed.
+    /// Headers of every response, the same as Couchbase's: no caching, no framing.
     private static let commonHeaders: [(String, String)] = [
         ("Cache-Control", "no-cache,no-store,must-revalidate"),
         ("Pragma", "no-cache"),
@@ -46,22 +46,22 @@ struct AdminResponder: HTTPResponder {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
         }
-        // Who asks before sending a large body is told now that it will be taken.
+        // A client that waits for permission to send its body gets it now.
         if request.headers[.expect]?.lowercased() == "100-continue" {
-            let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
-            context.channel.writeAndFlush(goOn, promise: nil)
+            let interim = HTTPResponsePart.head(HTTPResponse(status: .continue))
+            context.channel.writeAndFlush(interim, promise: nil)
         }
         var body = ByteBuffer()
-        // Until the answer is known, as routes read the body.
+        // The memory is counted until the reply is made, since routes read the body.
         defer { _ = bodies.resize(from: body.readableBytes, to: 0) }
         for try await part in request.body {
             let count = body.readableBytes + part.readableBytes
             guard count <= admitted.bodyBytesMax else {
                 let most = admitted.bodyBytesMax
-                return refuse("The body has more than \(most) bytes.", 413, asked, context)
+                return refuse("The body is larger than \(most) bytes.", 413, asked, context)
             }
             guard bodies.resize(from: body.readableBytes, to: count) else {
-                let text = "Other large requests take all memory for bodies. Retry later."
+                let text = "The memory for request bodies is used up. Retry later."
                 return refuse(text, 503, asked, context)
             }
             body.writeImmutableBuffer(part)
@@ -72,7 +72,7 @@ struct AdminResponder: HTTPResponder {
 
     /// Refuses a request before its body ends.
     ///
-    /// What is still on its way is not taken in: see `ConnectionLifetime`.
+    /// The rest of the body is not read: see `ConnectionLifetime`.
     private func refuse(
         _ text: String,
         _ status: Int,
@@ -107,8 +107,8 @@ struct AdminResponder: HTTPResponder {
         case .bytes(let bytes):
             bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
         case .stream(let run):
-            // The framework can watch a request's body for the client's going; but where the body
-            // was taken in before, as here, that ends the process when a client does go.
+            // Do not use the framework's watch for disconnects: if the body was read before, as
+            // here, that watch crashes the process when a client disconnects.
             ResponseBody { writer in
                 try await run({ channel.isActive }) {
                     try await writer.write(ByteBuffer(bytes: $0))
@@ -121,7 +121,7 @@ struct AdminResponder: HTTPResponder {
     private static func headers(_ request: Request) -> [String: String] {
         var headers: [String: String] = [:]
         for field in request.headers { headers[field.name.canonicalName] = field.value }
-        // The framework keeps this one apart.
+        // The framework stores `Host` outside the header fields.
         if let authority = request.head.authority { headers["host"] = authority }
         return headers
     }

@@ -6,20 +6,22 @@ package import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// The admin port: REST for tools and clients, and a page for people.
+/// The admin port: REST for tools and clients, and the web console.
 ///
-/// It translates between HTTP and `AdministrationService` and decides nothing. It answers 503 until
-/// the service was started, so that it may claim its port before the service knows what that is.
+/// It translates between HTTP and `AdministrationService` and decides nothing. It replies 503 until
+/// the service is started, so it can claim its port before the service knows the number.
 package final class AdminServer: Sendable {
-    /// The port that was really claimed.
+    /// The port that was claimed; differs from the requested one if that was 0.
     package let port: UInt16
     private let group: ServiceGroup
     private let task: Task<Void, Never>
 
-    /// How long what is under way may take when the server stops, and how long it then takes at
-    /// most to be cut off; together what an operator waits for at most.
-    private static let farewell = Duration.milliseconds(1_500)
-    private static let cut = Duration.milliseconds(500)
+    /// How long pending requests may take after `stop` begins.
+    ///
+    /// Together with `cancellationPeriod` it bounds how long an operator waits.
+    private static let gracePeriod = Duration.milliseconds(1_500)
+    /// How long `stop` waits after it cancelled the pending requests.
+    private static let cancellationPeriod = Duration.milliseconds(500)
 
     /// Connections at most; beyond it new ones wait.
     private static let connectionsMax = 8_192
@@ -31,14 +33,15 @@ package final class AdminServer: Sendable {
         self.task = task
     }
 
-    /// Claims the port and begins to answer.
+    /// Claims the port and begins to serve.
     ///
     /// - Parameters:
-    ///   - service: What answers.
+    ///   - service: The service that carries out the requests.
     ///   - host: The address to listen on, in digits or as a name.
-    ///   - port: The port; 0 takes any free one.
-    ///   - logger: Where the framework tells what happens to it.
-    /// - Throws: `AdminServerError` that names the address and what to do.
+    ///   - port: The port; 0 claims any free one.
+    ///   - logger: The framework's log.
+    /// - Throws: `AdminServerError` if the port cannot be claimed; it names the address and a
+    ///   remedy.
     /// - Returns: The server, once it listens.
     package static func start(
         service: AdministrationService,
@@ -72,7 +75,7 @@ package final class AdminServer: Sendable {
                 try await group.run()
             } catch {
                 let failure = AdminServerError(error, host: host, port: port)
-                // Whoever waits for the beginning is told; later there is only the log.
+                // Before the port is claimed, `start` throws the error; later it is only logged.
                 if case .terminated = begin.yield(.failure(failure)), !Task.isCancelled {
                     logger.error("\(failure)")
                 }
@@ -85,10 +88,10 @@ package final class AdminServer: Sendable {
         throw AdminServerError(CancellationError(), host: host, port: port)
     }
 
-    /// Stops listening, lets what is under way finish, cuts off what does not within two seconds.
+    /// Stops listening and waits at most two seconds for pending requests, then cancels them.
     ///
-    /// Begin to stop the service first, which ends the streams properly, and stop it after: what
-    /// is under way needs it.
+    /// Call the service's `beginStop` first, which ends the streams properly, and its `stop` after:
+    /// pending requests need the service.
     package func stop() async {
         await group.triggerGracefulShutdown()
         let (ends, end) = AsyncStream<Never>.makeStream()
@@ -96,16 +99,16 @@ package final class AdminServer: Sendable {
             await task.value
             end.finish()
         }
-        let patience = Task { [task] in
-            try await Task.sleep(for: Self.farewell)
+        let timeout = Task { [task] in
+            try await Task.sleep(for: Self.gracePeriod)
             task.cancel()
-            try await Task.sleep(for: Self.cut)
-            // Something waits for the world, a full disk for one, and does not hear.
+            try await Task.sleep(for: Self.cancellationPeriod)
+            // A request may ignore cancellation, for example while it waits for a full disk.
             end.finish()
         }
         for await _ in ends {}
         waiting.cancel()
-        patience.cancel()
+        timeout.cancel()
     }
 
     private static var channelConfiguration: HTTP1Channel.Configuration {
@@ -120,7 +123,7 @@ package final class AdminServer: Sendable {
     }
 }
 
-/// Why the admin port could not be had.
+/// The admin port could not be claimed.
 package struct AdminServerError: Error, Sendable, CustomStringConvertible {
     /// A sentence for an operator.
     package let description: String
@@ -130,11 +133,11 @@ package struct AdminServerError: Error, Sendable, CustomStringConvertible {
         switch (error as? IOError)?.errnoCode {
         case EADDRINUSE:
             description =
-                "The admin port \(place) is in use by another process; --admin-port takes another"
+                "The admin port \(place) is in use by another process; --admin-port sets another"
         case EADDRNOTAVAIL:
-            description = "This machine does not have the address \(host); --bind takes another"
+            description = "This machine does not have the address \(host); --bind sets another"
         case EACCES:
-            description = "The admin port \(place) is not allowed to this user; take one over 1023"
+            description = "This user may not use the admin port \(place); choose one above 1023"
         default:
             description = "The admin port \(place) could not be opened: \(error)"
         }

@@ -1,31 +1,32 @@
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Closes a connection after its last answer, or when it takes too long over a request.
+/// Closes a connection after its last response, or when a request takes too long to arrive.
 ///
-/// An idle timeout starts anew with every byte, so a client that sends one a second would keep a
-/// connection for ever; these deadlines do not move.
+/// An idle timeout restarts with every byte, so a client that sends a byte a second could keep a
+/// connection forever; these deadlines are fixed.
 ///
-/// - While an answer is under way there is no deadline: streams last as long as they like.
-/// - A client that was refused before it sent all of a body does not get to send the rest.
-/// - Which answer is the last, `ConnectionPersistence` decides. Where the route says so and not the
-///   client, the answer may be an endless stream: if the client ends its side meanwhile, the
-///   connection closes, or the stream would go on unread for as long as nothing changes.
+/// - While a response is sent there is no deadline: streams may last indefinitely.
+/// - If a request is refused before all of its body arrived, the rest is not read.
+/// - `ConnectionPersistence` decides which response is the last. If the route requested the close,
+///   the response may be an endless stream: if the client then shuts down its side, the connection
+///   closes; otherwise the stream would stay open unread until the next change.
 final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// From the connection's begin to the end of the first request's headers.
-    private static let firstHead = TimeAmount.seconds(15)
-    /// From one answer to the end of the next request's headers: how long it may stay unused.
-    private static let nextHead = TimeAmount.seconds(75)
+    /// From the start of the connection to the end of the first request's headers.
+    private static let firstHeadTimeout = TimeAmount.seconds(15)
+    /// From a response to the end of the next request's headers: how long the connection may be
+    /// idle.
+    private static let nextHeadTimeout = TimeAmount.seconds(75)
     /// From a request's headers to the end of its body: 64 MiB at 0.5 MiB a second.
-    private static let body = TimeAmount.seconds(128)
-    /// From the last answer, or one before the end of its request, to the end of the connection:
-    /// time to read the answer, which closing at once could destroy on its way.
-    private static let farewell = TimeAmount.seconds(2)
+    private static let bodyTimeout = TimeAmount.seconds(128)
+    /// From the last response, or a response before the end of its request, to the close: closing
+    /// at once could make the kernel discard a response that the client has not read yet.
+    private static let closeTimeout = TimeAmount.seconds(2)
 
     private var persistence = ConnectionPersistence()
     private var deadline: Scheduled<Void>?
@@ -34,7 +35,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private var isClosedByRoute = false
 
     func handlerAdded(context: ChannelHandlerContext) {
-        set(Self.firstHead, context)
+        setDeadline(Self.firstHeadTimeout, context)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -53,7 +54,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         case .head(var head):
             persistence.receive(&head)
             isReading = true
-            set(Self.body, context)
+            setDeadline(Self.bodyTimeout, context)
             return context.fireChannelRead(wrapInboundOut(.head(head)))
         case .body:
             break
@@ -70,19 +71,19 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         case .head(var head):
             if head.status.code < 200 { break }
             isClosedByRoute = !head.isKeepAlive
-            isLast = persistence.beginAnswer(&head)
+            isLast = persistence.beginResponse(&head)
             return context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .body:
             break
         case .end:
-            persistence.endAnswer()
+            persistence.endResponse()
             if isLast {
                 context.writeAndFlush(data, promise: promise)
                 context.close(mode: .output, promise: nil)
-                return set(Self.farewell, context)
+                return setDeadline(Self.closeTimeout, context)
             }
             if persistence.unansweredCount == 0 {
-                set(isReading ? Self.farewell : Self.nextHead, context)
+                setDeadline(isReading ? Self.closeTimeout : Self.nextHeadTimeout, context)
             }
         }
         context.write(data, promise: promise)
@@ -97,7 +98,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    private func set(_ amount: TimeAmount, _ context: ChannelHandlerContext) {
+    private func setDeadline(_ amount: TimeAmount, _ context: ChannelHandlerContext) {
         deadline?.cancel()
         deadline = context.eventLoop.assumeIsolated().scheduleTask(in: amount) {
             context.close(promise: nil)

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// Features that this server has not: what tools see that look for them.
+/// Features that this server does not have, as tools query them.
 @Suite struct AbsentTests {
-    @Test func whatAnotherEditionHasIsRefusedByNameAndHeader() async throws {
+    @Test func settingOfAMissingFeatureIsRefusedWithTheEditionHeader() async throws {
         try await Site.with { site in
             for page in ["ldap", "audit", "clientCertAuth", "security", "querySettings"] {
                 for method in ["GET", "POST"] {
@@ -17,8 +17,8 @@ import Testing
         }
     }
 
-    /// Tools ask for it before they add a node, and end where they are refused.
-    @Test func thatThereIsNoIndexIsShownAndCannotBeChanged() async throws {
+    /// Tools read this before they add a node and fail if it is refused.
+    @Test func indexSettingsAreEmptyAndCannotBeChanged() async throws {
         try await Site.with { site in
             let page = try await site.ask("GET /settings/indexes")
             #expect(page.status == 200 && page.object["storageMode"] as? String == "")
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func whatIsOffIsShownAndCannotBeSwitchedOn() async throws {
+    @Test func alertsAndReprovisioningAreOffAndCannotBeEnabled() async throws {
         try await Site.with { site in
             for page in ["/settings/alerts", "/settings/autoReprovision"] {
                 #expect(try await site.ask("GET \(page)").object["enabled"] as? Bool == false)
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func noOtherClustersNoOtherOptionsAndNoForeignCode() async throws {
+    @Test func remoteClustersMemcachedSettingsAndDiagEvalAreRefused() async throws {
         try await Site.with { site in
             let remote = "/pools/default/remoteClusters"
             #expect(try await site.ask("GET \(remote)").text == "[]")
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func aMisspeltFieldOfANodeToAddIsNamed() async throws {
+    @Test func unknownFieldOfAddNodeIsRefusedByName() async throws {
         try await Site.with { site in
             let path = "POST /controller/addNode"
             let misspelt = try await site.ask(path, form: "hostname=127.0.0.1:1&passwrd=x")

@@ -6,7 +6,7 @@ import Orchestration
 import Testing
 
 @Suite struct BoundsTests {
-    @Test func aPortInUseIsNamed() async throws {
+    @Test func adminPortInUseIsNamedInTheError() async throws {
         try await Site.with { site in
             do {
                 _ = try await AdminServer.start(
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func anotherSitesPageIsRefusedEvenWhileAnybodyMayDoAnything() async throws {
+    @Test func requestFromAnotherSitesPageIsRefusedBeforeProvisioning() async throws {
         try await Site.with(provisioned: false) { site in
             let form = "username=eve&password=secret"
             let reply = try await site.ask(
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func aStrangersBodyIsNotEvenTakenIn() async throws {
+    @Test func unauthorizedRequestIsRefusedBeforeItsBodyIsRead() async throws {
         try await Site.with { site in
             let port = site.port
             let (status, isOver) = try await apart {
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func whoAsksBeforeSendingABodyIsAnswered() async throws {
+    @Test func expectContinueIsAnsweredBeforeTheBody() async throws {
         try await Site.with { site in
             let port = site.port
             let form = "clusterName=later"
@@ -73,8 +73,8 @@ import Testing
                 return [first, try client.response().status]
             }
             #expect(statuses == [100, 200])
-            // A stranger is not encouraged.
-            let stranger = try await apart {
+            // An unauthorized client is refused at once.
+            let unauthorized = try await apart {
                 let client = try RawClient(port: port)
                 try client.send(
                     "POST /pools/default HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
@@ -82,11 +82,11 @@ import Testing
                 )
                 return try client.response().status
             }
-            #expect(stranger == 401)
+            #expect(unauthorized == 401)
         }
     }
 
-    @Test func jsonWhereAFormBelongsIsNamedAsSuch() async throws {
+    @Test func jsonBodyOfAFormRouteIsRefusedWithTheContentTypeToSend() async throws {
         try await Site.with { site in
             let body = "{\"name\": \"b\", \"ramQuotaMB\": 100}"
             let port = site.port
@@ -104,19 +104,19 @@ import Testing
             #expect(reply.status == 400)
             let text = (reply.object["errors"] as? [String: String])?["_"]
             #expect(text?.contains("application/x-www-form-urlencoded") == true)
-            // Tools that call a form JSON are understood.
+            // A form with the content type of JSON is accepted, since tools send that.
             let form = site.request(
                 "POST /pools/default",
                 .administrator,
                 headers: ["Content-Type: application/json"],
                 body: "clusterName=x"
             )
-            let understood = try await apart {
+            let accepted = try await apart {
                 let client = try RawClient(port: port)
                 try client.send(form)
                 return try client.response().status
             }
-            #expect(understood == 200)
+            #expect(accepted == 200)
         }
     }
 
@@ -139,8 +139,8 @@ import Testing
             #expect(reply.status == 400)
             #expect(reply.text.contains("multipart/form-data is not supported"), "\(reply.text)")
             let isJSON = line == "PUT /pools/default/serverGroups"
-            let cure = isJSON ? "application/json" : "application/x-www-form-urlencoded"
-            #expect(reply.text.contains(cure), "\(reply.text)")
+            let remedy = isJSON ? "application/json" : "application/x-www-form-urlencoded"
+            #expect(reply.text.contains(remedy), "\(reply.text)")
         }
     }
 
@@ -152,7 +152,7 @@ import Testing
             let reply = try await site.ask("POST /pools/default", headers: headers, json: form)
             #expect(reply.status == 200, "\(reply.text)")
             #expect(site.service.state.name == "x")
-            // JSON under a form's type is what a tool sends that was told no type.
+            // A tool without a configured content type sends JSON under a form's type.
             let json = "{\"clusterName\":\"y\"}"
             let refused = try await site.ask("POST /pools/default", headers: headers, json: json)
             #expect(refused.status == 400)
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func aBodyTooLargeIsRefused() async throws {
+    @Test func bodyThatExceedsTheLimitIsRefused() async throws {
         try await Site.with { site in
             let body = "value=" + String(repeating: "x", count: 17 << 10)
             let reply = try await site.ask("POST /uilogin", .none, form: body)
@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test func garbageCostsNobodyElseAnything() async throws {
+    @Test func malformedRequestClosesOnlyItsConnection() async throws {
         try await Site.with { site in
             let port = site.port
             for garbage in [
@@ -204,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func hundredsOfSilentConnectionsDoNotKeepOthersOut() async throws {
+    @Test func requestIsServedBesideHundredsOfIdleConnections() async throws {
         try await Site.with { site in
             let port = site.port
             let silent = try await apart {
@@ -219,8 +219,8 @@ import Testing
         }
     }
 
-    /// Two bodies of almost 64 MiB that never end take all memory there is for bodies.
-    @Test func largeBodiesAreBoundedTogetherAndSmallOnesAreAnswered() async throws {
+    /// Two unfinished bodies of almost 64 MiB use all memory for bodies.
+    @Test func largeBodiesAreBoundedTogetherAndSmallOnesAreAccepted() async throws {
         try await Site.with { site in
             let port = site.port
             let line = "POST /pools/default/buckets/default/docs/large"
@@ -242,7 +242,7 @@ import Testing
             #expect(refused == 503)
             let form = "clusterName=later"
             #expect(try await site.ask("POST /pools/default", form: form).status == 200)
-            // What the first one took is free again once it is answered.
+            // The memory of the first body is free again after its reply.
             let statuses = try await apart {
                 try stalled[0].client.send("a")
                 let first = try stalled[0].client.response().status
@@ -254,7 +254,7 @@ import Testing
         }
     }
 
-    /// Only kept, never used by two at once.
+    /// Used by one thread at a time.
     private struct Silent: @unchecked Sendable {
         let client: RawClient
     }

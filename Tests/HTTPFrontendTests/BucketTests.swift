@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite struct BucketTests {
-    @Test func aBucketIsMadeShownChangedFlushedAndDeleted() async throws {
+    @Test func bucketIsCreatedReadChangedFlushedAndDeleted() async throws {
         try await Site.with { site in
             let made = try await site.ask(
                 "POST /pools/default/buckets",
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func aWrongFormIsAnsweredFieldByField() async throws {
+    @Test func invalidBucketFormIsRefusedWithAnErrorForEachField() async throws {
         try await Site.with { site in
             try await site.createBucket("taken")
             let twin = try await site.ask(
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func collectionsAreRefusedAndNotMistakenForAMissingBucket() async throws {
+    @Test func collectionRequestIsRefusedDifferentlyFromAMissingBucket() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for line in ["GET", "POST"].map({ "\($0) /pools/default/buckets/b/scopes" }) + [
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func anotherBucketsUUIDIsRefused() async throws {
+    @Test func requestWithAnotherBucketUUIDIsRefused() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let reply = try await site.ask("GET /pools/default/buckets/b?bucket_uuid=00")
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func aPasswordlessBucketIsOpenAndNothingElseIs() async throws {
+    @Test func withoutAPasswordOnlyThePasswordlessBucketIsAccessible() async throws {
         try await Site.with { site in
             try await site.createBucket("closed")
             for path in ["/pools", "/pools/default", "/pools/default/buckets"] {

@@ -3,7 +3,7 @@ import HTTPFrontend
 import Orchestration
 import Testing
 
-/// Asking another node's admin port.
+/// Requests to another node's admin port.
 @Suite struct ClientTests {
     private func status(_ answer: ProbeAnswer) -> Int? {
         if case .answered(let status, _, _) = answer { return status }
@@ -15,7 +15,7 @@ import Testing
         return ""
     }
 
-    @Test func aNodeAnswersWhatItIsAsked() async throws {
+    @Test func probeReturnsTheReplyOfTheOtherNode() async throws {
         try await Site.with { site in
             let client = AdminClient()
             var asked = ProbeRequest(host: "127.0.0.1", port: site.port, path: "/pools")
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func whoCannotBeReachedIsSaidWhy() async throws {
+    @Test func probeOfAnUnreachableNodeReturnsTheReason() async throws {
         let client = AdminClient()
         var port: UInt16 = 0
         try await Site.with { port = $0.port }

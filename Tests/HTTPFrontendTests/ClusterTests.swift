@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// What REST says of the cluster's shape; with several nodes in `test_cluster_rest.py`.
+/// The cluster's structure in REST; `test_cluster_rest.py` tests it with several nodes.
 @Suite struct ClusterTests {
-    @Test func thePoolNamesWhatMayBeDoneAndWhere() async throws {
+    @Test func poolListsTheControllersAndEachExists() async throws {
         try await Site.with { site in
             let pool = try await site.ask("GET /pools/default").object
             let controllers = try #require(pool["controllers"] as? [String: [String: String]])
@@ -12,7 +12,7 @@ import Testing
                 "reFailOver", "ejectNode", "setRecoveryType",
             ]
             #expect(Set(controllers.keys) == names)
-            // Each leads somewhere: refused for what it lacks, not for where it was sent.
+            // Each route exists: the request is refused for missing fields, not as unknown.
             for controller in controllers.values {
                 let uri = try #require(controller["uri"])
                 let reply = try await site.ask("POST \(uri)", form: "x=1")
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func aLoneNodeCannotFailOverAndNothingItSaysIsOld() async throws {
+    @Test func statusOfASingleNodeIsCurrentAndExcludesGracefulFailover() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let reply = try await site.ask("GET /nodeStatuses")
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func streamsRestWhileOnlyNumbersChange() async throws {
+    @Test func longPollIgnoresChangesOfStatistics() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let first = try await site.ask("GET /pools/default?waitChange=0").object
@@ -50,7 +50,7 @@ import Testing
                 let path = "POST /pools/default/buckets/b/docs/\(number)"
                 #expect(try await site.ask(path, form: "value=\(number)").status == 200)
             }
-            // Longer than it takes to tell and to count.
+            // Longer than the interval of statistics.
             let later = try await site.ask("GET /pools/default?waitChange=1500&etag=\(tag)").object
             #expect(later["etag"] as? String == tag)
         }
@@ -58,7 +58,7 @@ import Testing
 
     // MARK: Groups
 
-    @Test func groupsAreMadeNamedFilledAndRemoved() async throws {
+    @Test func groupsAreCreatedRenamedFilledAndRemoved() async throws {
         try await Site.with { site in
             let path = "/pools/default/serverGroups"
             #expect(try await site.ask("POST \(path)", form: "name=Rack%202").status == 200)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func aLayoutMadeFromAnOldOneIsRefused() async throws {
+    @Test func groupLayoutWithAnOldRevisionIsRefused() async throws {
         try await Site.with { site in
             let old = try await site.ask("GET /pools/default/serverGroups").object
             let uri = try #require(old["uri"] as? String)
@@ -92,11 +92,11 @@ import Testing
             let new = try await site.ask("GET /pools/default/serverGroups").object
             let current = try #require(new["uri"] as? String)
             #expect(try await put(site, current, body).status == 400)
-            #expect(try await put(site, current, "nonsense").status == 400)
+            #expect(try await put(site, current, "invalid").status == 400)
         }
     }
 
-    @Test func aLoneNodeTakesOnlyANameItIsReachedBy() async throws {
+    @Test func singleNodeIsRenamedOnlyToAReachableName() async throws {
         try await Site.with { site in
             let path = "POST /node/controller/rename"
             #expect(try await site.ask(path, form: "hostname=127.0.0.1").status == 200)
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    /// Puts every node into one group.
+    /// Moves every node into one group.
     private func move(_ site: Site, to place: Int) async throws {
         let layout = try await site.ask("GET /pools/default/serverGroups").object
         let uri = try #require(layout["uri"] as? String)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite struct ConsoleTests {
-    @Test func thePageIsServedWholeAndLoadsNothingFromElsewhere() async throws {
+    @Test func consoleIsServedCompletelyAndLoadsNothingFromOtherSites() async throws {
         try await Site.with { site in
             let root = try await site.ask("GET /", .none)
             #expect(root.status == 301)
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func aSessionBeginsWithThePasswordAndEndsWithLoggingOut() async throws {
+    @Test func sessionBeginsWithLoginAndEndsWithLogout() async throws {
         try await Site.with { site in
             let wrong = try await site.ask(
                 "POST /uilogin",
@@ -45,7 +45,7 @@ import Testing
             let cookie = String(header.prefix { $0 != ";" })
             let me = try await site.ask("GET /whoami", .page(cookie: cookie)).object
             #expect(me["id"] as? String == "Administrator")
-            // The cookie alone, as another site's page could have it sent, opens nothing.
+            // The cookie alone, which another site's page could make a browser send, is not enough.
             let alone = try await site.ask("GET /whoami", .none, headers: ["Cookie: \(cookie)"])
             #expect(alone.status == 401)
             #expect(try await site.ask("POST /uilogout", .page(cookie: cookie)).status == 200)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func aNewPasswordEndsEverySession() async throws {
+    @Test func passwordChangeEndsEverySession() async throws {
         try await Site.with { site in
             let login = try await site.ask(
                 "POST /uilogin",

@@ -5,9 +5,9 @@ import Testing
 import Vocabulary
 
 @Suite struct DiscoveryTests {
-    @Test func aNewNodeAnswersAnybodyAndHasNoPool() async throws {
+    @Test func unprovisionedNodeAcceptsEveryRequestAndHasNoPool() async throws {
         try await Site.with(provisioned: false) { site in
-            let pools = try await site.ask("GET /pools", .basic("who", "ever")).object
+            let pools = try await site.ask("GET /pools", .basic("any", "one")).object
             #expect((pools["pools"] as? [Any])?.isEmpty == true)
             #expect((pools["settings"] as? [Any])?.isEmpty == true)
             #expect((pools["uuid"] as? [Any])?.isEmpty == true)
@@ -45,7 +45,7 @@ import Vocabulary
         }
     }
 
-    @Test func withoutThePasswordThereIsAChallengeAndNothingElse() async throws {
+    @Test func requestWithoutThePasswordGetsOnlyAChallenge() async throws {
         try await Site.with { site in
             for login in [Site.Login.none, .basic("Administrator", "x"), .basic("x", "password")] {
                 let reply = try await site.ask("GET /pools/default", login)
@@ -70,7 +70,7 @@ import Vocabulary
         }
     }
 
-    @Test func everyAnswerHasTheCommonHeaders() async throws {
+    @Test func everyReplyHasTheCommonHeaders() async throws {
         try await Site.with { site in
             for line in ["GET /pools", "GET /nothing", "DELETE /pools"] {
                 let headers = try await site.ask(line).headers
@@ -83,7 +83,7 @@ import Vocabulary
         }
     }
 
-    @Test func pathsAreReadAsClientsWriteThem() async throws {
+    @Test func repeatedAndTrailingSlashesOfAPathAreIgnored() async throws {
         try await Site.with { site in
             for path in ["/pools/default/", "//pools///default", "/metrics/", "/pools%2fdefault"] {
                 let reply = try await site.ask("GET \(path)")
@@ -105,8 +105,8 @@ import Vocabulary
         }
     }
 
-    /// Without these keys the Python client ends its process.
-    @Test func thePoolHasWhatClientsCannotDoWithout() async throws {
+    /// Without these keys the Python client crashes.
+    @Test func poolHasTheMembersThatClientsRequire() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             site.plane.alarm.withLock { $0 = [Alert(id: "full", message: "The disk is full.")] }
@@ -138,7 +138,7 @@ import Vocabulary
         }
     }
 
-    @Test func aWarmingBucketShowsOnItsNodeAndAmongTheTasks() async throws {
+    @Test func warmupIsShownInTheNodesStatusAndInTheTasks() async throws {
         try await Site.with { site in
             try await site.createBucket("a")
             try await site.createBucket("b")
@@ -156,7 +156,7 @@ import Vocabulary
         }
     }
 
-    @Test func permissionsComeBackAsTheyWereWritten() async throws {
+    @Test func permissionsAreReturnedAsTheyWereSent() async throws {
         try await Site.with { site in
             try await site.createBucket("open", "&passwordless=1")
             let asked = "cluster.bucket[b].data.docs!read,cluster!admin"
@@ -166,7 +166,7 @@ import Vocabulary
                     "cluster.bucket[b].data.docs!read": true, "cluster!admin": true,
                 ]
             )
-            for malformed in ["nonsense", "cluster.bucket[!read", "cluster.x", ","] {
+            for malformed in ["malformed", "cluster.bucket[!read", "cluster.x", ","] {
                 let reply = try await site.ask(
                     "POST /pools/default/checkPermissions",
                     form: malformed
@@ -187,7 +187,7 @@ import Vocabulary
         }
     }
 
-    @Test func aNodeThatIsNotStartedSaysSo() async throws {
+    @Test func requestBeforeTheServiceStartsIsRefusedWith503() async throws {
         try await Site.with(serving: false) { site in
             let reply = try await site.ask("GET /pools", .none)
             #expect(reply.status == 503)

@@ -14,7 +14,7 @@ import Testing
             let value = site.plane.buckets.withLock { $0["b"]?.documents[Array("k".utf8)]?.value }
             #expect(value == [0xff, 0xfe, 0x00, 0x2b, 0x20])
             #expect(try await site.ask("GET \(docs)/k").object["base64"] as? String == "//4AKyA=")
-            // The flags of JSON still ask for JSON.
+            // The flags of JSON require a JSON value.
             let json = try await site.ask("POST \(docs)/k", form: "value=%FF%FE%00")
             #expect(json.object["reason"] as? String == "The value is not valid JSON")
             let ends = try await site.ask("POST \(docs)/k", form: "value=%22%FF%22")
@@ -35,10 +35,10 @@ import Testing
         }
     }
 
-    @Test func keysThatAreNotUTF8StayApartAndAreListedByTheirPath() async throws {
+    @Test func keysThatAreNotUTF8AreDistinctAndListedPercentEncoded() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
-            // The last one is the text that a repair would make of the others.
+            // Substituting the replacement character would make all three the same key.
             let paths = ["%FFa", "%FEa", "%EF%BF%BDa"]
             for path in paths {
                 let form = "value=%22\(path.replacing("%", with: ""))%22"
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func pageBoundIsTakenAsBytesOrAsJSON() async throws {
+    @Test func pageBoundIsReadAsBytesOrAsJSON() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for path in ["a", "%FEa", "%FFa", "%FFb"] {
@@ -76,14 +76,14 @@ import Testing
             let open = "startkey_docid=%FEa&endkey_docid=%FFa&inclusive_end=false"
             #expect(try await paths(open) == ["%FEa"])
             #expect(try await paths("endkey=%22b%22") == ["a"])
-            // Repaired, it would be another key than the one asked for.
+            // With the replacement character it would be a different key.
             for wrong in ["startkey=%22%FE%22", "endkey=%22%FE%22", "startkey=%22%5Cud800%22"] {
                 #expect(try await paths(wrong) == ["400"], "\(wrong)")
             }
         }
     }
 
-    @Test func randomKeyThatIsNotUTF8IsGivenAsItsPath() async throws {
+    @Test func randomKeyThatIsNotUTF8IsReturnedPercentEncoded() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             #expect(try await site.ask("POST \(docs)/%FF", form: "value=1").status == 200)
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func formValueThatIsNotUTF8IsRefusedWhereTextIsMeant() async throws {
+    @Test func textFormValueThatIsNotUTF8IsRefused() async throws {
         try await Site.with { site in
             for (line, form) in [
                 ("POST /pools/default/buckets", "name=b%FF&ramQuotaMB=100"),
@@ -119,12 +119,12 @@ import Testing
                 #expect(reply.status == 400, "\(line)")
                 #expect(reply.text.contains("is not valid UTF-8"), "\(reply.text)")
             }
-            // The administrator is who it was: the password of the third form was not taken.
+            // The third form did not change the administrator's password.
             #expect(try await site.ask("GET /pools/default").status == 200)
         }
     }
 
-    @Test func passwordThatIsNotUTF8OpensNothing() async throws {
+    @Test func passwordThatIsNotUTF8IsRefused() async throws {
         try await Site.with { site in
             let form = "port=SAME&username=Administrator&password=secret%EF%BF%BD"
             #expect(try await site.ask("POST /settings/web", form: form).status == 200)

@@ -5,7 +5,7 @@ import Testing
 @Suite struct DocumentTests {
     let docs = "/pools/default/buckets/b/docs"
 
-    @Test func aDocumentIsWrittenReadAndDeletedUnderAnyID() async throws {
+    @Test func documentWithAnyIDIsWrittenReadAndDeleted() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for id in ["plain", "with%2Fslash%20and%3F", "%C3%A9%F0%9F%98%80", "a%25b", "+"] {
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoDocumentIsRefused() async throws {
+    @Test func invalidDocumentRequestIsRefused() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for (form, reason) in [
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func aPageIsSortedBoundedAndWithContentWhereAskedFor() async throws {
+    @Test func pageIsSortedAndBoundedAndHasContentIfRequested() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for number in 0..<12 {
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func pageHoldsEveryDocumentHoweverLargeTheyAreTogether() async throws {
+    @Test func pageOfLargeDocumentsIsComplete() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let size = 4 << 20
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func rowsBeyondTheBytesAskedForSaySo() async throws {
+    @Test func rowAfterTheByteLimitHasAnError() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for number in 0..<4 { await site.write("d\(number)", Array("\"123\(number)\"".utf8)) }
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func rowOfADocumentThatCannotBeReadSaysWhy() async throws {
+    @Test func rowOfAnUnreadableDocumentHasAnError() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             for number in 0..<8 { await site.write("d\(number)", Array("1".utf8)) }
@@ -132,7 +132,7 @@ import Testing
             let reply = try await site.ask("GET \(docs)?include_docs=true")
             let rows = try #require(reply.object["rows"] as? [[String: Any]])
             let failed = "retry_needed"
-            // After three that fail the others are not tried.
+            // After three failures the remaining documents are not read.
             #expect(
                 rows.map { $0["error"] as? String } == [
                     nil, failed, nil, failed, failed, failed, failed, failed,

@@ -3,7 +3,7 @@ import ClusterService
 import Credentials
 import Vocabulary
 
-/// A data service in memory, small and honest: what is written is read, counted and listed.
+/// A data service in memory that stores, counts and lists documents.
 final class MemoryPlane: DataPlane {
     struct Document: Sendable {
         var meta: DocumentMeta
@@ -20,7 +20,7 @@ final class MemoryPlane: DataPlane {
 
     let buckets = Guarded<[String: Bucket]>([:])
     let alarm = Guarded<[Alert]>([])
-    /// Keys that cannot be read for now.
+    /// Keys whose reads fail with a temporary failure.
     let unreadable = Guarded<Set<String>>([])
 
     func retain(only buckets: [BucketSettings]) {}
@@ -139,7 +139,7 @@ final class MemoryPlane: DataPlane {
         maps.withLock { $0[assignment.name] = assignment }
     }
 
-    /// Every copy is what the map says.
+    /// Reports every copy as active with the map's fence.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
         guard let map = maps.withLock({ $0[name] }) else { return [] }
         return map.vBuckets.enumerated().compactMap { number, one in

@@ -1,15 +1,15 @@
 import Foundation
 import Testing
 
-/// Which connections stay open after an answer (RFC 9112, 9.3).
+/// Which connections stay open after a response (RFC 9112, 9.3).
 @Suite struct PersistenceTests {
     private static let path = "/pools"
 
-    /// What a server says to a request sent as it stands, and whether it closes the connection then.
+    /// The response to a raw request, and whether the server then closes the connection.
     private struct Outcome: Sendable {
         var response: RawClient.Response
         var version: String
-        /// Closed within two seconds of the answer.
+        /// Closed within two seconds of the response.
         var isClosed: Bool
     }
 
@@ -45,7 +45,7 @@ import Testing
             ("HTTP/1.1", "Close", true), ("HTTP/1.1", "TE, close", true),
         ] as [(String, String?, Bool)]
     )
-    func answerSaysWhetherTheConnectionStays(
+    func responseDeclaresWhetherTheConnectionStaysOpen(
         version: String,
         connection: String?,
         closes: Bool
@@ -56,8 +56,8 @@ import Testing
             #expect(outcome.response.object["isAdminCreds"] as? Bool == true)
             #expect(outcome.version == version)
             #expect(outcome.isClosed == closes)
-            let said = outcome.response.headers["connection"]
-            #expect(said == (closes ? "close" : version == "HTTP/1.0" ? "keep-alive" : nil))
+            let field = outcome.response.headers["connection"]
+            #expect(field == (closes ? "close" : version == "HTTP/1.0" ? "keep-alive" : nil))
         }
     }
 
@@ -68,7 +68,7 @@ import Testing
             let text =
                 "GET /pools HTTP/1.0\(head)keep-alive\r\n\r\n"
                 + "GET /whoami HTTP/1.0\(head)close\r\n\r\n"
-                // What comes behind the last request is not answered.
+                // A request after the last one is not answered.
                 + "GET /pools HTTP/1.0\(head)close\r\n\r\n"
             let port = site.port
             let (statuses, isClosed) = try await apart {
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func clientOfHTTP10ThatEndsItsSideIsAnsweredAllTheSame() async throws {
+    @Test func clientOfHTTP10ThatShutsDownItsSideGetsTheResponse() async throws {
         try await Site.with { site in
             let login = Site.Login.administrator.headers[0]
             let text = "GET /pools/default HTTP/1.0\r\nHost: x\r\n\(login)\r\n\r\n"
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func http10IsNotToldToContinue() async throws {
+    @Test func http10RequestGetsNoInterimResponse() async throws {
         try await Site.with { site in
             let form = "clusterName=later"
             let login = Site.Login.administrator.headers[0]

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// Waiting for the pool to change, what is wrong with it, and the streams of long ago.
+/// Long polls of the pool, alerts, random keys, and the links of a bucket's nodes.
 @Suite struct PoolTests {
     private func wait(
         _ site: Site,
@@ -24,30 +24,30 @@ import Vocabulary
         )
     }
 
-    @Test func aChangeIsWaitedForAndNoLongerThanAsked() async throws {
+    @Test func longPollReturnsAtAChangeOrAfterItsTimeout() async throws {
         try await Site.with { site in
-            // Who has nothing yet does not wait.
+            // Without a tag the reply is immediate.
             let first = try await wait(site, "", 20_000)
             #expect(first.took < .seconds(5))
-            // Nothing changes: the time is waited out, and the tag is the same.
+            // Without a change the timeout elapses and the tag is the same.
             let same = try await wait(site, first.etag, 300)
             #expect(same.took >= .milliseconds(300))
             #expect(same.etag == first.etag)
-            // A change is told at once.
+            // A change ends the wait at once.
             async let changed = wait(site, first.etag, 20_000)
             try await Task.sleep(for: .milliseconds(100))
             try await site.createBucket("b")
-            let told = try await changed
-            #expect(told.took < .seconds(5))
-            #expect(told.etag != first.etag)
-            #expect(told.buckets == 1)
+            let reply = try await changed
+            #expect(reply.took < .seconds(5))
+            #expect(reply.etag != first.etag)
+            #expect(reply.buckets == 1)
             let wrong = try await site.ask("GET /pools/default?waitChange=long")
             #expect(wrong.status == 400)
             #expect(try await site.ask("GET /pools/default").object["etag"] == nil)
         }
     }
 
-    @Test func aNodeThatStopsLetsNobodyWait() async throws {
+    @Test func stoppingTheNodeEndsLongPolls() async throws {
         try await Site.with { site in
             let first = try await wait(site, "", 0)
             async let changed = wait(site, first.etag, 20_000)
@@ -57,7 +57,7 @@ import Vocabulary
         }
     }
 
-    @Test func whatIsWrongIsToldWithTheBucketThatFails() async throws {
+    @Test func alertOfAFailedBucketNamesTheBucket() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             site.plane.buckets.withLock { $0["b"]?.status = .failed("its files are gone") }
@@ -70,7 +70,7 @@ import Vocabulary
         }
     }
 
-    @Test func someKeyOfABucketIsFoundAndNoneInAnEmptyOne() async throws {
+    @Test func randomKeyOfABucketIsReturnedAndOfAnEmptyBucketIsNot() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let path = "GET /pools/default/buckets/b/localRandomKey"
@@ -91,7 +91,7 @@ import Vocabulary
         }
     }
 
-    @Test func everyLinkOfABucketsNodesLeadsSomewhere() async throws {
+    @Test func linksOfABucketsNodesCanBeRead() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let list = try await site.ask("GET /pools/default/buckets/b/nodes").object

@@ -1,8 +1,8 @@
 import Foundation
 
-/// HTTP by bytes over a socket of our own, so that a test may also misbehave.
+/// An HTTP client that sends raw bytes, so that a test can also send malformed requests.
 ///
-/// Its calls block; the tests run them on a thread that is not one of the server's.
+/// Its calls block; the tests run them on a separate thread, not on one of the server's.
 final class RawClient {
     struct Response: Sendable {
         /// Of the first line: `HTTP/1.1`.
@@ -30,12 +30,12 @@ final class RawClient {
 
     init(port: UInt16, timeoutSeconds: Int = 10) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var patience = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
+        var timeout = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
         setsockopt(
             descriptor,
             SOL_SOCKET,
             SO_RCVTIMEO,
-            &patience,
+            &timeout,
             socklen_t(MemoryLayout<timeval>.size)
         )
         var address = sockaddr_in()
@@ -73,13 +73,13 @@ final class RawClient {
             while let chunk = try chunk() { response.body += chunk }
         } else {
             let length = Int(response.headers["content-length"] ?? "0") ?? 0
-            response.body = try take(length)
+            response.body = try receive(length)
         }
         return response
     }
 
     func head() throws -> Response {
-        let lines = String(decoding: try take(through: "\r\n\r\n"), as: UTF8.self)
+        let lines = String(decoding: try receive(through: "\r\n\r\n"), as: UTF8.self)
             .components(separatedBy: "\r\n")
         var response = Response()
         let words = lines[0].split(separator: " ")
@@ -94,14 +94,14 @@ final class RawClient {
 
     /// One chunk of a chunked body; nil at its end.
     func chunk() throws -> [UInt8]? {
-        let line = String(decoding: try take(through: "\r\n").dropLast(2), as: UTF8.self)
+        let line = String(decoding: try receive(through: "\r\n").dropLast(2), as: UTF8.self)
         guard let length = Int(line, radix: 16) else { throw Failure(what: "chunk of \(line)") }
-        let bytes = try take(length)
-        _ = try take(2)
+        let bytes = try receive(length)
+        _ = try receive(2)
         return length == 0 ? nil : bytes
     }
 
-    /// Whether the server has closed the connection by now, or does so before patience ends.
+    /// Whether the server has closed the connection, or closes it within the client's timeout.
     ///
     /// - Parameter isEmpty: Whether nothing may come before that.
     /// - Returns: Whether it is closed.
@@ -114,26 +114,26 @@ final class RawClient {
         }
     }
 
-    /// Tells the server that no more requests come.
+    /// Shuts down the sending side.
     func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    /// What comes up to `mark`, without it.
+    /// The received bytes up to `mark`, without it.
     func bytes(through mark: String) throws -> [UInt8] {
-        try take(through: mark).dropLast(mark.utf8.count)
+        try receive(through: mark).dropLast(mark.utf8.count)
     }
 
-    private func take(_ count: Int) throws -> [UInt8] {
+    private func receive(_ count: Int) throws -> [UInt8] {
         while received.count < count { try receive() }
         defer { received.removeFirst(count) }
         return Array(received.prefix(count))
     }
 
-    private func take(through text: String) throws -> [UInt8] {
+    private func receive(through text: String) throws -> [UInt8] {
         let mark = Array(text.utf8)
         var from = 0
         while true {
             if let place = received.dropFirst(from).firstRange(of: mark) {
-                return try take(place.upperBound)
+                return try receive(place.upperBound)
             }
             from = max(0, received.count - mark.count)
             try receive()
@@ -143,13 +143,13 @@ final class RawClient {
     private func receive() throws {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = recv(descriptor, &buffer, buffer.count, 0)
-        guard count >= 0 else { throw Failure(what: "nothing came: \(errno)") }
+        guard count >= 0 else { throw Failure(what: "nothing received: \(errno)") }
         guard count > 0 else { throw Failure(what: "closed") }
         received += buffer.prefix(count)
     }
 }
 
-/// Runs what blocks on a thread of its own: the server's tasks share dispatch's threads.
+/// Runs blocking calls on a separate thread, since the server's tasks share dispatch's threads.
 func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { waiter in
         Thread.detachNewThread { waiter.resume(with: Result(catching: body)) }

@@ -10,7 +10,7 @@ import Seams
 import Testing
 import Vocabulary
 
-/// A node's admin port over real sockets, its documents in memory.
+/// A node's admin port over real sockets, with documents in memory.
 struct Site: Sendable {
     let plane: MemoryPlane
     let service: AdministrationService
@@ -35,7 +35,9 @@ struct Site: Sendable {
         }
     }
 
-    /// Runs a test against a site of its own, and takes it down whatever happens.
+    /// Runs a test with a new site, which is closed even if the test throws.
+    ///
+    /// - Throws: The test's error.
     static func with(
         provisioned: Bool = true,
         serving: Bool = true,
@@ -98,10 +100,10 @@ struct Site: Sendable {
         try? FileManager.default.removeItem(atPath: directory)
     }
 
-    /// Ends what a client could wait for, as a node does that stops.
+    /// Begins to stop the service, which ends streams and long polls.
     func stop() { service.beginStop() }
 
-    /// Stops as a node does, up to where requests are neither taken nor answered.
+    /// Stops the service's streams and the server, after which no request is served.
     func stopServer() async {
         service.beginStop()
         await server.stop()
@@ -139,7 +141,6 @@ struct Site: Sendable {
         }
     }
 
-    /// Somebody has set an administrator.
     var isProvisioned: Bool { service.state.isProvisioned }
 
     func createBucket(_ name: String, _ more: String = "") async throws {
@@ -152,7 +153,7 @@ struct Site: Sendable {
 }
 
 extension Site {
-    /// Stores a document of the bucket `b`, past the admin port.
+    /// Stores a document in the bucket `b` directly, not through the admin port.
     func write(_ key: String, _ value: [UInt8]) async {
         _ = await plane.perform(
             .write(value: value, flags: 0, expiry: 0, preservesExpiry: false),

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite struct StatisticsTests {
-    @Test func everySecondIsSampled() async throws {
+    @Test func bucketStatisticsAreSampledEverySecond() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             var op: [String: Any] = [:]
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func metricsAreWhatPrometheusReads() async throws {
+    @Test func metricsHaveUniqueSamplesWithTypes() async throws {
         try await Site.with { site in
             for name in ["a", "b"] { try await site.createBucket(name) }
             let reply = try await site.ask("GET /metrics")
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func theLogTellsWhatWasDone() async throws {
+    @Test func logHasAnEventOfTheBucketsCreation() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let list = try await site.ask("GET /logs").object["list"] as? [[String: Any]]

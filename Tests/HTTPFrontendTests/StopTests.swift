@@ -2,11 +2,11 @@ import ClusterService
 import Orchestration
 import Testing
 
-/// What happens to requests while the server stops.
+/// Requests while the server stops.
 @Suite struct StopTests {
     private static let form = "name=late&ramQuotaMB=100&numVBuckets=64"
 
-    /// A connection that has sent a form but for its last bytes.
+    /// A connection that has sent a form except its last bytes.
     private func begin(on site: Site) async throws -> RawClient {
         let request = site.request(
             "POST /pools/default/buckets",
@@ -15,12 +15,12 @@ import Testing
         )
         let client = try RawClient(port: site.port)
         try client.send(String(request.dropLast(4)))
-        // The head must be there before the stop begins, or there is nothing under way.
+        // The head must arrive before the stop begins; otherwise no request is pending.
         try await Task.sleep(for: .milliseconds(200))
         return client
     }
 
-    @Test func whatIsUnderWayIsAnsweredAndThenTheConnectionCloses() async throws {
+    @Test func pendingRequestIsAnsweredWhenTheServerStops() async throws {
         try await Site.with { site in
             let client = try await begin(on: site)
             async let stopped: Void = site.stopServer()
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func whatDoesNotFinishIsCutOffWithinTwoSeconds() async throws {
+    @Test func unfinishedRequestIsCancelledWithinTwoSecondsOfTheStop() async throws {
         try await Site.with { site in
             let client = try await begin(on: site)
             let clock = ContinuousClock()
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func aServerThatStopsTakesNoConnections() async throws {
+    @Test func stoppedServerRefusesConnections() async throws {
         try await Site.with { site in
             await site.stopServer()
             #expect(throws: RawClient.Failure.self) { try RawClient(port: site.port) }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite struct StreamTests {
-    /// Reads a stream to its end, telling of each chunk.
+    /// The chunks of a stream, up to its end.
     func follow(
         _ path: String,
         of site: Site,
@@ -10,7 +10,7 @@ import Testing
     ) -> AsyncThrowingStream<String, any Error> {
         let text = site.request("GET \(path)", login)
         let port = site.port
-        return AsyncThrowingStream { told in
+        return AsyncThrowingStream { chunks in
             Thread.detachNewThread {
                 do {
                     let client = try RawClient(port: port)
@@ -19,11 +19,11 @@ import Testing
                         throw RawClient.Failure(what: "refused")
                     }
                     while let chunk = try client.chunk() {
-                        told.yield(String(decoding: chunk, as: UTF8.self))
+                        chunks.yield(String(decoding: chunk, as: UTF8.self))
                     }
-                    told.finish()
+                    chunks.finish()
                 } catch {
-                    told.finish(throwing: error)
+                    chunks.finish(throwing: error)
                 }
             }
         }
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: ["bs", "bucketsStreaming"])
-    func aBucketsStreamFollowsItToItsEnd(_ kind: String) async throws {
+    func bucketStreamSendsChangesAndEndsWithTheBucket(_ kind: String) async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             var stream = follow("/pools/default/\(kind)/b", of: site).makeAsyncIterator()
@@ -46,7 +46,7 @@ import Testing
             let map = second["vBucketServerMap"] as? [String: Any]
             #expect(map?["numReplicas"] as? Int == 3)
             if let rev = first["rev"] as? Int { #expect((second["rev"] as? Int ?? 0) > rev) }
-            // What others do elsewhere is not sent.
+            // Changes of another bucket are not sent.
             try await site.createBucket("other")
             _ = try await site.ask("DELETE /pools/default/buckets/b")
             let last = try await stream.next()
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func allBucketsComeInOneStreamAsProxiesOfLongAgoReadThem() async throws {
+    @Test func saslBucketsStreamHasAllBuckets() async throws {
         try await Site.with { site in
             try await site.createBucket("a")
             var stream = follow("/pools/default/saslBucketsStreaming", of: site)
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func aHeartbeatIsABareSeparator() async throws {
+    @Test func heartbeatOfAStreamIsABareSeparator() async throws {
         try await Site.with { site in
             let path = "/pools/default/nodeServicesStreaming?heartbeat=1"
             var stream = follow(path, of: site).makeAsyncIterator()
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func anOpenStreamEndsWithItsPermission() async throws {
+    @Test func streamEndsWhenTheBucketIsNoLongerPasswordless() async throws {
         try await Site.with { site in
             try await site.createBucket("open", "&passwordless=1")
             var stream = follow("/pools/default/bs/open", of: site, .none).makeAsyncIterator()
@@ -92,8 +92,8 @@ import Testing
         }
     }
 
-    /// It once ended the process.
-    @Test func clientsThatGoAwayCostNobodyAnything() async throws {
+    /// This once crashed the process.
+    @Test func clientThatDisconnectsFromAStreamDoesNotAffectOtherRequests() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             let port = site.port
@@ -103,7 +103,7 @@ import Testing
                     try await apart {
                         let client = try RawClient(port: port)
                         try client.send(text)
-                        // Some go at once, some have read the first document.
+                        // Odd rounds disconnect at once, even ones after the first document.
                         guard round % 2 == 0 else { return }
                         #expect(try client.head().headers["connection"] == "close")
                         _ = try client.chunk()
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func stoppingEndsEveryStream() async throws {
+    @Test func stoppingTheServiceEndsEveryStream() async throws {
         try await Site.with { site in
             var streams: [AsyncThrowingStream<String, any Error>.Iterator] = []
             for _ in 0..<5 {

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// There is one user, and clients are told so in the words they look for.
+/// The administrator is the only user; refusals have the texts that clients match.
 @Suite struct UserTests {
-    @Test func thereIsNobodyBesideTheAdministrator() async throws {
+    @Test func noUserExistsExceptTheAdministrator() async throws {
         try await Site.with { site in
             for path in ["/settings/rbac/users", "/settings/rbac/users/local"] {
                 let list = try await site.ask("GET \(path)")
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func thePasswordIsChangedAndTheNameStays() async throws {
+    @Test func changePasswordKeepsTheAdministratorsName() async throws {
         try await Site.with { site in
             let short = try await site.ask("POST /controller/changePassword", form: "password=x")
             #expect(short.status == 400)
@@ -63,7 +63,7 @@ import Testing
             let client = try await apart {
                 let client = try RawClient(port: port)
                 try client.send(String(whole.dropLast(body.count)))
-                // The headers were admitted by the time that this comes.
+                // The interim response shows that the headers were admitted.
                 #expect(try client.head().status == 100)
                 return Held(client: client)
             }
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    /// Used by one thread after the other.
+    /// Used by one thread at a time.
     private struct Held: @unchecked Sendable {  // tidy:allow one thread at a time
         let client: RawClient
     }

@@ -1,9 +1,9 @@
-/// Who sent a request.
+/// The sender of a request, as its credentials identify it.
 enum Identity: Hashable, Sendable {
-    /// There is no administrator yet, so whoever comes may do everything.
+    /// The node has no administrator yet, so every request may do everything.
     case unprovisioned
     case administrator(String)
-    /// A password-less bucket's name with an empty password, as clients of long ago send.
+    /// A password-less bucket's name with an empty password, as old clients send.
     case bucket(String)
     case anonymous
 
@@ -16,14 +16,16 @@ enum Identity: Hashable, Sendable {
     }
 }
 
-/// Whom a route serves.
+/// The identities that a route serves.
 enum Access: Sendable {
-    /// Anybody: the page's own files, logging in.
+    /// Every identity: the console's own files, logging in.
     case open
     /// The administrator, named by the permission that another user would need.
     case administrator(String)
-    /// The administrator; and, where password-less buckets exist, anybody, who then sees only those.
+    /// The administrator; if password-less buckets exist, every identity, which then sees only
+    /// those.
     case discovery
-    /// The administrator; anybody for a password-less bucket, which the route's first `*` names.
+    /// The administrator; every identity if the bucket that the route's first `*` names is
+    /// password-less.
     case bucket(String)
 }

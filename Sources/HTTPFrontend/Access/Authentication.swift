@@ -2,21 +2,23 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Finds out who sent a request, and whether a route serves them.
+/// Authenticates requests and authorizes them for a route.
 ///
-/// - After provisioning nothing is ever done without the password but what a password-less bucket
-///   allows; before it everything is.
-/// - Wrong credentials are refused even where none would do.
+/// - After provisioning, a request without the password may only use password-less buckets; before
+///   provisioning every request is allowed.
+/// - Wrong credentials are refused even if the route needs none.
 struct Authentication: Sendable {
     let service: AdministrationService
     let sessions: Sessions
 
-    /// Nil where credentials were sent and are wrong, or the page has no session (any more): it is not
-    /// to go on as a stranger who sees what needs no password.
+    /// The identity of the request's credentials.
+    ///
+    /// Nil if the credentials are wrong, or if the console's session is missing or over: the
+    /// console must not continue as an anonymous client that sees only password-less buckets.
     func identity(of request: AdminRequest, _ state: ClusterState) -> Identity? {
         guard state.isProvisioned else { return .unprovisioned }
-        // The page says so where it means its cookie: a header no foreign page can make a browser
-        // send, so the cookie alone opens nothing.
+        // The console marks its requests with this header. Another site's page cannot make a
+        // browser send it, so the cookie alone authenticates nothing.
         if request.headers["ns-server-ui"] == "yes" {
             guard let token = request.cookie(named: Self.cookieName(request)) else {
                 return nil
@@ -33,7 +35,7 @@ struct Authentication: Sendable {
         return service.isAdministrator(user, password) ? .administrator(user) : nil
     }
 
-    /// What to answer instead of serving; nil where the route serves them.
+    /// The reply that refuses the request; nil if the route serves the identity.
     func refusal(
         of identity: Identity?,
         for access: Access,
@@ -67,7 +69,8 @@ struct Authentication: Sendable {
         }
     }
 
-    /// Cookies do not tell ports apart, so the name does: two nodes of one machine, two sessions.
+    /// Browsers share cookies between the ports of a host, so the name contains the port: two nodes
+    /// of one machine have two sessions.
     static func cookieName(_ request: AdminRequest) -> String {
         let host = request.headers["host"] ?? ""
         return "ui-auth-\(URLCoding.encode(host.utf8))"
@@ -75,7 +78,7 @@ struct Authentication: Sendable {
 
     private func unauthorized(_ request: AdminRequest) -> Reply {
         var reply = Reply.empty(401)
-        // The page shows its own form; the challenge would have the browser show another.
+        // The console shows its own login form; the challenge would make the browser show another.
         if request.headers["invalid-auth-response"] != "on" {
             let challenge = "Basic realm=\"Couchbase Server Admin / REST\""
             reply.headers.append(("WWW-Authenticate", challenge))

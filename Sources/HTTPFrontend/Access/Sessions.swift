@@ -1,10 +1,10 @@
 internal import Bytes
 internal import Orchestration
 
-/// Whose password was asked for: the administrator of one cluster, as he was then.
+/// What a session's credentials belong to: one cluster and its administrator's name and password.
 ///
-/// With another password, or in another cluster, whoever was let in before is a stranger; wherever
-/// the change was asked for, every node finds it in its own state.
+/// A change of the password or of the cluster makes another realm and so invalidates sessions.
+/// Every node reads the realm from its own cluster state, whichever node received the change.
 struct Realm: Hashable, Sendable {
     private let cluster: String?
     private let administrator: Administrator?
@@ -15,29 +15,29 @@ struct Realm: Hashable, Sendable {
     }
 }
 
-/// Who is logged in to the page: random tokens, forgotten when unused for a while.
+/// The console's login sessions by random token; an unused session expires.
 ///
 /// - A session ends with its realm.
-/// - Bounded: the session that was not used for longest makes room for a new one.
+/// - Bounded: a new session replaces the least recently used one.
 final class Sessions: Sendable {
     private struct Session {
         let user: String
         let realm: Realm
         var usedMilliseconds: UInt64
 
-        func isOver(at now: UInt64) -> Bool { now >= usedMilliseconds + idleMillisecondsMax }
+        func isExpired(at now: UInt64) -> Bool { now >= usedMilliseconds + idleMillisecondsMax }
     }
 
-    /// As long as people leave a page open and still expect it to work.
+    /// As long as users leave a page open and still expect it to work.
     private static let idleMillisecondsMax: UInt64 = 30 * 60 * 1_000
-    /// More people than will ever look at once.
+    /// More than users of one cluster at the same time.
     private static let sessionsMax = 1_000
 
     private let sessions = Guarded<[String: Session]>([:])
 
     func begin(_ token: String, user: String, in realm: Realm, nowMilliseconds now: UInt64) {
         sessions.withLock { sessions in
-            sessions = sessions.filter { !$0.value.isOver(at: now) }
+            sessions = sessions.filter { !$0.value.isExpired(at: now) }
             if sessions.count >= Self.sessionsMax,
                 let oldest = sessions.min(by: {
                     $0.value.usedMilliseconds < $1.value.usedMilliseconds
@@ -49,11 +49,11 @@ final class Sessions: Sendable {
         }
     }
 
-    /// The user of a session that is still good, which this use prolongs.
+    /// The user of a valid session, whose expiry this use extends; nil if there is none.
     func user(of token: String, in realm: Realm, nowMilliseconds now: UInt64) -> String? {
         sessions.withLock { sessions in
             guard let session = sessions[token] else { return nil }
-            guard session.realm == realm, !session.isOver(at: now) else {
+            guard session.realm == realm, !session.isExpired(at: now) else {
                 sessions[token] = nil
                 return nil
             }

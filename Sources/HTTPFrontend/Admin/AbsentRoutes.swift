@@ -1,10 +1,11 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Pages of features that this server has not, for tools that look at them.
+/// Routes of features that this server does not have, for tools that query them.
 ///
-/// What can be said truthfully is shown (nothing is set, nothing is sent); whoever wants to switch
-/// such a feature on is refused with what to do instead. Never a success that nothing comes of.
+/// A query is answered truthfully (the feature is off, its settings are empty). A request that
+/// would enable such a feature is refused with what to do instead, never answered with a false
+/// success.
 extension Routes {
     private static let settingsRead = Access.administrator("cluster.settings!read")
     private static let settingsWrite = Access.administrator("cluster.settings!write")
@@ -12,28 +13,31 @@ extension Routes {
     static let absent: [Route] =
         editions.flatMap { path, sentence in
             [
-                Route(.get, path, settingsRead) { _ in anotherEdition(sentence) },
-                Route(.post, path, settingsWrite, body: .raw) { _ in anotherEdition(sentence) },
+                Route(.get, path, settingsRead) { _ in missingInEdition(sentence) },
+                Route(.post, path, settingsWrite, body: .raw) { _ in missingInEdition(sentence) },
             ]
         } + [
             Route(.get, "/settings/alerts", settingsRead) { _ in .json(alerts) },
             Route(.post, "/settings/alerts", settingsWrite) { call in
-                onlyOff(call, "This server sends no mail; /pools/default lists its alerts")
+                refuseEnabling(call, "This server sends no mail; /pools/default lists its alerts")
             },
             Route(.get, "/settings/autoReprovision", settingsRead) { _ in
                 .json(["enabled": false, "max_nodes": 1, "count": 0])
             },
             Route(.post, "/settings/autoReprovision", settingsWrite) { call in
-                onlyOff(call, "Copies that a node lost are never made anew without being asked for")
+                refuseEnabling(
+                    call,
+                    "This server does not recreate lost copies by itself. Rebalance the cluster"
+                )
             },
-            // Tools look here before they add a node, and send back nothing where nothing is chosen.
+            // Tools read this before they add a node; an empty storage mode makes them set none.
             Route(.get, "/settings/indexes", settingsRead) { _ in .json(indexes) },
             Route(.post, "/settings/indexes", settingsWrite, body: .raw) { _ in
-                anotherEdition("This server has no index service")
+                missingInEdition("This server has no index service")
             },
-            // Nothing was ever counted.
+            // The count is always 0.
             Route(.post, "/settings/autoReprovision/resetCount", settingsWrite) { _ in .done },
-            // What nodes were told beyond their defaults: nothing.
+            // Overrides of the nodes' defaults: there are none.
             Route(.get, "/pools/default/settings/memcached/global", settingsRead) { _ in .json([:])
             },
             Route(.post, "/pools/default/settings/memcached/global", settingsWrite) { call in
@@ -55,27 +59,28 @@ extension Routes {
                 .refused([FieldError("_", "This server does not replicate to other clusters")])
             },
             Route(.post, "/diag/eval", .administrator("cluster.admin.diag!write"), body: .raw) {
-                _ in .text("This server does not run code that is sent to it.\r\n", status: 403)
+                _ in .text("This server does not evaluate code from requests.\r\n", status: 403)
             },
         ]
 
-    /// Tools tell from the header that it is the edition, and not what they asked.
+    /// Each path with the reason that is sent in the reply.
     private static let editions = [
-        ("/settings/ldap", "Users of a directory (LDAP) are not known here: add local users"),
-        ("/settings/audit", "This server keeps no audit log: /logs tells what happened"),
-        ("/settings/clientCertAuth", "Clients log in with names and passwords here"),
-        ("/settings/security", "Security settings cannot be changed here"),
+        ("/settings/ldap", "This server does not support LDAP users: add local users"),
+        ("/settings/audit", "This server keeps no audit log: read /logs for events"),
+        ("/settings/clientCertAuth", "This server authenticates clients by name and password only"),
+        ("/settings/security", "This server's security settings cannot be changed"),
         ("/settings/querySettings", "This server has no query service"),
     ]
 
-    private static func anotherEdition(_ sentence: String) -> Reply {
+    /// A refusal whose header tells tools that the edition lacks the feature.
+    private static func missingInEdition(_ sentence: String) -> Reply {
         var reply = Reply.text(sentence + ".\r\n", status: 400)
         reply.headers.append(("X-enterprise-edition-needed", "1"))
         return reply
     }
 
-    /// Off is what it is; everything else is refused.
-    private static func onlyOff(_ call: Call, _ sentence: String) -> Reply {
+    /// Accepts `enabled=false`, which is the state, and refuses everything else.
+    private static func refuseEnabling(_ call: Call, _ sentence: String) -> Reply {
         switch call.request.form["enabled"] {
         case "false": .done
         case "true": .refused([FieldError("enabled", sentence)])

@@ -40,13 +40,13 @@ extension AlternateAddress {
         if host.isEmpty {
             errors.append(FieldError("hostname", "The value must be supplied"))
         } else if !isName || host.utf8.count > 255 {
-            errors.append(FieldError("hostname", "\"\(host)\" is no name and no address"))
+            errors.append(FieldError("hostname", "\"\(host)\" is not a host name or IP address"))
         }
         var ports: [Port] = []
         for (name, value) in form.pairs where name != "hostname" {
             guard services.contains(name) else {
                 let known = services.joined(separator: ", ")
-                errors.append(FieldError(name, "No such port: there are \(known)"))
+                errors.append(FieldError(name, "Unknown port. Known ports: \(known)"))
                 continue
             }
             guard let number = UInt16(value), number > 0 else {

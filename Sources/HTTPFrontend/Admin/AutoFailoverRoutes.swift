@@ -1,23 +1,26 @@
 internal import ClusterService
 internal import Orchestration
 
-/// When a node that does not answer is failed over without anybody asking.
+/// Settings of automatic failover.
 extension Routes {
-    /// What other servers let one choose, and what it always is here.
+    /// Couchbase settings that are fixed here: field, value and the reason sent with a refusal.
     private static let fixed: [(field: String, value: Bool, reason: String)] = [
-        ("disableMaxCount", false, "maxCount always counts: it may be as large as 100"),
-        ("canAbortRebalance", true, "A node that dies amid a rebalance is failed over too"),
+        ("disableMaxCount", false, "maxCount is always enforced. Set it to at most 100"),
+        (
+            "canAbortRebalance", true,
+            "A node that fails during a rebalance is always failed over automatically"
+        ),
         (
             "failoverPreserveDurabilityMajority", true,
-            "A failover by itself never loses a durable write"
+            "Automatic failover never loses a durable write"
         ),
         (
             "failoverOnDataDiskNonResponsiveness[enabled]", false,
-            "A node whose disk stands still is not failed over by itself: its alert says so"
+            "A node whose disk stalls is not failed over automatically; an alert reports it"
         ),
         (
             "allowFailoverEphemeralNoReplicas", false,
-            "A bucket that nobody has a copy of is never given up without being asked for"
+            "Automatic failover never discards vBuckets that no other node has a copy of"
         ),
     ]
 
@@ -29,7 +32,7 @@ extension Routes {
         ]
     )
 
-    /// Of what is not done: it counts for nothing, and is what tools know.
+    /// Couchbase's default for a setting that has no effect here, since tools expect the field.
     private static let stalledSeconds = 120
 
     static let autoFailover: [Route] = [
@@ -86,8 +89,8 @@ extension Routes {
     @Sendable private static func setAutoFailover(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
-        form.refuseOthers(than: known)
-        form.confirm(fixed)
+        form.refuseUnknownFields(except: known)
+        form.checkFixed(fixed)
         form.require("enabled")
         if let isEnabled = form.flag("enabled") {
             settings.autoFailover.isEnabled = isEnabled
@@ -104,8 +107,8 @@ extension Routes {
             if isForDisk {
                 form.refuse(
                     "failoverOnDataDiskIssues[enabled]",
-                    "A node whose disk fails is not failed over by itself yet: its alert says what "
-                        + "is wrong, and failing it over is up to you."
+                    "A node whose disk fails is not failed over automatically yet. Read its alert "
+                        + "and fail the node over yourself."
                 )
             }
         }

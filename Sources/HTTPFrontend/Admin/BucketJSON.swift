@@ -15,7 +15,11 @@ struct BucketJSON {
         self.bucket = bucket
     }
 
-    /// All of it, with what changes all the time or, for streams, without.
+    /// The bucket's object.
+    ///
+    /// - Parameter volatile: Whether to include statistics, which change all the time; false for
+    ///   streams, which send only when the JSON changes.
+    /// - Returns: The object.
     func json(volatile: Bool = true) -> JSONText {
         let numbers = volatile ? ClusterNumbers(call) : nil
         let servers = call.state.servers(of: bucket)
@@ -52,7 +56,7 @@ struct BucketJSON {
             ),
             ("autoCompactionSettings", false),
             ("replicaNumber", .number(settings.replicas)),
-            // The priority that all buckets have: tools of old read it.
+            // All buckets have the same priority; old tools read this field.
             ("threadsNumber", 3),
             ("quota", quota),
             ("evictionPolicy", .string(settings.evictionPolicy.rawValue)),
@@ -76,7 +80,7 @@ struct BucketJSON {
         settings.type == .ephemeral ? "undefined" : "couchstore"
     }
 
-    /// Clients read from the presence of `flush` whether a bucket may be flushed.
+    /// Clients infer from the presence of `flush` that flushing the bucket is enabled.
     private var controllers: JSONText {
         var members: [(String, JSONText)] = []
         if settings.flushEnabled {

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Buckets: shown, made, changed, flushed, deleted.
+/// Buckets: read, create, change, flush, compact, delete.
 extension Routes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .discovery) { call in
@@ -38,7 +38,7 @@ extension Routes {
             if case .unknown = outcome {
                 return .text("The bucket to be deleted was not found.\r\n", status: 404)
             }
-            // Tools know this answer by its form, and ask on until the bucket is gone.
+            // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
                 return .json(["_": .string(text + "\r\n")], status: 500)
             }
@@ -130,7 +130,9 @@ extension Routes {
         return .json(.object([("errors", [:])] + more))
     }
 
-    /// What may be, and is told to whoever asks first, unless he does not want to know.
+    /// Warnings of a validation; the change itself would be accepted.
+    ///
+    /// `ignore_warnings=1` omits them.
     private static func warnings(_ call: Call, _ errors: [FieldError]) -> [FieldError] {
         guard call.request.query["ignore_warnings"] != "1",
             !errors.contains(where: { $0.field == "replicaNumber" }),
@@ -150,7 +152,7 @@ extension Routes {
             .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
         case .unknown: .notFound
         case .flushDisabled:
-            // Clients tell this case from others by these words.
+            // Clients match these words.
             .json(["_": "Flush is disabled for the bucket"], status: 400)
         case .busy(let text): .json(["_": .string(text)], status: 503)
         case .late(let text): .json(["_": .string(text)], status: 504)
@@ -178,6 +180,6 @@ extension Routes {
 }
 
 extension AdminRequest {
-    /// The sender wants to know what would happen, not that it happens.
+    /// The request asks to validate a change without applying it.
     var isValidationOnly: Bool { query["just_validate"] == "1" }
 }

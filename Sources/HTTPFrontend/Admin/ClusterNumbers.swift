@@ -2,10 +2,11 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// What the nodes say of themselves, asked once for one answer, and sums of it.
+/// The nodes' statistics, collected once for one reply, and their sums.
 ///
-/// - A node that is not heard of counts nothing: after a failover others count what it had.
-/// - Only buckets that whoever asks may see count.
+/// - A node without current statistics contributes nothing: after a failover the promoted copies on
+///   other nodes are counted instead.
+/// - Sums contain only buckets that are visible to the request's identity.
 struct ClusterNumbers {
     struct Totals {
         var items: UInt64 = 0
@@ -14,20 +15,20 @@ struct ClusterNumbers {
         var memoryUsed: UInt64 = 0
         var diskUsed: UInt64 = 0
         var diskDataUsed: UInt64 = 0
-        // A second, as of the newest one.
+        // Rates per second, from the newest sample.
         var gets = 0.0
         var hits = 0.0
         var diskFetches = 0.0
         var operations = 0.0
 
         fileprivate mutating func add(_ bucket: NodeStatistics.Bucket) {
-            let one = bucket.statistics
-            items += one.items
-            replicaItems += one.replicaItems
-            residentItems += min(one.residentItems, one.items)
-            memoryUsed += one.memoryUsed
-            diskUsed += one.diskUsed
-            diskDataUsed += one.diskDataUsed
+            let statistics = bucket.statistics
+            items += statistics.items
+            replicaItems += statistics.replicaItems
+            residentItems += min(statistics.residentItems, statistics.items)
+            memoryUsed += statistics.memoryUsed
+            diskUsed += statistics.diskUsed
+            diskDataUsed += statistics.diskDataUsed
             gets += bucket.rates[.gets] ?? 0
             hits += bucket.rates[.hits] ?? 0
             diskFetches += bucket.rates[.diskFetches] ?? 0
@@ -35,19 +36,19 @@ struct ClusterNumbers {
         }
     }
 
-    /// Of those that are heard.
+    /// Nodes with current statistics only.
     let nodes: [NodeNumber: NodeStatistics]
     private let visible: Set<String>
 
     /// - Parameters:
-    ///   - call: Who asks.
-    ///   - nodes: Whom it is about; nil for all.
+    ///   - call: The request, whose identity decides which buckets are counted.
+    ///   - nodes: The nodes to collect; nil for all.
     init(_ call: Call, of nodes: [NodeRecord]? = nil) {
-        var heard: [NodeNumber: NodeStatistics] = [:]
+        var found: [NodeNumber: NodeStatistics] = [:]
         for node in nodes ?? call.state.nodes {
-            heard[node.number] = call.service.statistics(of: node.number)
+            found[node.number] = call.service.statistics(of: node.number)
         }
-        self.nodes = heard
+        self.nodes = found
         visible = Set(call.visibleBuckets.map(\.settings.name))
     }
 
@@ -61,7 +62,7 @@ struct ClusterNumbers {
         return totals
     }
 
-    /// One bucket on all nodes.
+    /// The sums of one bucket over all nodes.
     func totals(ofBucket name: String) -> Totals {
         var totals = Totals()
         for node in nodes.values {
@@ -73,9 +74,9 @@ struct ClusterNumbers {
     /// Memory and disk of these nodes, as REST shows them.
     func storageTotals(of some: [NodeRecord], _ state: ClusterState) -> JSONText {
         let totals = totals(of: some)
-        let heard = some.compactMap { nodes[$0.number] }
+        let statistics = some.compactMap { nodes[$0.number] }
         func sum(_ number: (NodeStatistics) -> UInt64) -> UInt64 {
-            heard.reduce(0) { $0 + number($1) }
+            statistics.reduce(0) { $0 + number($1) }
         }
         let memory = sum { $0.machine.memoryTotal }
         let free = sum { $0.machine.memoryFree }

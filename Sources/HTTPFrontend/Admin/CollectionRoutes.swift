@@ -1,8 +1,8 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Collections are not there yet, and clients are told just that: a 404 would have them say that
-/// the bucket is missing.
+/// Collections are not supported yet; requests are refused with 400, since clients interpret a 404
+/// as a missing bucket.
 extension Routes {
     static let collections: [Route] = [
         unavailable(.get, "scopes"),

@@ -2,7 +2,8 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// The configurations that clients without the data port live by: where services and vBuckets are.
+/// Configurations over HTTP, for clients that do not read them from the data port: addresses of
+/// services and vBucket maps.
 extension Routes {
     static let configurations: [Route] = [
         Route(.get, "/pools/default/nodeServices", .discovery) { call in
@@ -25,7 +26,7 @@ extension Routes {
         ) { call in
             stream(call) { bucket, call in BucketJSON(call, bucket).json(volatile: false).bytes }
         },
-        // Proxies of long ago live by this one: all buckets in one stream.
+        // Old proxies (moxi) read all buckets from this one stream.
         Route(.get, "/pools/default/saslBucketsStreaming", .discovery, needsCluster: true) { call in
             .stream(call) { call in
                 let buckets = call.visibleBuckets.map { bucket -> JSONText in
@@ -63,7 +64,8 @@ extension Routes {
         )
     }
 
-    /// Streams a bucket until it vanishes, another takes its name, or it may no longer be seen.
+    /// Streams a bucket's configuration until the bucket is deleted, another bucket has its name,
+    /// or the bucket is no longer visible to the identity.
     private static func stream(
         _ call: Call,
         _ render: @escaping @Sendable (BucketRecord, Call) -> [UInt8]

@@ -7,14 +7,14 @@ internal import Vocabulary
 enum DocumentJSON {
     /// A key as JSON members.
     ///
-    /// A key that is UTF-8 is one member, its text. Any other is null, so that no reader takes it for
-    /// the key of another document; a second member has its bytes percent-encoded, as they stand in
+    /// A key that is UTF-8 is one member, its text. Any other is null, so that no reader confuses
+    /// it with the key of another document; a second member has its bytes percent-encoded, as in
     /// the path of a document.
     ///
     /// - Parameters:
     ///   - member: `id` or `key`; the second member is called `encodedId` or `encodedKey`.
     ///   - key: The key's bytes.
-    /// - Returns: One member, or two where the key is not UTF-8.
+    /// - Returns: One member, or two if the key is not UTF-8.
     static func name(_ member: String, of key: [UInt8]) -> [(String, JSONText)] {
         if let text = String(validating: key, as: UTF8.self) { return [(member, .string(text))] }
         let encoded = "encoded" + member.prefix(1).uppercased() + member.dropFirst()
@@ -34,7 +34,8 @@ enum DocumentJSON {
         return .object(members)
     }
 
-    /// Whether a value may stand inside our JSON as it is: it is a JSON document, and so UTF-8.
+    /// Whether a value can be embedded in a JSON reply unchanged: it is a JSON document, and so
+    /// UTF-8.
     static func isJSON(_ value: [UInt8]) -> Bool {
         value.withUnsafeBytes { JSONValidator().isDocument(ByteView($0)) }
     }

@@ -3,21 +3,21 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// A page of documents, sent row by row while they are read, so that the answer is as long as the
-/// documents are and memory holds one of them.
+/// A page of documents, sent row by row while they are read, so that memory holds one document
+/// however large the reply is.
 ///
-/// Every key has its row. A row without its document says why in `error` and `reason`; one that
-/// says nothing is of a document that was deleted after it was listed.
+/// Every key has a row. A row without its document has the cause in `error` and `reason`; if both
+/// are absent too, the document was deleted after its key was listed.
 struct DocumentPage: Sendable {
-    /// Rows are gathered up to this before they are sent: many documents are small.
+    /// Rows are collected up to this size before they are sent, since many documents are small.
     private static let gatheredBytes = 64 << 10
-    /// Documents that cannot be read before the page reads no further: each takes up to ten
-    /// seconds to find out.
+    /// After this many unreadable documents the page reads no more: each failure takes up to ten
+    /// seconds to time out.
     private static let failuresMax = 3
 
     let keys: [[UInt8]]
     let bucket: String
-    /// Bytes of documents that the client wants at most; the rows after them have keys only.
+    /// Bytes of documents in the reply at most; further rows have keys only.
     let bytesMax: UInt64
     let service: AdministrationService
 
@@ -25,21 +25,21 @@ struct DocumentPage: Sendable {
         Reply(
             status: 200,
             contentType: "application/json",
-            body: .stream { isHeard, send in try await write(while: isHeard, send) }
+            body: .stream { isConnected, send in try await write(while: isConnected, send) }
         )
     }
 
-    private func write(while isHeard: () -> Bool, _ send: Reply.Send) async throws {
+    private func write(while isConnected: () -> Bool, _ send: Reply.Send) async throws {
         var output = Array("{\"rows\":[".utf8)
         var bytes: UInt64 = 0
         var failures = 0
         for (place, key) in keys.enumerated() {
-            guard isHeard() else { return }
+            guard isConnected() else { return }
             if place > 0 { output.append(UInt8(ascii: ",")) }
             if bytes >= bytesMax {
-                output += Self.row(key, without: Self.beyond(bytesMax)).bytes
+                output += Self.row(key, without: Self.excludedByLimit(bytesMax)).bytes
             } else if failures >= Self.failuresMax {
-                output += Self.row(key, without: Self.unread).bytes
+                output += Self.row(key, without: Self.unreadable).bytes
             } else {
                 switch await service.perform(.read, on: key, inBucket: bucket) {
                 case .found(let copy):
@@ -49,7 +49,7 @@ struct DocumentPage: Sendable {
                     output += Self.row(key).bytes
                 case .refused:
                     failures += 1
-                    output += Self.row(key, without: Self.unread).bytes
+                    output += Self.row(key, without: Self.unreadable).bytes
                 case .failed(let text):
                     output += Self.row(key, without: ("failed", text)).bytes
                 case .written, .unchanged:
@@ -65,13 +65,13 @@ struct DocumentPage: Sendable {
 
     // MARK: Rows
 
-    private static let unread = ("retry_needed", Routes.unreadableDocument)
+    private static let unreadable = ("retry_needed", Routes.unreadableDocument)
 
-    private static func beyond(_ bytesMax: UInt64) -> (String, String) {
-        ("not_included", "The documents before it have the \(bytesMax) bytes asked for")
+    private static func excludedByLimit(_ bytesMax: UInt64) -> (String, String) {
+        ("not_included", "The documents before it reach the requested \(bytesMax) bytes")
     }
 
-    /// The row of a key alone.
+    /// A row with the key only.
     static func row(_ key: [UInt8]) -> JSONText { .object(DocumentJSON.name("id", of: key)) }
 
     private static func row(_ key: [UInt8], without error: (String, String)) -> JSONText {

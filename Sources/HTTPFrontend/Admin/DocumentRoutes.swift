@@ -5,13 +5,13 @@ internal import JSON
 internal import Orchestration
 internal import Vocabulary
 
-/// Documents, one by one and in pages, for the page in the browser.
+/// Documents, single and in pages, for the console.
 extension Routes {
-    /// Rows of a page, and rows before it, at most: what Couchbase's console asks for at most.
+    /// Maximum of `limit` and of `skip`: Couchbase's bound for its console.
     private static let rowsMax: UInt64 = 1_000
     /// The flags that clients of all languages read as JSON.
     private static let jsonFlags: UInt32 = 0x0200_0000
-    /// Bounds of a page as bytes, for keys that no JSON string can hold.
+    /// Query fields with a page's bounds as bytes, for keys that a JSON string cannot represent.
     private static let rawKeys: Set<String> = ["startkey_docid", "endkey_docid"]
 
     static let documents: [Route] = [
@@ -105,13 +105,13 @@ extension Routes {
         }
     }
 
-    /// Where a page begins or ends.
+    /// The first or last key of a page.
     ///
     /// - Parameters:
-    ///   - names: The fields that hold the key as JSON text; the first that is there counts.
-    ///   - raw: The field that holds the key's bytes, where none of `names` is there.
+    ///   - names: The fields that have the key as JSON text; the first present one is used.
+    ///   - raw: The field that has the key's bytes, used if none of `names` is present.
     ///   - request: The request.
-    /// - Returns: The bound; nil where the field is no JSON string.
+    /// - Returns: The bound; nil if the field is not a JSON string.
     private static func bound(
         _ names: [String],
         raw: String,
@@ -135,7 +135,8 @@ extension Routes {
         guard isKey(key) else { return badRequest(keyRule) }
         let outcome = await call.service.perform(.read, on: key, inBucket: call.capture(0))
         guard case .found(let copy) = outcome else { return reply(outcome) }
-        // As text inside JSON: numbers beyond a browser's survive, and so does every blank.
+        // The document is sent as a JSON string: that preserves white space and numbers that a
+        // browser's parser would round.
         let isJSON = DocumentJSON.isJSON(copy.value)
         let content: (String, JSONText) =
             isJSON
@@ -149,8 +150,8 @@ extension Routes {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
         guard call.request.contentType == AdminRequest.formType else {
-            let cure = "send the document as \(AdminRequest.formType), in a field named value"
-            return badRequest(call.request.unsupported(cure))
+            let remedy = "send the document as \(AdminRequest.formType), in a field named value"
+            return badRequest(call.request.unsupported(remedy))
         }
         let fields = call.request.formFields
         guard let value = fields["value"] else { return badRequest("The field value is missing") }
@@ -173,10 +174,10 @@ extension Routes {
         return reply(await call.service.perform(action, on: key, inBucket: call.capture(0)))
     }
 
-    /// Everything but a document that was found.
+    /// The reply of an outcome other than a found document.
     private static func reply(_ outcome: DocumentOutcome) -> Reply {
         switch outcome {
-        // Outcomes come from other nodes, too: one that does not answer the request is an error.
+        // Outcomes also arrive from other nodes: one of another kind of request is an error.
         case .found: failed(unexpected)
         case .written, .unchanged: .json([])
         case .noBucket: .notFound
@@ -190,14 +191,14 @@ extension Routes {
         case .notFound: .empty(404)
         case .tooLarge: badRequest("The value is larger than \(Limits.valueBytesMax >> 20) MiB")
         case .exceedsMemory:
-            badRequest("The document does not fit into the bucket's memory quota: raise the quota")
+            badRequest("The document exceeds the bucket's memory quota. Raise the quota.")
         case .locked: retry("retry_needed", "The document is locked")
         case .writeInProgress, .writeRecommitting:
             retry("retry_needed", "A durable write of the document is pending")
         case .temporaryFailure, .notMyVBucket: retry("retry_needed", unreadableDocument)
         case .durabilityImpossible: failed("Too few nodes have a copy for a durable write.")
         case .durabilityLevelInvalid: failed("The bucket has no disk to persist to.")
-        case .durabilityAmbiguous: failed("It is not known whether the write holds.")
+        case .durabilityAmbiguous: failed("The outcome of the durable write is unknown.")
         case .exists, .notLocked, .notStored, .notANumber:
             failed(unexpected)
         }
@@ -205,11 +206,11 @@ extension Routes {
 
     // MARK: Parts
 
-    static let unexpected = "The node that serves the document sent an answer to another request."
+    static let unexpected = "The node that serves the document replied to another kind of request."
 
-    /// Of a document or of all: there is no telling which node it was.
+    /// For a document or a whole page; the outcome does not name the node.
     static let unreadableDocument =
-        "The bucket is busy or warming up, or a node that serves some of it does not answer"
+        "The bucket is busy or warming up, or a node that serves part of it does not answer"
 
     private static let keyRule = "A document's id has 1 to \(Limits.keyBytesMax) bytes"
 

@@ -21,7 +21,7 @@ extension Routes {
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
             return reply(await call.service.addGroup(named: name))
         },
-        Route(.put, base, write, needsCluster: true, body: .json, dealNodes),
+        Route(.put, base, write, needsCluster: true, body: .json, assignNodes),
         Route(.put, base + "/*", write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             let name = call.request.form["name"] ?? ""
@@ -70,13 +70,13 @@ extension Routes {
         }
     }
 
-    // MARK: Who is in which
+    // MARK: Assignment of nodes
 
     /// `{"groups":[{"uri":..., "nodes":[{"otpNode":...}]}]}`: all groups and all nodes, once each.
-    @Sendable private static func dealNodes(_ call: Call) async -> Reply {
+    @Sendable private static func assignNodes(_ call: Call) async -> Reply {
         let state = call.state
         guard let revision = call.request.query["rev"], revision == "\(state.groupsRevision)" else {
-            // Somebody else changed it meanwhile: looked at again, it may not be wanted any more.
+            // The layout changed since the client read it, so its request may be obsolete.
             return .json(layout(call), status: 409)
         }
         let body = call.request.body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
@@ -96,11 +96,11 @@ extension Routes {
     ) -> [GroupLayout.Member]? {
         var members: [GroupLayout.Member] = []
         var named: Set<String> = []
-        for one in asked {
-            guard let uri = one["uri"]?.string, let uuid = uri.split(separator: "/").last,
+        for entry in asked {
+            guard let uri = entry["uri"]?.string, let uuid = uri.split(separator: "/").last,
                 let group = state.group(uuid: String(uuid)), named.insert(group.uuid).inserted
             else { return nil }
-            for node in one["nodes"]?.array ?? [] {
+            for node in entry["nodes"]?.array ?? [] {
                 guard let name = node["otpNode"]?.string,
                     let record = state.nodes.first(where: { $0.otpNode == name })
                 else { return nil }

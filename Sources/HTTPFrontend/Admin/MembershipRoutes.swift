@@ -1,7 +1,7 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Adding nodes, and taking them out.
+/// Nodes: add, join, eject, fail over, recover.
 extension Routes {
     private static let write = Access.administrator("cluster.pools!write")
     private static let read = Access.administrator("cluster.pools!read")
@@ -48,7 +48,7 @@ extension Routes {
         call.request.form.all("otpNode").flatMap { $0.split(separator: ",").map(String.init) }
     }
 
-    /// Tools may say `Self`.
+    /// The otpNode of a name from a form; `Self` and `zzzzForce`, which tools send, are this node.
     private static func resolve(_ name: String, _ call: Call) -> String {
         guard name == "Self" || name == "zzzzForce" else { return name }
         return call.state.node(number: call.service.thisNode)?.otpNode ?? name
@@ -58,7 +58,7 @@ extension Routes {
         .text("Unknown server given.", status: 400)
     }
 
-    /// Refusals as plain text, as tools show them.
+    /// The reply of an outcome, refusals as plain text, which tools show unchanged.
     private static func reply(_ outcome: MembershipOutcome) -> Reply {
         switch outcome {
         case .done: .done
@@ -70,7 +70,7 @@ extension Routes {
 
     // MARK: Adding
 
-    /// A misspelt one would go unnoticed, and the node be added with what was not meant.
+    /// Any other field is refused: a misspelt field would otherwise add the node with defaults.
     private static let addNodeFields: Set = [
         "hostname", "user", "password", "services", "clientCertAuth",
     ]
@@ -82,7 +82,7 @@ extension Routes {
             return .json(.array(unknown.map { .string("\($0): Unsupported key") }), status: 400)
         }
         guard form["clientCertAuth"] ?? "false" == "false" else {
-            let text = "clientCertAuth: nodes log in to each other with user and password"
+            let text = "clientCertAuth: nodes authenticate each other with user and password"
             return .list(text, status: 400)
         }
         guard let address = form["hostname"], !address.isEmpty else {
@@ -119,7 +119,7 @@ extension Routes {
             return .list("Missing hostname", status: 400)
         }
         guard form["services"] ?? "kv" == "kv" else {
-            return .list("services: nodes of this server have the data service (kv)", status: 400)
+            return .list("services: this server supports only the data service (kv)", status: 400)
         }
         let login = (form["user"] ?? "", form["password"] ?? "")
         switch await call.service.joinCluster(at: address, login: login) {
@@ -132,7 +132,7 @@ extension Routes {
         }
     }
 
-    // MARK: Coming back, and being taken out
+    // MARK: Recovery and failover
 
     @Sendable private static func setRecoveryType(_ call: Call) async -> Reply {
         let form = call.request.form
@@ -164,12 +164,12 @@ extension Routes {
         let names = otpNodes(call)
         guard !names.isEmpty else { return unknownServer }
         let isUnsafe = call.request.form["allowUnsafe"] == "true"
-        // One that ran when the majority was lost ends with the epoch.
+        // An unsafe failover begins a new epoch, which ends a rebalance that runs.
         if call.state.rebalance != nil, !isUnsafe {
             return .text("Cannot failover during rebalance.", status: 503)
         }
         let outcome = await call.service.failOver(names, isUnsafe: isUnsafe)
-        // What was lost by an order like that is the answer.
+        // The reply of an unsafe failover names the data that it lost.
         if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
             return .text(text, status: 200)
         }

@@ -2,10 +2,10 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// All numbers in the text form that Prometheus reads.
+/// All statistics in Prometheus's text format.
 ///
-/// - Every name has one type line, and no name and labels come twice: readers refuse the whole page
-///   otherwise.
+/// - Every name has one type line, and no pair of name and labels occurs twice; otherwise readers
+///   reject the whole page.
 struct Metrics {
     private let call: Call
     private var lines: [String] = []
@@ -98,7 +98,7 @@ struct Metrics {
         lines.append("# TYPE \(name) \(type)")
     }
 
-    /// A bucket's name has nothing in it that a label would have to escape.
+    /// Adds a sample; the bucket's name needs no escaping, since its characters are restricted.
     private mutating func add(_ name: String, _ bucket: String, _ labels: String, _ value: UInt64) {
         lines.append("\(name){bucket=\"\(bucket)\"\(labels)} \(value)")
     }

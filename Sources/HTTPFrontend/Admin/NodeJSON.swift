@@ -15,10 +15,11 @@ struct NodeJSON {
     var hostname: String { ConfigurationJSON.name(node, port: node.ports.admin, call.naming) }
 
     /// - Parameters:
-    ///   - bucket: The bucket whose node this is; nil where it stands for itself.
-    ///   - volatile: Whether to show what changes all the time; not in streams, which would never
-    ///     come to rest.
-    ///   - numbers: What the nodes say of themselves, where it was asked already.
+    ///   - bucket: The bucket in whose object this node is shown; nil for the node alone.
+    ///   - volatile: Whether to include statistics, which change all the time; false for streams,
+    ///     which send only when the JSON changes.
+    ///   - numbers: The nodes' statistics if they were collected already; nil to collect this
+    ///     node's.
     /// - Returns: The node's object.
     func json(
         bucket: BucketRecord? = nil,
@@ -52,7 +53,7 @@ struct NodeJSON {
         }
         if node.number == call.service.thisNode { members.append(("thisNode", true)) }
         if let bucket {
-            // The share of the configured replicas that are in place.
+            // The fraction of the configured replicas that exist.
             let silent = call.silentNodes
             let share = bucket.replication(ofNode: node.number, silent: silent)
             members.append(("replication", .double(share)))
@@ -61,7 +62,7 @@ struct NodeJSON {
         return .object(members)
     }
 
-    /// A node as such is as healthy as the worst of its buckets.
+    /// The node's status for a bucket; without a bucket the worst status over its buckets.
     private func status(of bucket: BucketRecord?) -> NodeStatus {
         guard let name = bucket?.settings.name else {
             return call.service.status(of: node.number)
@@ -69,7 +70,9 @@ struct NodeJSON {
         return call.service.status(of: node.number, ofBucket: name)
     }
 
-    /// Does not change: what was told long ago will do.
+    /// The number of cores, which does not change: old statistics are as good as current ones.
+    ///
+    /// 0 if unknown.
     private var cpuCount: Int {
         if node.number == call.service.thisNode { return Machine.cpuCount }
         return call.service.lastStatistics(of: node.number)?.machine.cores ?? 0
@@ -87,21 +90,21 @@ struct NodeJSON {
         return .object(members)
     }
 
-    /// Empty of a node that is not heard of: nobody knows.
+    /// Statistics; empty objects for a node without current ones.
     private func volatileMembers(_ numbers: ClusterNumbers) -> [(String, JSONText)] {
         let own = numbers.nodes[node.number]
         let machine = own?.machine ?? MachineReading()
-        let isHeard = own != nil
+        let isReporting = own != nil
         let memoryTotal = node.memoryTotal == 0 ? machine.memoryTotal : node.memoryTotal
         return [
-            ("systemStats", isHeard ? Self.systemStats(machine) : [:]),
+            ("systemStats", isReporting ? Self.systemStats(machine) : [:]),
             (
                 "interestingStats",
-                isHeard ? Self.interestingStats(numbers.totals(of: [node])) : [:]
+                isReporting ? Self.interestingStats(numbers.totals(of: [node])) : [:]
             ),
-            // Text: that is how clients read it.
+            // A string, since clients decode it as one.
             ("uptime", .string("\(own?.uptimeSeconds ?? 0)")),
-            // What its quota is judged by, where it is known.
+            // The same number that the memory quota is validated against, if it is known.
             ("memoryTotal", .number(memoryTotal)),
             ("memoryFree", .number(machine.memoryFree)),
             ("mcdMemoryReserved", .number(call.state.memoryQuota >> 20)),

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// The nodes, each by itself.
+/// Single nodes and their statuses.
 extension Routes {
     static let nodes: [Route] = [
         Route(.get, "/nodes/self", .administrator("cluster.nodes!read")) { call in
@@ -42,7 +42,7 @@ extension Routes {
         return .object(members)
     }
 
-    /// Only of a node that has a listener for plain memcached clients.
+    /// The state of the listener for plain memcached clients; empty if the node has none.
     private static func memcachedListener(
         of node: NodeRecord,
         _ call: Call
@@ -58,7 +58,7 @@ extension Routes {
         return [("memcachedListener", .object(members))]
     }
 
-    /// The lowest share of its replicas in place, over all buckets.
+    /// The lowest fraction of existing replicas over all buckets.
     private static func replication(of node: NodeRecord, _ call: Call) -> Double {
         let silent = call.silentNodes
         let shares = call.state.buckets.map {

@@ -1,7 +1,7 @@
 internal import ClusterService
 internal import Orchestration
 
-/// What a node is told of itself: where its data lies, and by which name others reach it.
+/// Setup of this node: its data paths and its host name.
 extension Routes {
     private static let setup = Access.administrator("cluster.admin.setup!write")
 
@@ -13,34 +13,34 @@ extension Routes {
             guard unknown.isEmpty else {
                 return .refused(unknown.map { FieldError($0, "Unsupported key") })
             }
-            let errors = await NodeSetup(call).carryOut()
+            let errors = await NodeSetup(call).apply()
             return errors.isEmpty ? .done : .refused(errors)
         },
         Route(.post, "/nodes/self/controller/settings", setup, setupPaths),
         Route(.post, "/node/controller/rename", setup, rename),
     ]
 
-    /// Where data lies is said at the start; a tool that says the same is agreed with.
+    /// Accepts only the data directory that the process was started with.
     @Sendable private static func setupPaths(_ call: Call) async -> Reply {
         let own = call.service.settings.directory
         let form = call.request.form
         let paths = ["path", "data_path", "index_path"].flatMap(form.all)
         guard !paths.isEmpty else {
-            return .refusedList([FieldError("path", "A path is needed")])
+            return .refusedList([FieldError("path", "path is required")])
         }
         let others = paths.filter { $0 != own }
         return others.isEmpty
             ? .done
             : .refusedList(
                 others.map {
-                    FieldError("path", "The data lies in \(own), not in \($0); --data sets it")
+                    FieldError("path", "The data directory is \(own), not \($0); --data sets it")
                 }
             )
     }
 
     @Sendable private static func rename(_ call: Call) async -> Reply {
         guard let name = call.request.form["hostname"], !name.isEmpty else {
-            return .refusedList([FieldError("hostname", "The name is needed")])
+            return .refusedList([FieldError("hostname", "hostname is required")])
         }
         switch await NodeSetup(call).rename(to: name) {
         case .done: return .done
@@ -50,10 +50,10 @@ extension Routes {
     }
 }
 
-/// The parameters of `/nodeInit`, which `/clusterInit` takes too.
+/// The parameters of `/nodeInit`, which `/clusterInit` accepts too.
 ///
-/// What is said at the start of the process cannot be changed here: who says the same is agreed
-/// with, who says anything else is told what to do.
+/// Settings of the command line cannot be changed here: the same value is accepted, another one is
+/// refused with the option that sets it.
 struct NodeSetup {
     private static let paths = ["dataPath", "indexPath", "eventingPath", "analyticsPath"]
     static let fields = Set(paths + ["hostname", "afamily", "afamilyOnly", "javaHome"])
@@ -68,12 +68,14 @@ struct NodeSetup {
         own = call.state.node(number: call.service.thisNode)
     }
 
-    /// What is wrong, as far as that can be said without doing it.
-    func judge() -> [FieldError] { judgePaths() + judgeFamily() }
+    /// The errors that can be found without applying the setup.
+    func validate() -> [FieldError] { validatePaths() + validateFamily() }
 
-    /// Judges all of it, then does what there is to do; returns what is wrong.
-    func carryOut() async -> [FieldError] {
-        let errors = judge()
+    /// Validates all parameters, then renames the node if a name is given.
+    ///
+    /// - Returns: The errors; empty after success.
+    func apply() async -> [FieldError] {
+        let errors = validate()
         guard errors.isEmpty, let name = form["hostname"], !name.isEmpty else { return errors }
         switch await rename(to: name) {
         case .done: return []
@@ -82,18 +84,18 @@ struct NodeSetup {
         }
     }
 
-    /// A lone node takes any name that it can be reached by.
+    /// Renames the node; a single node on loopback keeps its name if the new one is loopback too.
     func rename(to name: String) async -> MembershipOutcome {
         let isLone = call.state.nodes.count == 1
         if isLone, own?.isLoopback == true, Self.isLoopback(name) { return .done("") }
         return await call.service.rename(to: name)
     }
 
-    private func judgePaths() -> [FieldError] {
+    private func validatePaths() -> [FieldError] {
         let directory = call.service.settings.directory
         var errors = Self.paths.compactMap { field -> FieldError? in
             guard let path = form[field], path != directory else { return nil }
-            let text = "The data lies in \(directory), not in \(path); --data sets it"
+            let text = "The data directory is \(directory), not \(path); --data sets it"
             return FieldError(field, text)
         }
         if form["javaHome"] != nil {
@@ -102,11 +104,11 @@ struct NodeSetup {
         return errors
     }
 
-    private func judgeFamily() -> [FieldError] {
+    private func validateFamily() -> [FieldError] {
         let family = own?.host.contains(":") == true ? "ipv6" : "ipv4"
         var errors: [FieldError] = []
         if let asked = form["afamily"], asked != family {
-            let text = "This node is reached by \(family): --bind and its name decide that"
+            let text = "This node's address is \(family); --bind and its host name determine that"
             errors.append(FieldError("afamily", text))
         }
         if form["afamilyOnly"] ?? "false" != "false" {

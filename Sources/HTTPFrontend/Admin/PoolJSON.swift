@@ -13,7 +13,11 @@ struct PoolJSON {
 
     private var state: ClusterState { call.state }
 
-    /// All of it, with what changes all the time or, for streams, without.
+    /// The pool's object.
+    ///
+    /// - Parameter volatile: Whether to include statistics and alerts, which change all the time;
+    ///   false for streams, which send only when the JSON changes.
+    /// - Returns: The object.
     func json(volatile: Bool = true) -> JSONText {
         let uuid = state.uuid ?? ""
         let numbers = volatile ? ClusterNumbers(call) : nil
@@ -49,7 +53,7 @@ struct PoolJSON {
             ("clusterName", .string(state.name)),
             ("clusterEncryptionLevel", "disabled"),
             ("memoryQuota", .number(state.memoryQuota >> 20)),
-            // Of services that are not here: tools add these up.
+            // Quotas of services that do not exist here, since tools add them up.
             ("indexMemoryQuota", 512),
             ("ftsMemoryQuota", 512),
             ("cbasMemoryQuota", 1_024),
@@ -74,7 +78,7 @@ struct PoolJSON {
         ]
     }
 
-    /// All that work; tools look here for where to post.
+    /// The supported controllers; tools read from here where to post.
     private var controllers: JSONText {
         let uuid = state.uuid ?? ""
         let paths = [
@@ -88,7 +92,7 @@ struct PoolJSON {
         )
     }
 
-    /// Whether a rebalance would change anything, and what.
+    /// Whether a rebalance would change anything, and the causes.
     private var balance: [(String, JSONText)] {
         let imbalances = state.imbalances
         let waiting = state.waitingNodes
@@ -97,7 +101,7 @@ struct PoolJSON {
         if !waiting.isEmpty {
             let services: JSONText = [
                 "code": "service_not_balanced",
-                "description": "Nodes wait for a rebalance to come in or to go.",
+                "description": "Nodes wait for a rebalance that adds or removes them.",
                 "services": ["kv"],
             ]
             members.append(("servicesNeedRebalance", [services]))

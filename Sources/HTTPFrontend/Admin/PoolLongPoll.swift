@@ -2,14 +2,17 @@ internal import Bytes
 internal import ClusterService
 internal import Orchestration
 
-/// `GET /pools/default?waitChange=ms&etag=E`: answers once the pool is no longer the one that had
-/// the tag E, or when the time is up.
+/// `GET /pools/default?waitChange=ms&etag=E`: replies once the pool's tag is no longer E, or after
+/// the timeout.
 ///
-/// - The tag covers what `/poolsStreaming/default` shows, not the numbers that never rest.
+/// - The tag covers the content of `/poolsStreaming/default`, without volatile statistics.
 struct PoolLongPoll {
-    /// However long a client would wait: it asks again, and a client that is gone is forgotten.
+    /// Upper bound of a client's timeout, which also bounds waiting for a client that disconnected.
+    ///
+    /// Clients repeat the request.
     private static let waitMax = Duration.seconds(60)
-    /// What nobody tells us of, a bucket's warmup for one, is seen by looking this often.
+    /// Interval of re-rendering without a notification: some changes, for example of a bucket's
+    /// warmup, notify nothing.
     private static let recheck = Duration.seconds(1)
 
     let call: Call
@@ -29,10 +32,10 @@ struct PoolLongPoll {
             let left = clock.now.duration(to: deadline)
             let isOver = left <= .zero || !call.service.isServing || Task.isCancelled
             guard tag == query["etag"], !isOver else { return Self.answer(current, tag) }
-            let patience = min(left, Self.recheck)
+            let timeout = min(left, Self.recheck)
             _ = await call.service.waitForChange(
                 after: seen,
-                nanoseconds: UInt64(patience / .nanoseconds(1))
+                nanoseconds: UInt64(timeout / .nanoseconds(1))
             )
         }
     }

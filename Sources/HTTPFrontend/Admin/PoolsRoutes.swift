@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// What every client asks first.
+/// The cluster as a whole: discovery, the pool, versions, identity, permissions, tasks.
 extension Routes {
     static let pools: [Route] = [
         Route(.get, "/pools", .discovery) { .json(discovery($0)) },
@@ -35,7 +35,7 @@ extension Routes {
         return .json(PoolJSON(call).json())
     }
 
-    /// The node that leads; nobody for a moment when one took over, or where there is no majority.
+    /// The orchestrator's otpNode; "undefined" during an election or without a majority.
     private static func orchestrator(_ call: Call) -> String {
         call.service.orchestratorNode.flatMap { call.state.node(number: $0)?.otpNode }
             ?? "undefined"
@@ -57,7 +57,7 @@ extension Routes {
             "allowedServices": ["kv"],
             "isDeveloperPreview": false,
             "packageVariant": "divan",
-            // Clients tell a node without a cluster by these being arrays.
+            // Clients recognize a node without a cluster by these being arrays.
             "pools": isProvisioned ? [pool] : [],
             "settings": isProvisioned ? [:] : [],
             "uuid": uuid.map(JSONText.string) ?? [],
@@ -115,7 +115,7 @@ extension Routes {
         permission.wholeMatch(of: /cluster(\.[A-Za-z0-9_\-]+(\[[^\[\]]*\])?)*![a-z_]+/) != nil
     }
 
-    /// A password-less bucket's documents are everybody's, nothing else is.
+    /// Identities other than the administrator may only access documents of password-less buckets.
     private static func isGranted(_ permission: String, to call: Call) -> Bool {
         if call.identity.isAdministrator { return true }
         guard let found = permission.firstMatch(of: /^cluster\.bucket\[([^\]]*)\]\.data[.!]/) else {

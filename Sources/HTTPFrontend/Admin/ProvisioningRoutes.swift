@@ -1,20 +1,20 @@
 internal import ClusterService
 internal import Orchestration
 
-/// From a new node to a cluster, in one request or in the steps that older tools take.
+/// Provisioning of a new node's cluster, in one request or in the steps of older tools.
 extension Routes {
     static let provisioning: [Route] = [
         Route(.post, "/clusterInit", .administrator("cluster!write"), validates: true) { call in
             var form = call.request.form
-            // What is not said stays as it is.
+            // A missing port keeps the current one.
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
-            // All is judged before anything is done.
+            // Everything is validated before anything is applied.
             let setup = NodeSetup(call)
             let flaws = call.service.judgeInitialisation(form).errors
-            let errors = call.state.isProvisioned ? flaws : setup.judge() + flaws
+            let errors = call.state.isProvisioned ? flaws : setup.validate() + flaws
             guard errors.isEmpty else { return .refused(errors) }
             if call.request.isValidationOnly { return .valid }
-            let failures = await setup.carryOut()
+            let failures = await setup.apply()
             guard failures.isEmpty else { return .refused(failures) }
             return reply(await call.service.initialise(form), call, newBase: true)
         },
@@ -86,7 +86,7 @@ extension Routes {
 
     @Sendable private static func setupServices(_ call: Call) async -> Reply {
         guard call.request.form["services"] != nil else {
-            return .refusedList([FieldError("services", "The services are needed")])
+            return .refusedList([FieldError("services", "services is required")])
         }
         var form = ClusterForm(call.request.form, state: call.state)
         form.judgeServices()

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Rebalance: begin, watch, stop.
+/// Rebalance: start, report progress, stop, settings.
 extension Routes {
     private static let write = Access.administrator("cluster.pools!write")
     private static let readTasks = Access.administrator("cluster.tasks!read")
@@ -52,7 +52,7 @@ extension Routes {
         case .mismatch: return .json(["mismatch": 1], status: 400)
         case .noNodesLeft: return .json(["noKVNodesLeft": 1], status: 400)
         case .deltaImpossible: return .json(["deltaRecoveryNotPossible": 1], status: 400)
-        // Of graceful failovers alone, which have a route of their own.
+        // An outcome of graceful failovers only, which another route starts.
         case .wouldLose: return .json(["mismatch": 1], status: 400)
         case .busy(let text), .failed(let text):
             return .json(["error": .string(text)], status: 503)
@@ -94,9 +94,9 @@ extension Routes {
         }
     }
 
-    // MARK: As a task
+    // MARK: The task
 
-    /// The element of `tasks` that is always there.
+    /// The rebalance element of `/pools/default/tasks`, which is always present.
     static func rebalanceTask(_ call: Call) async -> JSONText {
         let record = call.state.rebalance
         let last = call.state.lastRebalance
@@ -128,7 +128,7 @@ extension Routes {
             let name = call.state.node(number: leader)?.otpNode ?? ""
             members.append(("masterNode", .string(name)))
         }
-        // Tools read it without asking whether it is there.
+        // Tools require this member.
         let detailed: JSONText =
             report.bucket.map { bucket in
                 [

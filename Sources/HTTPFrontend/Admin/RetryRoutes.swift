@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// A rebalance that failed may begin again by itself.
+/// Automatic retry of a failed rebalance.
 extension Routes {
     private static let write = Access.administrator("cluster.settings!write")
     private static let read = Access.administrator("cluster.tasks!read")
@@ -15,7 +15,7 @@ extension Routes {
             let isGone = await call.service.cancelRetry(call.capture(0))
             return isGone
                 ? .done
-                : .text("No rebalance of this id is to be tried again.\r\n", status: 404)
+                : .text("No retry of a rebalance with this id is pending.\r\n", status: 404)
         },
         Route(.get, "/settings/retryRebalance", read) { call in
             .json(shown(call.state.settings.retry))
@@ -62,7 +62,7 @@ extension Routes {
     @Sendable private static func setRetry(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
-        form.refuseOthers(than: ["enabled", "afterTimePeriod", "maxAttempts"])
+        form.refuseUnknownFields(except: ["enabled", "afterTimePeriod", "maxAttempts"])
         form.require("enabled")
         if let isEnabled = form.flag("enabled") { settings.retry.isEnabled = isEnabled }
         if let seconds = form.number("afterTimePeriod", RetrySettings.afterSecondsRange) {

@@ -2,51 +2,51 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// One thing a client may ask for: where, how, who, and what answers.
+/// One entry of the routing table: method, path, access and handler.
 struct Route: Sendable {
     typealias Handler = @Sendable (Call) async -> Reply
 
     enum Segment: Sendable {
         case literal([UInt8])
-        /// Any one segment that is UTF-8; the handler finds it among the captures.
+        /// Any single segment that is UTF-8; passed to the handler as a capture.
         case any
-        /// Any one segment, of any bytes: a document's key.
+        /// Any single segment, of any bytes: a document's key.
         case key
-        /// All the rest, at least one segment.
+        /// All remaining segments, at least one.
         case rest
     }
 
-    /// What a route's body is.
+    /// The content type of a route's request body.
     enum Body: Sendable {
-        /// A form; the router refuses any other before the handler is called.
+        /// A form; the router refuses any other type before it calls the handler.
         case form
         case json
-        /// The handler reads it, and refuses what it cannot read.
+        /// The handler parses the body and refuses an invalid one.
         case raw
     }
 
     let method: AdminRequest.Method
     let path: [Segment]
     let access: Access
-    /// Answers 404 as long as there is no cluster.
+    /// The route replies 404 until the cluster is provisioned.
     let needsCluster: Bool
     let body: Body
-    /// The fields of its query whose values may be any bytes.
+    /// The query fields whose values may be any bytes.
     let rawQuery: Set<String>
-    /// Its handler looks whether it is to judge only, and to change nothing.
+    /// The handler supports `just_validate=1`, which changes nothing.
     let validates: Bool
     let handler: Handler
 
     /// - Parameters:
-    ///   - method: What is asked for.
-    ///   - path: Segments between slashes; `*` stands for any one, `<key>` for one of any bytes, a
-    ///     final `**` for all the rest.
-    ///   - access: Whom it serves.
-    ///   - needsCluster: Whether it means nothing before provisioning.
-    ///   - body: What its body is.
-    ///   - rawQuery: The fields of its query whose values may be any bytes.
-    ///   - validates: Whether it can judge a change without making it.
-    ///   - handler: What answers.
+    ///   - method: The HTTP method; HEAD uses the GET routes.
+    ///   - path: Segments between slashes; `*` matches any single UTF-8 segment, `<key>` one of any
+    ///     bytes, a final `**` all remaining ones.
+    ///   - access: The identities that the route serves.
+    ///   - needsCluster: Whether the route replies 404 until the cluster is provisioned.
+    ///   - body: The content type of the request body.
+    ///   - rawQuery: The query fields whose values may be any bytes.
+    ///   - validates: Whether the handler supports `just_validate=1`.
+    ///   - handler: Makes the reply.
     init(
         _ method: AdminRequest.Method,
         _ path: String,
@@ -74,7 +74,7 @@ struct Route: Sendable {
         self.handler = handler
     }
 
-    /// Whether the segments are UTF-8 wherever this route takes no key.
+    /// Whether all segments but the keys are UTF-8.
     func isReadable(_ segments: [[UInt8]]) -> Bool {
         segments.enumerated().allSatisfy { place, segment in
             if place < path.count, case .key = path[place] { return true }
@@ -82,7 +82,7 @@ struct Route: Sendable {
         }
     }
 
-    /// What `*`, `<key>` and `**` stand for in these segments; nil where the path is another.
+    /// The segments that `*`, `<key>` and `**` match; nil if the path does not match.
     func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
         var captures: [[UInt8]] = []
         for (place, segment) in path.enumerated() {
@@ -101,36 +101,36 @@ struct Route: Sendable {
     }
 }
 
-/// All that a handler needs to answer one request.
+/// The arguments of a route's handler for one request.
 struct Call: Sendable {
     let request: AdminRequest
-    /// The cluster as it was when the request came.
+    /// The cluster state at the time of the request.
     let state: ClusterState
     let identity: Identity
-    /// What `*`, `<key>` and `**` of the route's path stand for.
+    /// The segments that `*`, `<key>` and `**` of the route's path match.
     let captures: [[UInt8]]
     let service: AdministrationService
     let sessions: Sessions
     let machine: Machine
 
-    /// A capture as text; routes only ask for those their path has.
+    /// A capture as text; traps if the route's path has fewer.
     func capture(_ place: Int) -> String { String(decoding: captures[place], as: UTF8.self) }
 
-    /// The bucket that the first capture names, if it is there and may be seen.
+    /// The bucket that the first capture names; nil if it does not exist.
     var bucket: BucketRecord? { state.bucket(named: capture(0)) }
 
-    /// How configurations name nodes that only their own machine can reach.
+    /// How configurations name nodes whose host is loopback.
     var naming: HostNaming { .address(request.localAddress) }
 
-    /// The nodes but those that are just being added, which nobody can do anything with.
+    /// All nodes except those that are still joining, which no request can use yet.
     var shownNodes: [NodeRecord] { state.nodes.filter { $0.membership != .joining } }
 
-    /// Nodes that serve nobody, as far as is heard here.
+    /// Nodes that are unhealthy from this node's view.
     var silentNodes: [NodeNumber] {
         state.nodes.map(\.number).filter { service.status(of: $0) == .unhealthy }
     }
 
-    /// The buckets whoever asks may see.
+    /// The buckets that are visible to the request's identity.
     var visibleBuckets: [BucketRecord] {
         state.buckets.filter { Authentication.isVisible($0.settings.name, to: identity, state) }
     }

@@ -3,10 +3,11 @@ internal import Orchestration
 extension AdminRequest {
     static let formType = "application/x-www-form-urlencoded"
 
-    /// Types under which tools send forms, the empty one for those that name none.
+    /// Content types with which tools send forms; empty if the header is missing.
     private static let formTypes: Set<String> = ["", formType, "application/json", "text/plain"]
 
-    /// Why the body is not what a route reads; nil where it is, or where there is none.
+    /// The error of a body that does not match the route's content type; nil if it matches or is
+    /// empty.
     func flaw(ofBody kind: Route.Body) -> FieldError? {
         guard !body.isEmpty else { return nil }
         switch kind {
@@ -16,7 +17,7 @@ extension AdminRequest {
             guard contentType.hasPrefix("multipart/") else { return nil }
             return FieldError("_", unsupported("send JSON as application/json"))
         case .form:
-            // Read as a form it would say nothing, and every field would be missed.
+            // Parsed as a form it would have no fields, and the error would name them as missing.
             guard Self.formTypes.contains(contentType) else {
                 return FieldError("_", unsupported("send the fields as \(Self.formType)"))
             }
@@ -28,10 +29,11 @@ extension AdminRequest {
         }
     }
 
-    /// A sentence that says which content type is not supported, and what to send instead.
-    func unsupported(_ cure: String) -> String {
+    /// A sentence with the unsupported content type and the remedy, which says what to send
+    /// instead.
+    func unsupported(_ remedy: String) -> String {
         let what =
             contentType.isEmpty ? "A body without a content type" : "Content type \(contentType)"
-        return "\(what) is not supported here: \(cure)"
+        return "\(what) is not supported here: \(remedy)"
     }
 }

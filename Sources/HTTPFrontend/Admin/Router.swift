@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Finds the route of a request, asks whether it serves whoever sent it, and has it answered.
+/// Finds the route of a request, authorizes the request, and calls the route's handler.
 struct Router: Sendable {
     let service: AdministrationService
     private let authentication: Authentication
@@ -29,15 +29,15 @@ struct Router: Sendable {
             + Routes.absent + Routes.console
     }
 
-    /// How often a change is judged anew because others came first.
+    /// How often a change is retried after a concurrent change of the same state.
     private static let repetitionsMax = 10
 
-    /// A request that may be served, once its body is there.
+    /// An authorized request whose body is still to be read.
     struct Admitted: Sendable {
         let route: Route
         let identity: Identity
         let captures: [[UInt8]]
-        /// Bytes that its body may have.
+        /// Maximum size of the request's body.
         let bodyBytesMax: Int
     }
 
@@ -46,7 +46,8 @@ struct Router: Sendable {
         case refused(Reply)
     }
 
-    /// Decides by method, path and headers alone: strangers cannot make us take in a body.
+    /// Admits or refuses a request by method, path and headers alone, so that an unauthorized
+    /// client cannot make the node read a body.
     func admit(_ request: AdminRequest) -> Decision {
         let state = service.state
         guard service.isServing else {
@@ -55,7 +56,7 @@ struct Router: Sendable {
         var allowed: [String] = []
         for route in routes {
             guard let captures = route.captures(of: request.segments) else { continue }
-            guard route.method == request.method.asked else {
+            guard route.method == request.method.routed else {
                 allowed.append(route.method.rawValue)
                 continue
             }
@@ -64,25 +65,27 @@ struct Router: Sendable {
         return .refused(allowed.isEmpty ? .notFound : .methodNotAllowed(allowed))
     }
 
+    /// Calls the route's handler, with the cluster state that the route depends on.
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
-        // Its body can take as long as the cluster takes to get an administrator.
+        // The cluster may have been provisioned while the body was received.
         if admitted.identity == .unprovisioned, service.state.isProvisioned,
             case .refused(let reply) = admit(request)
         {
             return reply
         }
         if let wrong = request.flaw(ofBody: admitted.route.body) { return .refused([wrong]) }
-        if request.isValidationOnly, !request.isQuestion, !admitted.route.validates {
-            let text = "This cannot be validated without being carried out: nothing was changed"
+        if request.isValidationOnly, !request.isRead, !admitted.route.validates {
+            let text = "This request does not support validation alone. Nothing was changed."
             return .refused([FieldError("just_validate", text)])
         }
         var isStale = false
         var state = service.state
-        if request.isAboutCluster, state.nodes.count > 1 {
+        if request.needsCurrentState, state.nodes.count > 1 {
             do {
                 state = try await service.readCurrent()
             } catch {
-                // Cut off, or between two leaders: what is known here is better than nothing.
+                // Without a majority or during an election, reply from this node's state and mark
+                // the reply as stale.
                 isStale = true
                 state = service.state
             }
@@ -112,7 +115,7 @@ struct Router: Sendable {
         _ state: ClusterState
     ) -> Decision {
         if request.isFromAnotherSite {
-            let text = "Requests that another site's page sends are refused.\r\n"
+            let text = "The request comes from a page of another site and is refused.\r\n"
             return .refused(.text(text, status: 403))
         }
         if let uuid = request.query["uuid"], let own = state.uuid, uuid != own {
@@ -140,18 +143,18 @@ struct Router: Sendable {
             let text = "Bucket uuid does not match the requested.\r\n"
             return .refused(.text(text, status: 404))
         }
-        // A document's value may be 20 MiB, and three times that when every byte is encoded.
-        let isStranger = identity?.isAdministrator != true
+        // A document's value may be 20 MiB, and percent-encoding can triple it.
+        let isAdministrator = identity?.isAdministrator == true
         let admitted = Admitted(
             route: route,
             identity: identity ?? .anonymous,
             captures: captures,
-            bodyBytesMax: isStranger ? 16 << 10 : 64 << 20
+            bodyBytesMax: isAdministrator ? 64 << 20 : 16 << 10
         )
         return .admitted(admitted)
     }
 
-    /// Refuses text that is not UTF-8: repaired, two names that differ would become one.
+    /// Refuses text that is not UTF-8: replacement characters could make two names equal.
     private func refusal(ofTarget request: AdminRequest, _ route: Route) -> Reply? {
         guard !request.isTargetDamaged, route.isReadable(request.segments) else {
             let text = "The path or query is not UTF-8. Percent-encode the bytes of a key.\r\n"
@@ -162,28 +165,30 @@ struct Router: Sendable {
 }
 
 extension AdminRequest.Method {
-    /// A HEAD is answered as a GET would be, its body left out.
-    fileprivate var asked: AdminRequest.Method { self == .head ? .get : self }
+    /// The method whose route serves the request: GET for HEAD, whose reply omits the body.
+    fileprivate var routed: AdminRequest.Method { self == .head ? .get : self }
 }
 
 extension AdminRequest {
-    private static let agreedOn = [
+    /// First path segments of routes that read or change the replicated cluster state.
+    private static let replicatedRoots = [
         "pools", "poolsStreaming", "nodes", "nodeStatuses", "settings", "internalSettings",
         "controller",
     ].map { Array($0.utf8) }
 
-    fileprivate var isQuestion: Bool { method.asked == .get }
+    fileprivate var isRead: Bool { method.routed == .get }
 
-    /// A question about what the cluster agreed on, or a change that rests on it.
+    /// The request reads or changes the replicated cluster state, so it needs a state that includes
+    /// every earlier acknowledged change.
     ///
-    /// The answer to a change on one node must be seen on every other, also by the next change.
-    /// `/pools` alone is asked by whoever only wants to know who is there.
-    fileprivate var isAboutCluster: Bool {
-        guard let first = segments.first, Self.agreedOn.contains(first) else { return false }
+    /// A change that one node acknowledged must be visible on every other node, also to the next
+    /// change. `/pools` alone is exempt: it only identifies the server.
+    fileprivate var needsCurrentState: Bool {
+        guard let first = segments.first, Self.replicatedRoots.contains(first) else { return false }
         return segments.count > 1 || first == Array("nodeStatuses".utf8)
             || first == Array("internalSettings".utf8)
     }
 }
 
-/// The routes, by what they are about; each file adds its own.
+/// The routes by subject; each file adds its own.
 enum Routes {}

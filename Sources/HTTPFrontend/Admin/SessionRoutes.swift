@@ -1,9 +1,9 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Logging in to the page, and out.
+/// Login and logout of the console.
 extension Routes {
-    /// Bytes of a session's token: too many to guess.
+    /// Bytes of a session's token: enough that it cannot be guessed.
     private static let tokenBytes = 16
 
     static let session: [Route] = [
@@ -12,7 +12,7 @@ extension Routes {
             guard let user = form["user"], let password = form["password"],
                 call.service.isAdministrator(user, password)
             else {
-                return .json(["errors": ["_": "The name or the password is wrong"]], status: 400)
+                return .json(["errors": ["_": "Wrong user name or password."]], status: 400)
             }
             let token = call.service.token(bytes: tokenBytes)
             call.sessions.begin(
@@ -31,7 +31,8 @@ extension Routes {
         },
     ]
 
-    /// Scripts cannot read it, and other sites' pages cannot have it sent.
+    /// A reply that sets the session's cookie; scripts cannot read the cookie, and pages of other
+    /// sites cannot make a browser send it.
     private static func withCookie(
         _ token: String,
         _ call: Call,

@@ -1,8 +1,8 @@
 internal import Orchestration
 
-/// Reads the fields of a form one by one, and gathers what is wrong with them.
+/// Parses the fields of a settings form and collects their errors.
 ///
-/// A field that is not there is nil and no error: what is not named stays as it is.
+/// A missing field is nil and not an error: its setting stays unchanged.
 struct SettingsForm {
     private let form: FormParameters
     private(set) var errors: [FieldError] = []
@@ -14,15 +14,15 @@ struct SettingsForm {
         errors.append(FieldError(field, "The value must be supplied"))
     }
 
-    /// What is misspelt, or not known here, would go unnoticed.
-    mutating func refuseOthers(than known: Set<String>) {
+    /// Adds an error for every unknown field: a misspelt field would otherwise be ignored silently.
+    mutating func refuseUnknownFields(except known: Set<String>) {
         for (name, _) in form.pairs where !known.contains(name) {
             errors.append(FieldError(name, "Unsupported key"))
         }
     }
 
-    /// Settings that are what they are: who says the same is agreed with.
-    mutating func confirm(_ fixed: [(field: String, value: Bool, reason: String)]) {
+    /// Adds an error for every fixed setting that the form would change.
+    mutating func checkFixed(_ fixed: [(field: String, value: Bool, reason: String)]) {
         for (field, value, reason) in fixed {
             if let asked = flag(field), asked != value { refuse(field, reason) }
         }
@@ -32,6 +32,7 @@ struct SettingsForm {
         errors.append(FieldError(field, reason))
     }
 
+    /// The number of a field; nil if it is missing, or with an error if it is not in range.
     mutating func number(_ field: String, _ range: ClosedRange<Int>) -> UInt16? {
         guard let text = form[field] else { return nil }
         let number = FormParameters.number(text).flatMap(Int.init(exactly:))
@@ -43,6 +44,8 @@ struct SettingsForm {
         return nil
     }
 
+    /// The Boolean of a field; nil if it is missing, or with an error if it is neither true nor
+    /// false.
     mutating func flag(_ field: String) -> Bool? {
         switch form[field] {
         case "true": return true

@@ -1,9 +1,9 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Settings of the whole cluster.
+/// Settings of the cluster.
 extension Routes {
-    /// As many buckets as anybody has asked a node to bear.
+    /// Upper bound of `maxBucketCount`: the most buckets that users have ever requested for a node.
     private static let bucketsMax: UInt64 = 10_000
 
     static let settings: [Route] = [
@@ -38,15 +38,15 @@ extension Routes {
             .administrator("cluster.settings!write"),
             validates: true
         ) { call in
-            // A permission, and nobody makes use of it: nothing is ever sent to anybody.
+            // Accepted without effect: the server never sends statistics to a vendor.
             switch call.request.form["sendStats"] {
             case "true", "false": call.request.isValidationOnly ? .valid : .done
-            default: .refused([FieldError("sendStats", "sendStats is true or false")])
+            default: .refused([FieldError("sendStats", "sendStats must be true or false")])
             }
         },
     ]
 
-    /// What other servers let one choose, and what it is here: who says the same is agreed with.
+    /// Couchbase settings that are fixed here: the same value is accepted, another one refused.
     private static let fixed: [(name: String, value: JSONText)] = [
         ("indexAwareRebalanceDisabled", false),
         ("rebalanceIndexWaitingDisabled", false),
@@ -65,7 +65,8 @@ extension Routes {
                 return FieldError(name, "Unsupported key")
             }
             let text = String(decoding: known.value.bytes, as: UTF8.self)
-            return value == text ? nil : FieldError(name, "It is \(text), and cannot be changed")
+            let reason = "The value is \(text) and cannot be changed"
+            return value == text ? nil : FieldError(name, reason)
         }
         guard errors.isEmpty else { return .refused(errors) }
         if form["maxBucketCount"] == nil, !others.isEmpty {
@@ -74,7 +75,7 @@ extension Routes {
         guard let number = form["maxBucketCount"].flatMap(FormParameters.number),
             (1...bucketsMax).contains(number)
         else {
-            let text = "maxBucketCount is a number from 1 to \(bucketsMax)"
+            let text = "maxBucketCount must be a number from 1 to \(bucketsMax)"
             return .refused([FieldError("maxBucketCount", text)])
         }
         if call.request.isValidationOnly { return .valid }

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// How buckets did lately, and what happened.
+/// Recent statistics of buckets, Prometheus metrics, and the event log.
 extension Routes {
     static let statistics: [Route] = [
         Route(
@@ -44,13 +44,13 @@ extension Routes {
         return StatisticsSampler.Zoom(rawValue: name)
     }
 
-    /// Of several nodes, their sum; of a node that does not answer there are none.
+    /// The samples of a bucket, summed over these nodes; nodes that do not answer are left out.
     private static func samples(_ call: Call, of nodes: [NodeNumber]) async -> Reply {
         guard let bucket = call.bucket else { return .notFound }
         guard let zoom = zoom(call) else { return unknownZoom }
         let series = await call.service.series(ofBucket: bucket.settings.name, zoom, of: nodes)
         let stamps = series?.timestamps ?? []
-        // Who has the older samples only wants those that came since.
+        // `haveTStamp` is the newest sample that the client has; only newer ones are sent.
         let seen = call.request.query["haveTStamp"].flatMap(FormParameters.number) ?? 0
         let first = stamps.firstIndex { $0 > seen } ?? stamps.count
         var samples: [(String, JSONText)] = [
@@ -90,7 +90,8 @@ extension Routes {
                     zoom,
                     of: node.number
                 )
-            // As many as here, to the newest: before its first sample a node did nothing.
+            // Align with this node's samples at the newest; before its first sample a node counts
+            // 0.
             let values = (found?.values(of: statistic) ?? []).suffix(stamps.count)
             let numbers = [Float](repeating: 0, count: stamps.count - values.count) + values
             let shown = JSONText.array(numbers.map { .double(Double($0)) })

@@ -1,7 +1,7 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Users: the administrator, and nobody else yet; in the words by which clients tell that.
+/// Users: only the administrator exists yet. Clients match the texts of the refusals.
 extension Routes {
     static let users: [Route] = [
         Route(.get, "/settings/rbac/users", .administrator(readPermission)) { _ in .json([]) },
@@ -12,7 +12,7 @@ extension Routes {
             .json("Unknown user.", status: 404)
         },
         Route(.put, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
-            let text = "There are no users beside the administrator yet"
+            let text = "Users other than the administrator are not supported yet"
             return .refused([FieldError("_", text)])
         },
         Route(.delete, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
@@ -30,7 +30,7 @@ extension Routes {
                 [
                     "role": "admin",
                     "name": "Full Admin",
-                    "desc": "May do everything; the one who set the cluster up.",
+                    "desc": "The administrator: may do everything.",
                 ]
             ])
         },

@@ -4,13 +4,13 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 
-/// Asks another node's admin port: the only time that Divan is somebody's HTTP client, for a node
-/// that is to be added is known by the address of its admin port and nothing else.
+/// Sends requests to another node's admin port.
 ///
-/// One request a connection, bounded in time and in size.
+/// Divan is an HTTP client only for adding nodes: of a node to add, only the address of its admin
+/// port is known. One request a connection, bounded in time and in size.
 package struct AdminClient: NodeProbe {
     private static let bodyBytesMax = 1 << 20
-    private static let patience = TimeAmount.seconds(10)
+    private static let idleTimeout = TimeAmount.seconds(10)
 
     package init() {}
 
@@ -22,7 +22,7 @@ package struct AdminClient: NodeProbe {
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHTTPClientHandlers()
                         try channel.pipeline.syncOperations.addHandler(
-                            IdleStateHandler(allTimeout: Self.patience)
+                            IdleStateHandler(allTimeout: Self.idleTimeout)
                         )
                         try channel.pipeline.syncOperations.addHandler(IdleCloser())
                         return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(
@@ -84,12 +84,12 @@ package struct AdminClient: NodeProbe {
             case .body(let buffer):
                 bytes += buffer.readableBytesView
                 guard bytes.count <= bodyBytesMax else {
-                    return .unreachable("the answer is too long to come from Divan")
+                    return .unreachable("the response is larger than any of Divan's")
                 }
             case .end: return .answered(status: status, body: bytes, localHost: localHost)
             }
         }
-        return .unreachable("the connection was closed before the answer was complete")
+        return .unreachable("the connection was closed before the response was complete")
     }
 
     private static func reason(_ error: any Error) -> String {
@@ -97,17 +97,17 @@ package struct AdminClient: NodeProbe {
         case let error as NIOConnectionError:
             if let first = error.connectionErrors.first { return reason(first.error) }
             return error.dnsAError != nil || error.dnsAAAAError != nil
-                ? "the name \(error.host) cannot be resolved" : "no connection could be made"
+                ? "the name \(error.host) cannot be resolved" : "the connection failed"
         case let error as IOError: return error.description
-        case ChannelError.connectTimeout: return "nothing answered within five seconds"
-        case is HTTPParserError: return "what answers there does not speak HTTP"
-        case is ChannelError: return "the connection broke off"
-        default: return "the connection broke off (\(error))"
+        case ChannelError.connectTimeout: return "the connection timed out after five seconds"
+        case is HTTPParserError: return "the response is not HTTP"
+        case is ChannelError: return "the connection was lost"
+        default: return "the connection was lost (\(error))"
         }
     }
 }
 
-/// Closes a connection on which nothing happens.
+/// Closes an idle connection.
 private final class IdleCloser: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart

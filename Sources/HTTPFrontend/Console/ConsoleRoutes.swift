@@ -1,6 +1,6 @@
 internal import Orchestration
 
-/// The page, as files that are part of the program.
+/// The web console's files, which are embedded in the program.
 extension Routes {
     private static let script = "text/javascript; charset=utf-8"
 
@@ -19,21 +19,21 @@ extension Routes {
     ]
 
     static let console: [Route] = [
-        Route(.get, "/", .open) { _ in moved },
-        Route(.get, "/ui", .open) { _ in moved },
+        Route(.get, "/", .open) { _ in redirection },
+        Route(.get, "/ui", .open) { _ in redirection },
         Route(.get, "/ui/**", .open) { call in
             let name = call.captures.map { String(decoding: $0, as: UTF8.self) }
                 .joined(separator: "/")
             guard let asset = assets[name] else { return .notFound }
             var reply = Reply(status: 200, contentType: asset.type, body: .bytes(asset.bytes))
-            // Nothing but our own files, and no script that was smuggled into one.
+            // The browser loads only files of this server and runs no inline scripts.
             let policy = "default-src 'self'; frame-ancestors 'none'; form-action 'self'"
             reply.headers.append(("Content-Security-Policy", policy))
             return reply
         },
     ]
 
-    private static var moved: Reply {
+    private static var redirection: Reply {
         var reply = Reply.empty(301)
         reply.headers.append(("Location", "/ui/index.html"))
         return reply

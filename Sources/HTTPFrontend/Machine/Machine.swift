@@ -2,10 +2,10 @@ internal import Bytes
 internal import ClusterService
 internal import Foundation
 
-/// What the machine says of itself, from `/proc` and the container's limits.
+/// Memory and CPU use of the machine, from `/proc` and the container's limits.
 package final class Machine: Sendable {
     struct Memory: Sendable {
-        /// What there is, or what the container may use of it.
+        /// Bytes of the machine, or the container's limit if that is lower.
         var total: UInt64 = 0
         var free: UInt64 = 0
         var swapTotal: UInt64 = 0
@@ -26,7 +26,7 @@ package final class Machine: Sendable {
         self.directory = directory
     }
 
-    /// Bytes of memory that we may use in all.
+    /// Bytes of memory that the node may use: the machine's, or the container's limit if lower.
     package static var memoryTotal: UInt64 { memory.total }
 
     static var cpuCount: Int { ProcessInfo.processInfo.activeProcessorCount }
@@ -52,8 +52,10 @@ package final class Machine: Sendable {
         return memory
     }
 
-    /// Percent of all cores that were busy since the last time somebody asked, but not oftener
-    /// than twice a second; since the machine's start for the first.
+    /// CPU use in percent of all cores since the previous measurement, which is at least half a
+    /// second ago; the first measures since the machine's start.
+    ///
+    /// 0 if `/proc/stat` cannot be read.
     func cpuPercent(nowMilliseconds now: UInt64) -> Double {
         guard let (busy, total) = Self.cpuTime() else { return 0 }
         return last.withLock { last in
@@ -98,7 +100,7 @@ package final class Machine: Sendable {
         UInt64(text(path).trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
-    /// A file that may well not be there, on another kernel or outside a container.
+    /// The content of a file; empty if the kernel or container does not have it.
     private static func text(_ path: String) -> String {
         guard let bytes = FileManager.default.contents(atPath: path) else { return "" }
         return String(decoding: bytes, as: UTF8.self)

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Orchestration
 
-/// A request as the routes see it: no socket, no framework.
+/// A request independent of sockets and the framework.
 struct AdminRequest: Sendable {
     enum Method: String, Sendable {
         case get = "GET"
@@ -13,17 +13,17 @@ struct AdminRequest: Sendable {
     }
 
     let method: Method
-    /// Split on `/` before decoding, so that an encoded `/` may stand inside a segment; repeated
-    /// and trailing slashes count for nothing.
+    /// The path, split on `/` before decoding, so a segment may contain an encoded `/`; repeated
+    /// and trailing slashes are ignored.
     let segments: [[UInt8]]
     let queryFields: FormFields
     /// The fields of the query that are UTF-8.
     let query: FormParameters
-    /// By lowercase name; the last one counts.
+    /// Values by lowercase name; the last of several fields with a name.
     let headers: [String: String]
     /// The address the request arrived on, in digits, without brackets.
     let localAddress: String
-    /// The target holds bytes that are neither percent-encoded nor UTF-8; which ones is lost.
+    /// The target has bytes that are neither percent-encoded nor UTF-8; their values are lost.
     let isTargetDamaged: Bool
     var body: [UInt8] = []
 
@@ -42,31 +42,31 @@ struct AdminRequest: Sendable {
         segments = (parts.first ?? "").split(separator: "/").map { URLCoding.decode($0.utf8) }
         queryFields = URLCoding.fields((parts.count == 2 ? parts[1] : "").utf8)
         query = queryFields.text
-        // The framework's decoder has put the replacement character in their place.
+        // The framework's decoder substitutes the replacement character for such bytes.
         isTargetDamaged = target.unicodeScalars.contains("\u{FFFD}")
         self.headers = headers
         self.localAddress = localAddress
     }
 
-    /// The body read as a form, whatever type it says it has: tools of old say none.
+    /// The body parsed as a form, whatever its content type: old tools send none.
     var formFields: FormFields { URLCoding.fields(body) }
 
     /// The fields of the form that are UTF-8: all of them, once the router has checked the form.
     var form: FormParameters { formFields.text }
 
-    /// The media type without its parameters, lowercase; empty where none is given.
+    /// The media type without its parameters, lowercase; empty if the header is missing.
     var contentType: String {
         let type = headers["content-type"]?.split(separator: ";").first ?? ""
         return type.filter { $0 != " " }.lowercased()
     }
 
-    /// The body begins as JSON objects and arrays do, and forms do not.
+    /// The body begins with `{` or `[`, as no form does.
     var looksLikeJSON: Bool {
         let first = body.first { $0 > UInt8(ascii: " ") }
         return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
     }
 
-    /// `Basic` credentials; nil where there are none, or none that can be read.
+    /// `Basic` credentials; nil if they are missing or malformed.
     var basicCredentials: (user: String, password: String)? {
         guard let header = headers["authorization"] else { return nil }
         let parts = header.split(separator: " ")
@@ -78,15 +78,16 @@ struct AdminRequest: Sendable {
         return (String(text[..<colon]), String(text[text.index(after: colon)...]))
     }
 
-    /// A browser sent it on behalf of a page that is not ours.
+    /// A browser sent the request on behalf of another site's page.
     ///
-    /// A node that nobody has provisioned does what anybody asks; what any site asks through the
-    /// browser of somebody who tries it out is more than that means.
+    /// An unprovisioned node accepts every request; without this check any web site could control
+    /// it through a user's browser.
     var isFromAnotherSite: Bool {
         guard method != .get, method != .head, let origin = headers["origin"] else { return false }
         return origin.split(separator: "/").last.map(String.init) != headers["host"]
     }
 
+    /// The value of a cookie; nil if it is missing.
     func cookie(named name: String) -> String? {
         for pair in (headers["cookie"] ?? "").split(separator: ";") {
             let parts = pair.split(separator: "=", maxSplits: 1)

@@ -1,32 +1,32 @@
 internal import Bytes
 
-/// Bounds what request bodies take of the node's memory over all connections of the admin port.
+/// Bounds the memory of request bodies over all connections of the admin port.
 ///
-/// A body of up to `ownBytes` is always taken in. Larger ones share `bytesMax`: one that finds no room
-/// is refused, since an administrator's tool can retry and a request that waits would keep what it
-/// has.
+/// A body of up to `ownBytes` is always accepted. Larger bodies share `bytesMax`; a body that
+/// exceeds it is refused rather than delayed: tools can retry, and a delayed request would keep its
+/// memory.
 final class BodyMemory: Sendable {
-    /// Forms and settings are far below.
+    /// Bytes that every body may have; forms and settings are far smaller.
     static let ownBytes = 64 << 10
-    /// Two of the largest bodies.
+    /// Bytes that all bodies may have beyond `ownBytes` each: two of the largest bodies.
     static let bytesMax = 128 << 20
 
     private let bytesMax: Int
-    private let taken = Guarded(0)
+    private let usedBytes = Guarded(0)
 
     init(bytesMax: Int = BodyMemory.bytesMax) {
         self.bytesMax = bytesMax
     }
 
-    /// Counts a body that grows from one size to another, or, where it ends, shrinks.
+    /// Accounts for a body whose size changes.
     ///
-    /// - Returns: Whether there is room; otherwise nothing changed.
+    /// - Returns: Whether the memory suffices; if not, nothing changed.
     func resize(from before: Int, to after: Int) -> Bool {
         let additional = max(0, after - BodyMemory.ownBytes) - max(0, before - BodyMemory.ownBytes)
         guard additional != 0 else { return true }
-        return taken.withLock { taken in
-            guard additional < 0 || taken + additional <= bytesMax else { return false }
-            taken += additional
+        return usedBytes.withLock { used in
+            guard additional < 0 || used + additional <= bytesMax else { return false }
+            used += additional
             return true
         }
     }

@@ -8,12 +8,12 @@ struct FormFields: Sendable {
         self.pairs = pairs
     }
 
-    /// The value sent under the name; of a name sent twice the last one counts.
+    /// The value of a field; the last one if the name occurs several times, nil if it is missing.
     subscript(name: String) -> [UInt8]? {
         pairs.last { $0.name.elementsEqual(name.utf8) }?.value
     }
 
-    /// The fields whose name and value are UTF-8; `illFormedField` names the others.
+    /// The fields whose name and value are UTF-8; `illFormedField` names the remaining ones.
     var text: FormParameters {
         FormParameters(
             pairs.compactMap { pair in
@@ -28,7 +28,7 @@ struct FormFields: Sendable {
     /// The first field that is not UTF-8.
     ///
     /// - Parameter raw: The names of fields whose values may be any bytes.
-    /// - Returns: What is wrong with which field; nil where every field can be read.
+    /// - Returns: The field's error; nil if all fields are UTF-8.
     func illFormedField(besides raw: Set<String> = []) -> FieldError? {
         for pair in pairs {
             guard let name = String(validating: pair.name, as: UTF8.self) else {

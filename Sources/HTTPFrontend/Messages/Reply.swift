@@ -1,23 +1,25 @@
 internal import Orchestration
 
-/// An answer as the routes give it: status, type, body.
+/// A route's reply: status, content type, headers, body.
 struct Reply: Sendable {
     enum Body: Sendable {
         case bytes([UInt8])
-        /// Called once the head is sent; what it passes on goes out at once.
+        /// Called after the head is sent; every chunk is sent at once.
         case stream(Stream)
     }
 
     typealias Send = (consuming [UInt8]) async throws -> Void
-    /// Looks now and then whether the client is still there: a stream with nothing to say would
-    /// not notice otherwise.
-    typealias Stream = @Sendable (_ isHeard: () -> Bool, _ send: Send) async throws -> Void
+    /// Sends a body in chunks.
+    ///
+    /// It checks `isConnected` regularly, since a stream without new content would not notice a
+    /// disconnect otherwise.
+    typealias Stream = @Sendable (_ isConnected: () -> Bool, _ send: Send) async throws -> Void
 
     var status: Int
     var contentType: String?
     var headers: [(name: String, value: String)] = []
     var body: Body
-    /// Nothing was changed, since somebody else changed what it rests on: asked anew, it may be.
+    /// Nothing was changed, since the state changed concurrently; the router repeats the request.
     var isOvertaken = false
 
     init(status: Int, contentType: String?, body: Body) {
@@ -28,10 +30,10 @@ struct Reply: Sendable {
 
     // MARK: Successes
 
-    /// Nothing more to say.
+    /// Success with an empty body.
     static var done: Reply { empty(200) }
 
-    /// What was only to be judged may be.
+    /// A validation without errors.
     static var valid: Reply { json(["errors": [:]]) }
 
     static func empty(_ status: Int) -> Reply {
@@ -53,11 +55,11 @@ struct Reply: Sendable {
         Reply(status: status, contentType: "text/plain", body: .bytes(Array(text.utf8)))
     }
 
-    /// Clients look for these very words to tell a missing bucket from other troubles.
+    /// Clients match these words to recognize a missing bucket.
     static var notFound: Reply { text("Requested resource not found.\r\n", status: 404) }
 
     static var overtaken: Reply {
-        var reply = text("Others change this at the same time: ask again.\r\n", status: 409)
+        var reply = text("The state changed concurrently. Retry.\r\n", status: 409)
         reply.isOvertaken = true
         return reply
     }
@@ -68,18 +70,18 @@ struct Reply: Sendable {
         return reply
     }
 
-    /// `{"errors":{"field":"text"}}`, with members before and after.
+    /// `{"errors":{"field":"text"}}`, followed by further members.
     static func refused(_ errors: [FieldError], and more: [(String, JSONText)] = []) -> Reply {
         let fields = errors.map { ($0.field, JSONText.string($0.text)) }
         return json(.object([("errors", .object(fields))] + more), status: 400)
     }
 
-    /// `["text"]`, as the oldest routes refuse.
+    /// `["text"]` with every error, the form of the oldest routes.
     static func refusedList(_ errors: [FieldError]) -> Reply {
         json(.array(errors.map { .string($0.text) }), status: 400)
     }
 
-    /// `["text"]`, as tools of long ago expect it.
+    /// `["text"]`, which old tools expect.
     static func list(_ text: String, status: Int) -> Reply {
         json([.string(text)], status: status)
     }

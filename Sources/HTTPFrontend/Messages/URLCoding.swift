@@ -1,6 +1,6 @@
-/// Percent-encoding and forms, strict about nothing: what cannot be decoded stays as it is.
+/// Percent-encoding and forms; malformed escapes are left unchanged.
 ///
-/// Bytes in, bytes out: whether they are UTF-8 is for the reader of a field to judge.
+/// Fields are bytes; the reader of a field checks whether they are UTF-8.
 enum URLCoding {
     /// The bytes of a path segment or form field.
     static func decode(_ text: some Sequence<UInt8>, plusIsSpace: Bool = false) -> [UInt8] {

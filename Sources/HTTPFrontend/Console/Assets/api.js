@@ -1,5 +1,5 @@
-// What the page asks of its server. Every request carries the header without which the session's
-// cookie counts for nothing.
+// The console's requests. Every request has the header without which the server ignores the session's
+// cookie.
 
 export class Refused extends Error {
   constructor(status, errors) {
@@ -11,13 +11,13 @@ export class Refused extends Error {
 
 export class LoggedOut extends Error {}
 
-// A node that stands still accepts connections and answers none; in milliseconds.
-const pollPatience = 5000;
+// In milliseconds. A stopped process still accepts connections, so polling needs a timeout.
+const pollTimeout = 5000;
 
-// Waits for as long as it takes where no patience is named: what was ordered is still under way.
-export async function ask(method, path, form, patience) {
+// Sends a request. Without a timeout it waits indefinitely: a change is still in progress.
+export async function send(method, path, form, timeout) {
   const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
-  const signal = patience ? AbortSignal.timeout(patience) : undefined;
+  const signal = timeout ? AbortSignal.timeout(timeout) : undefined;
   const options = { method, headers, credentials: "same-origin", cache: "no-store", signal };
   if (form) options.body = new URLSearchParams(form);
   let response, text;
@@ -33,13 +33,13 @@ export async function ask(method, path, form, patience) {
   throw new Refused(response.status, errorsIn(text, response.status));
 }
 
-// The four shapes in which the server says what is wrong, as one.
+// The errors of a reply: converts the server's four shapes of errors to one object by field.
 function errorsIn(text, status) {
   let json;
   try {
     json = JSON.parse(text);
   } catch {
-    return { _: text.trim() || `The server answered ${status}.` };
+    return { _: text.trim() || `The server replied with status ${status}.` };
   }
   if (typeof json === "string") return { _: json };
   if (Array.isArray(json)) return { _: json.join(" ") };
@@ -49,15 +49,15 @@ function errorsIn(text, status) {
   return json;
 }
 
-export const get = path => ask("GET", path);
-// What is asked again in a second, and is soon answered or not at all.
-export const poll = path => ask("GET", path, null, pollPatience);
-export const post = (path, form = {}) => ask("POST", path, form);
-export const remove = path => ask("DELETE", path);
+export const get = path => send("GET", path);
+// A request that is repeated every second and therefore times out.
+export const poll = path => send("GET", path, null, pollTimeout);
+export const post = (path, form = {}) => send("POST", path, form);
+export const remove = path => send("DELETE", path);
 
 export const bucketPath = name => `/pools/default/buckets/${encodeURIComponent(name)}`;
-// A document is named by its id, or by the percent-encoded bytes of a key that is not UTF-8. Browsers
-// remove "." and ".." from every path, also encoded: the request would be one to the bucket.
+// A document is addressed by its id, or by the percent-encoded bytes of a key that is not UTF-8.
+// Browsers remove "." and ".." from every path, even if encoded; the request would address the bucket.
 export function documentPath(bucket, { id, encodedId }) {
   if (id === "." || id === "..") {
     throw new Refused(0, { _: `A browser cannot address the document “${id}”. Use another client.` });

@@ -1,7 +1,7 @@
-// The page: who is here, which section is shown, and what is asked again every second.
+// The console's frame: login and setup, the current section, and its refresh every second.
 
 import { get, poll, post, LoggedOut, Refused } from "/ui/api.js";
-import { h, fill, say, field, formError, showErrors } from "/ui/dom.js";
+import { h, fill, setText, field, formError, showErrors } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
 import { buckets } from "/ui/buckets.js";
@@ -27,7 +27,7 @@ addEventListener("unhandledrejection", event => {
 begin();
 setInterval(refresh, 1000);
 
-// Asks again by itself until the server answers: it may be starting, or gone for a moment.
+// Retries every second until the server answers: it may be starting or restarting.
 async function begin() {
   try {
     const pools = await get("/pools");
@@ -39,13 +39,13 @@ async function begin() {
     if (error instanceof LoggedOut) return showLogin();
     fill(main, h("section", { class: "card narrow" }, h("h1", {}, "Not now"),
       h("p", { class: "error" }, error.message),
-      h("p", { class: "muted" }, "Asking again every second.")));
+      h("p", { class: "muted" }, "Retrying every second.")));
     setTimeout(begin, 1000);
   }
 }
 
 function enter(user) {
-  say(document.getElementById("user-name"), user);
+  setText(document.getElementById("user-name"), user);
   document.getElementById("top").hidden = false;
   route();
 }
@@ -79,11 +79,11 @@ function route() {
   refresh();
 }
 
-let asking = false;
+let isRefreshing = false;
 async function refresh() {
   const section = page.section;
-  if (!section || asking || document.hidden) return;
-  asking = true;
+  if (!section || isRefreshing || document.hidden) return;
+  isRefreshing = true;
   let pool;
   try {
     page.pool = pool = await poll("/pools/default");
@@ -95,14 +95,14 @@ async function refresh() {
     if (error instanceof LoggedOut) showLogin("Your session is over. Log in again.");
     else if (!(error instanceof Refused)) throw error;
     else if (error.status === 404 && !pool) beginAgain();
-    else lost(error);
+    else showUnreachable(error);
   } finally {
-    asking = false;
+    isRefreshing = false;
   }
 }
 
 function showPool(pool) {
-  say(document.getElementById("cluster-name"), pool.clusterName);
+  setText(document.getElementById("cluster-name"), pool.clusterName);
   const alerts = document.getElementById("alerts");
   const texts = pool.alerts.map(alert => alert.msg);
   if (alerts.dataset.shown === texts.join("\n")) return;
@@ -110,22 +110,22 @@ function showPool(pool) {
   fill(alerts, texts.map(text => h("div", {}, text)));
 }
 
-// The node belongs to no cluster any more.
+// The node is no longer a member of a cluster.
 function beginAgain() {
   leave();
   begin();
 }
 
-// The server is gone, stands still, or starts.
-function lost(error) {
+// The server does not answer or is starting.
+function showUnreachable(error) {
   const text = error.status === 0 ? error.message : `The server refuses to answer: ${error.message}`;
   const alerts = document.getElementById("alerts");
   if (alerts.dataset.shown === text) return;
   alerts.dataset.shown = text;
-  fill(alerts, h("div", {}, `${text} What you see is what it said last.`));
+  fill(alerts, h("div", {}, `${text} This page shows the last known state.`));
 }
 
-// MARK: Coming in
+// MARK: Login and setup
 
 function showLogin(text = "") {
   leave();
@@ -133,7 +133,7 @@ function showLogin(text = "") {
   const password = h("input", { type: "password", autocomplete: "current-password" });
   const form = h("form", { id: "login-form", class: "card narrow", novalidate: true },
     h("h1", {}, "Welcome to Divan"),
-    h("p", { class: "muted" }, "Log in to look after your cluster."),
+    h("p", { class: "muted" }, "Log in to manage your cluster."),
     field({ id: "login-user", name: "user", label: "User name", control: user }),
     field({ id: "login-password", name: "password", label: "Password", control: password }),
     formError("login-error"),
@@ -164,7 +164,7 @@ async function showSetup() {
   const quota = h("input", { type: "number", min: 256, value: node.memoryQuota });
   const form = h("form", { id: "setup-form", class: "card narrow", novalidate: true },
     h("h1", {}, "Set up your cluster"),
-    h("p", { class: "muted" }, "This node is new. Until it has an administrator, anybody may use it."),
+    h("p", { class: "muted" }, "This node is new. Until it has an administrator, every request is allowed."),
     field({ id: "setup-name", name: "clusterName", label: "Cluster name", control: name }),
     field({ id: "setup-user", name: "username", label: "Administrator", control: user }),
     field({ id: "setup-password", name: "password", label: "Password", control: password,
@@ -186,7 +186,7 @@ async function showSetup() {
       await post("/uilogin", { user: user.value, password: password.value });
       enter(user.value);
     } catch (error) {
-      if (error instanceof LoggedOut) return showLogin("Somebody else has set this cluster up.");
+      if (error instanceof LoggedOut) return showLogin("This cluster has been set up meanwhile.");
       showErrors(form, error.errors || { _: error.message });
     }
   });

@@ -1,10 +1,10 @@
-// The buckets: how each is doing, made, changed, flushed, deleted.
+// The buckets: status, create, edit, flush, delete.
 
 import { poll, post, remove, bucketPath } from "/ui/api.js";
-import { h, say, fill, bar, spark, count, size, notice, field, formError, showErrors,
+import { h, setText, fill, bar, spark, count, size, notice, field, formError, showErrors,
   openDialog } from "/ui/dom.js";
 
-const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Does not serve all of it" };
+const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Some vBuckets are not served" };
 
 export function buckets() {
   const body = h("tbody", { id: "bucket-table" });
@@ -47,14 +47,14 @@ export function buckets() {
   }
 }
 
-// The worst of its nodes is how a bucket is.
+// A bucket's state is the worst state of its nodes.
 function stateOf(bucket, isUnserved) {
   if (isUnserved) return "unhealthy";
   const states = bucket.nodes.map(node => node.status);
   return ["unhealthy", "warmup"].find(state => states.includes(state)) || "healthy";
 }
 
-// Nobody serves some of it: its nodes are well, and were not the ones that had it.
+// Some vBuckets have no active copy, although the bucket's remaining nodes are healthy.
 const isUnserved = (bucket, pool) => (pool.bucketsNeedRebalance || []).some(
   ({ code, buckets }) => code === "vbuckets_not_served" && buckets.includes(bucket.name));
 
@@ -86,40 +86,40 @@ function bucketRow(changed, pool) {
     dot.className = `dot ${state}`;
     dot.setAttribute("aria-label", titles[state]);
     dot.title = titles[state];
-    say(name, bucket.name);
+    setText(name, bucket.name);
     const marks = [bucket.bucketType === "ephemeral" && "ephemeral",
       bucket.passwordless && "no password"].filter(Boolean);
     if (tags.dataset.shown !== marks.join()) {
       tags.dataset.shown = marks.join();
       fill(tags, marks.map(mark => h("span", { class: "tag" }, mark)));
     }
-    say(items, count(stats.itemCount));
-    say(operations, count(stats.opsPerSec));
-    if (!history.length) recall();
-    remember(stats.opsPerSec);
+    setText(items, count(stats.itemCount));
+    setText(operations, count(stats.opsPerSec));
+    if (!history.length) loadHistory();
+    addToHistory(stats.opsPerSec);
     const absent = stats.itemCount ? stats.vbActiveNumNonResident / stats.itemCount : 0;
-    say(resident, `${Math.round(100 * (1 - absent))} %`);
-    say(disk, bucket.bucketType === "ephemeral" ? "none" : size(stats.diskUsed));
-    say(memory, `${size(stats.memUsed)} of ${size(bucket.quota.ram)}`);
+    setText(resident, `${Math.round(100 * (1 - absent))} %`);
+    setText(disk, bucket.bucketType === "ephemeral" ? "none" : size(stats.diskUsed));
+    setText(memory, `${size(stats.memUsed)} of ${size(bucket.quota.ram)}`);
     meter.show(stats.memUsed / bucket.quota.ram);
     browse.href = `#/documents/${encodeURIComponent(bucket.name)}`;
     flush.hidden = !bucket.controllers.flush;
   }
 
-  function remember(...operations) {
+  function addToHistory(...operations) {
     history.push(...operations);
     history.splice(0, history.length - 60);
     line.show(history);
   }
 
-  // What the server remembers of the minute before this page was opened.
-  async function recall() {
+  // Loads the server's samples of the minute before the page was opened.
+  async function loadHistory() {
     try {
       const { nodeStats } = await poll(`${bucketPath(bucket.name)}/stats/ops`);
       const nodes = Object.values(nodeStats);
       const sums = nodes[0].map((_, at) => nodes.reduce((sum, node) => sum + node[at], 0));
       history.unshift(...sums.slice(0, -1));
-      remember();
+      addToHistory();
     } catch (error) {
       if (!error.errors) throw error;
     }
@@ -172,12 +172,12 @@ function bucketDialog(bucket, pool, changed) {
   const ttl = h("input", { type: "number", min: 0, value: bucket ? bucket.maxTTL : 0 });
   const level = bucket?.durabilityMinLevel || "none";
   const durability = h("select", {},
-    option("none", "As each write asks for", level),
+    option("none", "As each write requests", level),
     option("majority", "In memory on a majority", level),
     option("majorityAndPersistActive", "The same, and on the active node's disk", level),
     option("persistToMajority", "On disk on a majority", level));
-  if (isNew) kind.addEventListener("change", () => offer(kind.value));
-  offer(isNew ? "couchbase" : type);
+  if (isNew) kind.addEventListener("change", () => showEvictionPolicies(kind.value));
+  showEvictionPolicies(isNew ? "couchbase" : type);
   if (!isNew) eviction.value = bucket.evictionPolicy;
   if (!isNew && type === "ephemeral") eviction.disabled = true;
 
@@ -193,19 +193,19 @@ function bucketDialog(bucket, pool, changed) {
       label: "Enable flush: all documents may be deleted at once" }),
     h("details", {}, h("summary", {}, "Advanced settings"),
       h("div", { class: "two" },
-        isNew && field({ id: "bucket-type", name: "bucketType", label: "Where documents live",
+        isNew && field({ id: "bucket-type", name: "bucketType", label: "Storage",
           control: kind }),
         field({ id: "bucket-eviction", name: "evictionPolicy", label: "When memory runs short",
           control: eviction }),
         isNew && field({ id: "bucket-vbuckets", name: "numVBuckets", label: "vBuckets",
           control: vBuckets }),
-        field({ id: "bucket-ttl", name: "maxTTL", label: "Longest life in seconds", control: ttl,
+        field({ id: "bucket-ttl", name: "maxTTL", label: "Maximum time to live in seconds", control: ttl,
           hint: "0 for no limit" })),
       field({ id: "bucket-durability", name: "durabilityMinLevel", control: durability,
-        label: "A write is answered once it is", hint: "With 3 replicas there is no choice" }),
+        label: "Writes are acknowledged when stored", hint: "Not available with 3 replicas" }),
       field({ id: "bucket-passwordless", name: "passwordless", control: open,
-        label: "Anybody may use it without a password",
-        hint: "For clients of long ago, and for trying things out" })),
+        label: "Allow access without a password",
+        hint: "For old clients and for experiments" })),
     formError("bucket-error"),
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
@@ -226,7 +226,7 @@ function bucketDialog(bucket, pool, changed) {
       await post(isNew ? "/pools/default/buckets" : bucketPath(bucket.name), values);
     } catch (error) {
       if (!error.errors) throw error;
-      // Named in two ways, as tools expect it.
+      // The server names the field in two ways, which tools expect.
       const { durability_min_level: refused, ...errors } = error.errors;
       return showErrors(form, refused ? { ...errors, durabilityMinLevel: refused } : errors);
     }
@@ -235,9 +235,10 @@ function bucketDialog(bucket, pool, changed) {
     await changed();
   });
 
-  function offer(chosen) {
+  function showEvictionPolicies(chosen) {
     fill(eviction, ...(chosen === "ephemeral"
-      ? [option("noEviction", "Refuse writes"), option("nruEviction", "Delete what is used least")]
+      ? [option("noEviction", "Refuse writes"),
+        option("nruEviction", "Delete the least recently used documents")]
       : [option("valueOnly", "Eject values, keep keys"), option("fullEviction", "Eject documents")]));
   }
 }

@@ -1,17 +1,17 @@
-// Documents: in pages, by id, shown, written, deleted.
+// Documents: list in pages, look up by id, create, edit, delete.
 
 import { get, post, remove, bucketPath, documentPath } from "/ui/api.js";
 import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
 
 const pageSize = 20;
 const previewSize = 200;
-// Documents that a page reads for its previews; beyond it only their ids are listed.
+// Bytes of documents that a page reads for its previews; further rows have ids only.
 const pageBytes = 16 << 20;
 
-// What a person reads as a document's name; a key that is not UTF-8 is shown percent-encoded.
+// A document's displayed name; a key that is not UTF-8 is shown percent-encoded.
 const title = name => name.id ?? `${name.encodedId} (key is not UTF-8)`;
 
-// Where in the list a row stands, as the query for a page that begins there.
+// The query of the page that begins with a row.
 const startOf = row => row.encodedId === undefined
   ? `startkey=${encodeURIComponent(JSON.stringify(row.id))}` : `startkey_docid=${row.encodedId}`;
 
@@ -28,7 +28,7 @@ export function documents([bucket]) {
   const starts = [null];
   let next = null;
   let wanted = "";
-  let asked = 0;
+  let lastRequest = 0;
   let isLoading = false;
 
   const form = h("form", { class: "inline", onsubmit: lookUp },
@@ -56,7 +56,7 @@ export function documents([bucket]) {
   async function refresh(pool) {
     const current = pool.bucketNames.map(each => each.bucketName).sort();
     if (names !== null && names.join("/") === current.join("/")) {
-      // What could not be read may be by now.
+      // Retry a page that could not be read.
       if (error.textContent && !isLoading) await load();
       return;
     }
@@ -78,26 +78,26 @@ export function documents([bucket]) {
 
   // MARK: The list
 
-  // Only the last question's answer is shown, however late an earlier one comes.
+  // Only the reply to the last request is shown, even if an earlier reply arrives later.
   async function load() {
-    const question = asked += 1;
+    const request = lastRequest += 1;
     isLoading = true;
     try {
       const show = wanted ? await loadOne(wanted) : await loadPage();
-      if (question !== asked) return;
+      if (request !== lastRequest) return;
       error.textContent = "";
       show();
     } catch (problem) {
       if (!problem.errors) throw problem;
-      if (question === asked) error.textContent = problem.message;
+      if (request === lastRequest) error.textContent = problem.message;
     } finally {
-      if (question === asked) isLoading = false;
+      if (request === lastRequest) isLoading = false;
     }
   }
 
   async function loadPage() {
     const from = starts[starts.length - 1];
-    // One more than is shown tells where the next page begins.
+    // The row after the shown ones is the start of the next page.
     const query = `include_docs=true&docs_bytes=${pageBytes}&limit=${pageSize + 1}${from === null ? "" : `&${from}`}`;
     const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
     return () => {
@@ -133,7 +133,7 @@ export function documents([bucket]) {
     return "json" in doc ? JSON.stringify(doc.json) : `${doc.base64} (base 64)`;
   }
 
-  // Why a row has no content: what is not shown is not gone.
+  // Why a row has no content, so that a document that is not shown does not look deleted.
   function whyAbsent({ doc, error, reason }) {
     if (error === "not_included") return "Not shown: the page is large. Edit opens the document.";
     return error ? `Not shown: ${reason}.` : doc ? "" : "Deleted meanwhile.";
@@ -179,7 +179,7 @@ export function documents([bucket]) {
       notice(`${title(name)} was deleted`);
     } catch (problem) {
       if (!problem.errors) throw problem;
-      notice(problem.status === 404 ? `${title(name)} was gone already` : problem.message);
+      notice(problem.status === 404 ? `${title(name)} was deleted already` : problem.message);
     }
     await load();
     return true;
@@ -195,7 +195,7 @@ export function documents([bucket]) {
         return notice(problem.message);
       }
       if (!found) {
-        notice(`There is no document ${title(name)} any more`);
+        notice(`The document ${title(name)} has been deleted`);
         return load();
       }
     }
@@ -216,7 +216,7 @@ export function documents([bucket]) {
       h("h2", {}, isNew ? "Create Document" : "Edit Document"),
       field({ id: "document-id", name: "id", label: "Document ID", control: key }),
       field({ id: "document-content", name: "value", control: content, hint: about,
-        label: isBinary ? "Content (binary, in base 64; it can only be looked at)" : "JSON content" }),
+        label: isBinary ? "Content (binary, in base 64; read-only)" : "JSON content" }),
       formError("document-error"),
       h("div", { class: "buttons" },
         !isNew && h("button", { class: "danger", type: "button", id: "document-delete",
@@ -231,8 +231,8 @@ export function documents([bucket]) {
       const target = name ?? { id: key.value };
       const wrong = flaw(target.id, content.value);
       if (wrong) return showErrors(form, wrong);
-      // Closed before it is sent, so that nobody types into what is on its way; it comes back with
-      // everything in it where the server refuses.
+      // The dialog closes before the request is sent, so its content cannot change meanwhile; if the
+      // server refuses the request, the dialog opens again with the same content.
       try {
         if (isNew && await read(target)) {
           return showErrors(form, { id: "There is a document with this id already." });
@@ -251,7 +251,7 @@ export function documents([bucket]) {
     });
   }
 
-  // A key that is not UTF-8 was not typed here: it is one that the server has.
+  // A key that is not UTF-8 has no id and was not typed here, so only the content is checked.
   function flaw(id, text) {
     const bytes = new TextEncoder().encode(id ?? "-").length;
     if (bytes === 0) return { id: "A document needs an id." };
@@ -264,7 +264,7 @@ export function documents([bucket]) {
     return null;
   }
 
-  // Indented where nothing is lost by it: numbers beyond a browser's would come out as others.
+  // Indents the text if that preserves it: a browser would round large numbers.
   function pretty(text) {
     const value = JSON.parse(text);
     const squeezed = text.replace(/\s+/g, "");

@@ -1,5 +1,5 @@
-// Building the page from values. Text only ever becomes text nodes, so nothing that a document or
-// a name holds can turn into markup.
+// Builds the page from values. Text is inserted only as text nodes, so content of documents and names
+// cannot become markup.
 
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -26,8 +26,8 @@ export function fill(element, ...children) {
   append(element, children);
 }
 
-// Sets text only where it is another, so that what a person has selected stays selected.
-export function say(element, text) {
+// Sets an element's text only if it differs, which preserves the user's selection.
+export function setText(element, text) {
   if (element.textContent !== String(text)) element.textContent = text;
 }
 
@@ -98,7 +98,7 @@ export function notice(text) {
 
 let fields = 0;
 
-// One field with its label, hint and place for an error. Unknown names of errors go to the form.
+// A field with its label, hint and a place for its error.
 export function field({ id, name, label, hint, control }) {
   const key = id || `field-${fields += 1}`;
   control.id = key;
@@ -118,7 +118,7 @@ export function field({ id, name, label, hint, control }) {
   return element;
 }
 
-// Shows each error at its field, and what belongs to none below them all.
+// Shows each error at its field, and errors of no field at the end of the form.
 export function showErrors(form, errors) {
   let first;
   const rest = { ...errors };
@@ -134,7 +134,7 @@ export function showErrors(form, errors) {
   first?.focus();
 }
 
-// A form whose button sends it: what is refused is shown in it, anything else is done.
+// Sends a form on submit and then calls `done`; errors of a refusal are shown in the form.
 export function onSubmit(form, button, send, done) {
   form.addEventListener("submit", async event => {
     event.preventDefault();
@@ -153,7 +153,7 @@ export function onSubmit(form, button, send, done) {
 
 export const formError = id => h("p", { class: "error form-error", id, role: "alert" });
 
-// A dialog that is gone once it is closed.
+// Opens a dialog, which is removed from the page when it closes.
 export function openDialog(dialog) {
   dialog.addEventListener("close", () => dialog.remove(), { once: true });
   if (!dialog.isConnected) document.body.append(dialog);

@@ -1,4 +1,4 @@
-// What happened lately, newest first.
+// The recent events of the cluster, newest first.
 
 import { poll } from "/ui/api.js";
 import { h, fill } from "/ui/dom.js";

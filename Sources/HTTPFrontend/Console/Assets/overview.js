@@ -1,23 +1,22 @@
-// The cluster at a glance: what it holds, how busy it is, and how its nodes are.
+// The cluster's overview: operations, documents, memory, disk, and the state of the nodes.
 
-import { h, fill, say, bar, count, counted, size, duration } from "/ui/dom.js";
+import { h, fill, setText, bar, count, counted, size, duration } from "/ui/dom.js";
 
-const words = { healthy: "Serves everything", warmup: "Reads buckets back from disk",
-  unhealthy: "A bucket does not serve" };
-const recoveries = { none: "Waits for a rebalance to bring it in",
-  full: "Comes back empty with the next rebalance",
-  delta: "Comes back with its copies with the next rebalance" };
+const words = { healthy: "Serves everything", warmup: "Warming up", unhealthy: "A bucket does not serve" };
+const recoveries = { none: "Waits for a rebalance that adds it",
+  full: "Is added back empty by the next rebalance",
+  delta: "Is added back with its copies by the next rebalance" };
 
-// How a node is, in a few words.
+// A node's state in a few words.
 export function stateOf(node) {
-  const silence = node.status === "unhealthy" && !isHeard(node) ? "; does not answer" : "";
+  const silence = node.status === "unhealthy" && !isReporting(node) ? "; does not answer" : "";
   if (node.clusterMembership === "inactiveFailed") return `Failed over: serves nothing${silence}`;
   if (node.clusterMembership === "inactiveAdded") return recoveries[node.recoveryType] + silence;
-  if (isHeard(node)) return words[node.status] || node.status;
+  if (isReporting(node)) return words[node.status] || node.status;
   return "Does not answer";
 }
 
-const isHeard = node => node.interestingStats.curr_items !== undefined;
+const isReporting = node => node.interestingStats.curr_items !== undefined;
 
 export function overview() {
   const memory = tile("Memory for buckets");
@@ -37,12 +36,12 @@ export function overview() {
 
   function refresh(pool) {
     const { ram, hdd } = pool.storageTotals;
-    memory.show(size(ram.usedByData), `of ${size(ram.quotaUsed)} given to buckets, `
-      + `${size(ram.quotaTotal)} in all`, ram.usedByData / ram.quotaTotal);
+    memory.show(size(ram.usedByData), `of ${size(ram.quotaUsed)} reserved for buckets, `
+      + `${size(ram.quotaTotal)} in total`, ram.usedByData / ram.quotaTotal);
     disk.show(size(hdd.usedByData), `${size(hdd.free)} of ${size(hdd.total)} free`,
       hdd.total ? 1 - hdd.free / hdd.total : 0);
     const sum = name => pool.nodes.reduce((all, node) => all + (node.interestingStats[name] || 0), 0);
-    operations.show(count(sum("ops")), `of them ${counted(sum("cmd_get"), "read")}`);
+    operations.show(count(sum("ops")), `including ${counted(sum("cmd_get"), "read")}`);
     items.show(count(sum("curr_items")), `in ${counted(pool.bucketNames.length, "bucket")}`);
     const names = new Set(pool.nodes.map(node => node.otpNode));
     for (const [name, row] of rows) {
@@ -65,8 +64,8 @@ function tile(title) {
   return { element, show };
 
   function show(text, detail, share) {
-    say(value, text);
-    say(more, detail);
+    setText(value, text);
+    setText(more, detail);
     if (share === undefined) return;
     if (!meter.isConnected) element.append(meter);
     meter.show(share);
@@ -87,15 +86,15 @@ function makeRow(body) {
 
   function show(node) {
     dot.className = `dot ${node.status}`;
-    say(host, node.hostname);
-    say(state, stateOf(node));
-    say(version, node.version);
-    const isKnown = isHeard(node);
-    say(cpu, isKnown
+    setText(host, node.hostname);
+    setText(state, stateOf(node));
+    setText(version, node.version);
+    const isKnown = isReporting(node);
+    setText(cpu, isKnown
       ? `${Math.round(node.systemStats.cpu_utilization_rate)} % of ${counted(node.cpuCount, "core")}` : "–");
-    say(text, isKnown ? `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}` : "–");
+    setText(text, isKnown ? `${size(node.memoryTotal - node.memoryFree)} of ${size(node.memoryTotal)}` : "–");
     meter.hidden = !isKnown;
     if (isKnown) meter.show(1 - node.memoryFree / node.memoryTotal);
-    say(uptime, isKnown ? duration(Number(node.uptime)) : "–");
+    setText(uptime, isKnown ? duration(Number(node.uptime)) : "–");
   }
 }
