@@ -2,22 +2,23 @@ internal import Glibc
 internal import Seams
 internal import Synchronization
 
-/// A connected socket on its way to its reactor.
+/// A connected socket before its reactor serves it.
 struct ConnectedSocket: Sendable {
     let descriptor: Int32
     let peer: SocketAddress
     let local: SocketAddress
-    /// The listener it came through; 0 where we opened it.
+    /// The number of the listener that accepted the connection; 0 for an outgoing connection.
     let listener: UInt64
-    /// What bounds it together with others; nil where it is exempt.
+    /// The memory bound that the connection shares; nil if the connection is exempt.
     let memory: ConnectionMemory?
 }
 
 extension Reactor {
     typealias MakeHandler = @Sendable (any ConnectionPort) -> any ConnectionHandler
 
-    /// The reactor with the fewest connections; its load counts the coming one at once, so that a
-    /// burst spreads as evenly as a trickle.
+    /// The reactor with the fewest connections.
+    ///
+    /// Its load is incremented at once, so a burst of connections spreads evenly.
     static func leastBusy(of reactors: [Reactor]) -> Reactor {
         var best = reactors[0]
         var least = Int.max
@@ -32,25 +33,28 @@ extension Reactor {
         return best
     }
 
-    /// Serves a socket that `leastBusy` placed here; called from another reactor's thread.
-    func adoptSoon(_ socket: ConnectedSocket, _ makeHandler: @escaping MakeHandler) {
-        let isTaken = postIfRunning { self.adopt(socket, makeHandler) }
-        if !isTaken { refuse(socket) }
+    /// Serves a socket that `leastBusy` assigned to this reactor; called from another thread.
+    func postAdoption(_ socket: ConnectedSocket, _ makeHandler: @escaping MakeHandler) {
+        let isPosted = postIfRunning { self.adopt(socket, makeHandler) }
+        if !isPosted { refuse(socket) }
     }
 
-    /// Serves a socket that `leastBusy` placed here.
+    /// Serves a socket that `leastBusy` assigned to this reactor; called on its thread.
     func adopt(_ socket: ConnectedSocket, _ makeHandler: MakeHandler) {
         guard !isClosed(listener: socket.listener) else { return refuse(socket) }
         let connection = SocketConnection(socket, loop: self)
         guard let slot = watch(socket.descriptor, events: SocketConnection.events, by: connection)
         else {
-            trace.warning("network", "turned \(socket.peer) away: no memory for another socket")
+            trace.warning(
+                "network",
+                "closed the connection of \(socket.peer): the kernel has no memory to watch it"
+            )
             return refuse(socket)
         }
         connection.start(slot: slot, makeHandler(connection))
     }
 
-    /// Closes the connections of a listener, and those of it that are still on their way.
+    /// Closes the connections of a listener, including those that are not adopted yet.
     func closeConnections(of listener: UInt64) {
         markClosed(listener: listener)
         forEachTarget { target in

@@ -1,4 +1,4 @@
-/// Waits until a number of others have passed.
+/// A latch: `wait` blocks until `pass` was called `count` times.
 final class Gate: @unchecked Sendable {  // tidy:allow its monitor is the proof
     private let monitor = Monitor()
     private var remaining: Int

@@ -2,8 +2,8 @@ internal import Bytes
 
 /// Bytes of one connection that its handler has not consumed yet.
 ///
-/// Holds memory only while there are such bytes: thousands of idle connections cost nothing here,
-/// and a large value whose length is known costs one allocation of exactly that size.
+/// Allocates only while there are such bytes: idle connections use no memory here, and a large
+/// value of known length needs one allocation of exactly that size.
 struct InputBuffer {
     private var start: UnsafeMutableRawPointer?
     private(set) var count = 0
@@ -14,18 +14,19 @@ struct InputBuffer {
         return ByteView(start: start, count: count)
     }
 
-    /// Where the next bytes go, and how many fit.
+    /// The unused part of the buffer, for the next bytes.
     var free: UnsafeMutableRawBufferPointer {
         UnsafeMutableRawBufferPointer(start: start.map { $0 + count }, count: capacity - count)
     }
 
-    /// Counts bytes that were written to `free`.
+    /// Adds bytes that were written to `free` to the content.
     mutating func extend(by length: Int) {
         precondition(length >= 0 && length <= capacity - count, "bytes were written past the end")
         count += length
     }
 
-    /// Makes the buffer exactly `wanted` bytes large, or as large as its content.
+    /// Reallocates the buffer to exactly `wanted` bytes, or to its content's size if that is
+    /// larger.
     mutating func resize(to wanted: Int) {
         let wanted = max(wanted, count)
         guard wanted != capacity else { return }
@@ -34,7 +35,7 @@ struct InputBuffer {
         capacity = wanted
     }
 
-    /// Replaces the content; `bytes` may lie anywhere but in this buffer.
+    /// Replaces the content; `bytes` must not be in this buffer.
     mutating func store(_ bytes: ByteView, capacity wanted: Int) {
         count = 0
         let wanted = max(wanted, bytes.count)
@@ -44,9 +45,9 @@ struct InputBuffer {
         count = bytes.count
     }
 
-    /// Drops the first bytes and moves the rest to the front.
+    /// Removes the first bytes and moves the rest to the front.
     mutating func removeFirst(_ length: Int) {
-        precondition(length >= 0 && length <= count, "a buffer can only drop what it has")
+        precondition(length >= 0 && length <= count, "a buffer cannot remove more than its content")
         if length == count { return clear() }
         guard length > 0, let start else { return }
         Memory.copy(to: start, from: start + length, count: count - length)

@@ -9,7 +9,7 @@ package struct LinuxClock: TimeSource {
 
     package func wallNanoseconds() -> UInt64 { LinuxClock.read(CLOCK_REALTIME) }
 
-    /// What waits are measured by: stands still while the machine sleeps, as every wait does.
+    /// The clock of deadlines; like the kernel's waits it stops while the machine is suspended.
     static func waitingNanoseconds() -> UInt64 { read(CLOCK_MONOTONIC) }
 
     private static func read(_ clock: clockid_t) -> UInt64 {

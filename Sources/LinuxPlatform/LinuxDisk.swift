@@ -3,15 +3,15 @@ internal import CLinux
 internal import Glibc
 package import Seams
 
-/// The file system: directories, small files replaced whole, and the lock of a data directory.
+/// The file system: directories, atomically replaced small files, and the data directory's lock.
 ///
-/// - `replace` and `rename` have reached the disk when they return: the file and its directory are
-///   fsynced. After a crash a `NAME.tmp` may be left over; the next `replace` overwrites it.
-/// - A lock is held as long as this disk lives, which is as long as the process does; the kernel
-///   drops it even after `kill -9`.
+/// - `replace` and `rename` are durable when they return: the file and its directory are fsynced.
+///   After a crash a `NAME.tmp` may remain; the next `replace` overwrites it.
+/// - A lock is held until this object is deinitialized or the process ends; the kernel releases it
+///   even after `kill -9`.
 package final class LinuxDisk: Disk {
     private let locks = Guarded<[Int32]>([])
-    /// One `replace` at a time: two of the same file would write into one temporary file.
+    /// Serializes `replace`: two calls for one file would write the same temporary file.
     private let replacing = Lock()
 
     package init() {}
@@ -137,7 +137,9 @@ package final class LinuxDisk: Disk {
         try syncParent(of: path)
     }
 
-    /// Reads and writes what is at `offset`: how many bytes, 0 at the end, or -1 with errno.
+    /// Reads a chunk at `offset` and writes it back.
+    ///
+    /// - Returns: The number of bytes, 0 at the end of the file, or -1 with errno.
     private static func rewrite(
         _ descriptor: Int32,
         _ buffer: UnsafeMutableRawBufferPointer,
@@ -171,17 +173,21 @@ package final class LinuxDisk: Disk {
         let zeros = [UInt8](repeating: 0, count: 256 << 10)
         var end = Int(status.st_size)
         while end < Int(bytes) {
-            // Not fallocate: what it reserves is taken note of only when it is written.
+            // Not fallocate: writing to the extents that it reserves changes metadata again.
             let count = pwrite(descriptor, zeros, min(zeros.count, Int(bytes) - end), off_t(end))
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return try giveBack(descriptor, status.st_size, path) }
+            guard count > 0 else {
+                return try truncateAfterFailure(descriptor, status.st_size, path)
+            }
             end += count
         }
         guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "extend", path) }
     }
 
-    /// There is no room to extend a file: what was taken for that is free again.
-    private func giveBack(
+    /// Truncates a file to its size before a failed extension, which frees the space again.
+    ///
+    /// - Throws: `DiskError`, always: the extension's error from errno, or the truncation's.
+    private func truncateAfterFailure(
         _ descriptor: Int32,
         _ size: off_t,
         _ path: String
@@ -205,7 +211,7 @@ package final class LinuxDisk: Disk {
             if code == EWOULDBLOCK { return false }
             throw SystemError.disk(code, "lock", file)
         }
-        // For the operator who wonders who it is; nothing depends on it.
+        // The process id informs operators; nothing depends on it.
         let note = Array("\(getpid())\n".utf8)
         if ftruncate(descriptor, 0) == 0 { _ = pwrite(descriptor, note, note.count, 0) }
         locks.withLock { $0.append(descriptor) }
@@ -251,7 +257,9 @@ package final class LinuxDisk: Disk {
         guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "write", path) }
     }
 
-    /// A name is durable only once its directory is.
+    /// Makes a name durable by an fsync of its directory.
+    ///
+    /// - Throws: `DiskError` if the directory cannot be opened or synced.
     private func syncParent(of path: String) throws(DiskError) {
         let parent = LinuxDisk.parent(of: path)
         let directory = parent.isEmpty ? (path.hasPrefix("/") ? "/" : ".") : parent
@@ -266,7 +274,7 @@ package final class LinuxDisk: Disk {
         return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// What stands before the last component; empty where there is nothing.
+    /// The path without its last component; empty if there is only one component.
     private static func parent(of path: String) -> String {
         var trimmed = path[...]
         while trimmed.count > 1 && trimmed.last == "/" { trimmed.removeLast() }

@@ -2,7 +2,7 @@ internal import CLinux
 internal import Glibc
 internal import Seams
 
-/// The kernel's dice.
+/// The kernel's random numbers.
 package struct LinuxEntropy: Entropy {
     package init() {}
 
@@ -11,7 +11,7 @@ package struct LinuxEntropy: Entropy {
         while true {
             let count = divan_random(&value, MemoryLayout<UInt64>.size)
             if count == MemoryLayout<UInt64>.size { return value }
-            precondition(count >= 0 || errno == EINTR, "the kernel has no dice")
+            precondition(count >= 0 || errno == EINTR, "the kernel returned no random bytes")
         }
     }
 }

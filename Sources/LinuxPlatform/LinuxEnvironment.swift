@@ -2,7 +2,7 @@ internal import CLinux
 internal import Glibc
 package import Seams
 
-/// The real world: what `main` makes first and stops last.
+/// The Linux implementations of the seams: `main` makes them first and stops them last.
 ///
 ///     let world = LinuxEnvironment.make(reactors: nil, logLevel: .info)
 ///     let signals = SignalWatch { signal in ... begin to shut down ... }
@@ -11,19 +11,19 @@ package import Seams
 ///     listener.close()
 ///     world.stop()
 ///
-/// Whoever made a lane stops it; `stop` ends the reactors.
+/// The component that made a lane stops it; `stop` ends the reactors.
 package struct LinuxEnvironment: Sendable {
     package let environment: Environment
     private let network: ReactorNetwork
 
-    /// Makes the world.
+    /// Makes the environment with a log on standard error.
     ///
     /// - Parameters:
-    ///   - reactors: How many threads serve connections; nil for one for each processor that this
-    ///     process may use.
+    ///   - reactors: The number of threads that serve connections; nil for one for each processor
+    ///     that this process may use.
     ///   - logLevel: Events below this are not logged.
     ///   - limits: The bounds of reactors and connections.
-    /// - Returns: The world, with its reactors running.
+    /// - Returns: The environment, with its reactors running.
     package static func make(
         reactors: Int? = nil,
         logLevel: Severity = .info,
@@ -32,15 +32,15 @@ package struct LinuxEnvironment: Sendable {
         make(reactors: reactors, trace: LogTrace(threshold: logLevel), limits: limits)
     }
 
-    /// Makes the world with another place to tell events.
+    /// Makes the environment with another trace.
     package static func make(
         reactors: Int?,
         trace: any Trace,
         limits: ReactorLimits = ReactorLimits()
     ) -> LinuxEnvironment {
-        // A peer that hangs up while we write to a pipe or socket is an error code, not a death.
+        // Writing to a closed pipe or socket then fails with EPIPE instead of ending the process.
         signal(SIGPIPE, SIG_IGN)
-        allowManyFiles(trace)
+        raiseFileLimit(trace)
         let count = max(1, reactors ?? Int(divan_processors()))
         let network = ReactorNetwork(reactors: count, limits: limits, trace: trace)
         let environment = Environment(
@@ -54,18 +54,18 @@ package struct LinuxEnvironment: Sendable {
         return LinuxEnvironment(environment: environment, network: network)
     }
 
-    /// Closes all connections and ends the reactors; returns when they are gone.
+    /// Closes all connections and ends the reactors; returns when their threads have ended.
     package func stop() { network.stop() }
 
-    /// Raises the soft limit of open files to the hard one: a default of 1024 is soon used up.
-    private static func allowManyFiles(_ trace: any Trace) {
+    /// Raises the soft limit of open files to the hard limit, since the default of 1024 is too low.
+    private static func raiseFileLimit(_ trace: any Trace) {
         var limit = rlimit()
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         guard getrlimit(kind, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
         limit.rlim_cur = limit.rlim_max
         if setrlimit(kind, &limit) != 0 {
             let reason = SystemError.text(errno)
-            trace.warning("environment", "the limit of open files stays as it is: \(reason)")
+            trace.warning("environment", "the limit of open files cannot be raised: \(reason)")
         }
     }
 }

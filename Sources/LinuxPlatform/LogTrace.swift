@@ -2,7 +2,7 @@ internal import Bytes
 internal import Glibc
 package import Seams
 
-/// The log: one line an event on standard error, whole lines only, time in UTC.
+/// The log: one whole line for each event on standard error, with the time in UTC.
 package struct LogTrace: Trace {
     package let threshold: Severity
     private let descriptor: Int32
@@ -16,12 +16,12 @@ package struct LogTrace: Trace {
         guard severity >= threshold else { return }
         let now = LinuxClock().wallNanoseconds()
         let line = LogTrace.line(at: now, severity, module, message)
-        // One write a line: lines of several threads do not mix. A log nobody can write to must
-        // not stop the server, so a failure is let go.
+        // One write for each line, so lines of several threads do not interleave. A failing log
+        // must not stop the server, so errors are ignored.
         line.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
     }
 
-    /// The line of an event, with its newline; control characters are shown, not sent.
+    /// The line of an event, with its newline; control characters are escaped.
     static func line(
         at wallNanoseconds: UInt64,
         _ severity: Severity,

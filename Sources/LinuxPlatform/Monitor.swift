@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Glibc
 
-/// A mutex with a condition to wait for: what a lane sleeps on.
+/// A mutex with a condition variable, on which an idle lane waits.
 final class Monitor: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -11,10 +11,10 @@ final class Monitor: @unchecked Sendable {  // tidy:allow a mutex is for sharing
         condition = .allocate(capacity: 1)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // The operator's clock may jump; a wait must not.
+        // Unlike the wall clock, the monotonic clock never jumps.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         let codes = (pthread_mutex_init(mutex, nil), pthread_cond_init(condition, &attributes))
-        precondition(codes == (0, 0), "a monitor could not be made: errors \(codes)")
+        precondition(codes == (0, 0), "a monitor could not be initialized: errors \(codes)")
         pthread_condattr_destroy(&attributes)
     }
 
@@ -31,7 +31,7 @@ final class Monitor: @unchecked Sendable {  // tidy:allow a mutex is for sharing
 
     func signal() { pthread_cond_signal(condition) }
 
-    /// Waits for a signal, at most until `deadline` on the lanes' clock; may return for no reason.
+    /// Waits for a signal, at most until `deadline` on the lanes' clock; may return spuriously.
     func wait(until deadline: UInt64?) {
         guard let deadline else {
             pthread_cond_wait(condition, mutex)

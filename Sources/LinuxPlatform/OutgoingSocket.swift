@@ -4,7 +4,7 @@ internal import Glibc
 internal import Seams
 internal import Synchronization
 
-/// A connection that is being opened: becomes a `SocketConnection` or an error.
+/// A connection that is being opened; it ends as a `SocketConnection` or with an error.
 final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow one reactor's thread
 {
     typealias Failed = @Sendable (NetworkError) -> Void
@@ -34,7 +34,7 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
         let code: Int32? = address.withSystemAddress { family, system, length in
             descriptor = divan_socket(family)
             guard descriptor >= 0 else { return errno }
-            PortListener.inherit(descriptor)
+            PortListener.setOptions(descriptor)
             return connect(descriptor, system, length) == 0 ? 0 : errno
         }
         guard let code else {
@@ -69,9 +69,9 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
             memory: nil
         )
         let connection = SocketConnection(socket, loop: loop)
-        loop.pass(slot: watched, to: connection)
+        loop.setTarget(ofSlot: watched, connection)
         connection.start(slot: watched, connected(connection))
-        // The event that told us of the opening may have told of the first bytes as well.
+        // The event that reported the opening may have reported the first bytes too.
         connection.ready(events)
     }
 

@@ -3,21 +3,21 @@ internal import CLinux
 internal import Glibc
 internal import Seams
 
-/// A claimed port: accepts on one reactor and hands each connection to the least busy one.
+/// A claimed port: accepts on one reactor and assigns each connection to the least busy reactor.
 ///
-/// One ordinary listening socket, not one per reactor with SO_REUSEPORT. The kernel then claims the
-/// port in one step, for us alone (with the option any process of the same user could join in), and
-/// connections spread evenly: hashed over 16 sockets, 50 connections were measured to leave some
-/// reactors with none and others with ten. Accepting is rare in this trade; one reactor is enough.
+/// One listening socket, not one per reactor with SO_REUSEPORT: the kernel claims the port in one
+/// step and exclusively (with the option any process of the same user could share the port), and
+/// connections spread evenly. Measured with 50 connections hashed over 16 sockets, some reactors
+/// had no connection and some had ten. Accepting is rare, so one reactor is enough.
 final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow one reactor's thread
 {
     typealias Accept = @Sendable (any ConnectionPort) -> any ConnectionHandler
 
-    /// The socket that was claimed, and what its connections have in common.
+    /// The claimed socket and the properties of its connections.
     struct Claim {
         let number: UInt64
         let descriptor: Int32
-        /// What its connections share; nil where they are exempt.
+        /// The memory bound that the connections share; nil if they are exempt.
         let memory: ConnectionMemory?
     }
 
@@ -28,7 +28,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
     private let reactors: [Reactor]
     private let accept: Accept
     private var slot: Int?
-    private var complainedAt: UInt64?
+    private var warnedAt: UInt64?
 
     init(
         _ claim: Claim,
@@ -44,7 +44,9 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         self.accept = accept
     }
 
-    /// Claims a port with everything accepted sockets are to inherit.
+    /// Claims a port and sets the options that accepted sockets inherit.
+    ///
+    /// - Throws: `NetworkError` if the address is invalid, in use or not allowed.
     static func claim(
         _ address: SocketAddress
     ) throws(NetworkError) -> (descriptor: Int32, address: SocketAddress) {
@@ -52,10 +54,10 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         let code: Int32? = address.withSystemAddress { family, system, length in
             opened = divan_socket(family)
             guard opened >= 0 else { return errno }
-            // For the restart after a crash: old connections in TIME_WAIT do not hold the port.
+            // After a crash, old connections in TIME_WAIT must not block the port.
             set(opened, SOL_SOCKET, SO_REUSEADDR, 1)
             if family == AF_INET6 { set(opened, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-            inherit(opened)
+            setOptions(opened)
             if address.isLoopback { simplifyCongestionControl(opened) }
             guard bind(opened, system, length) == 0, Glibc.listen(opened, 4_096) == 0 else {
                 return errno
@@ -76,9 +78,10 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         return (opened, local)
     }
 
-    /// Within one machine nothing gets congested.
+    /// Selects the simplest congestion control for loopback, where nothing is congested.
     ///
-    /// The plainest control saves the timers that others set for every send. Best effort: a kernel may not offer it.
+    /// It avoids the timers that other algorithms set for every send. Errors are ignored, since a
+    /// kernel may not offer it.
     private static func simplifyCongestionControl(_ descriptor: Int32) {
         let name = Array("reno".utf8)
         _ = setsockopt(
@@ -90,11 +93,11 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         )
     }
 
-    /// What every connection of ours has; on a listener, what accepted sockets inherit.
-    static func inherit(_ descriptor: Int32) {
+    /// Sets the options of every connection; set on a listener, accepted sockets inherit them.
+    static func setOptions(_ descriptor: Int32) {
         let tcp = Int32(IPPROTO_TCP)
         set(descriptor, tcp, TCP_NODELAY, 1)
-        // A peer whose machine died says nothing: ask after six minutes of silence.
+        // The peer's machine may fail without closing the connection: probe after six idle minutes.
         set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
         set(descriptor, tcp, TCP_KEEPIDLE, 360)
         set(descriptor, tcp, TCP_KEEPINTVL, 10)
@@ -124,7 +127,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
     func abandon() { stop() }
 
     func ready(_ events: UInt32) {
-        // Level-triggered: what is left after a burst is reported again in the next turn.
+        // Level-triggered: the kernel reports remaining connections again in the next turn.
         for _ in 0..<64 {
             var connected: Int32 = -1
             let peer = SocketAddress.filled { address, length in
@@ -137,7 +140,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             }
             switch errno {
             case EAGAIN, EWOULDBLOCK: return
-            // This one connection failed before we came to it.
+            // This connection failed before it was accepted.
             case ECONNABORTED, EINTR, EPERM, EPROTO, ENETDOWN, ENETUNREACH, EHOSTUNREACH:
                 continue
             default: return pause(errno)
@@ -161,20 +164,23 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         if target === loop {
             loop.adopt(socket, accept)
         } else {
-            target.adoptSoon(socket, accept)
+            target.postAdoption(socket, accept)
         }
     }
 
-    /// Out of descriptors, most likely: the socket stays ready, so the loop would spin otherwise.
+    /// Stops watching the listening socket for a moment after an error of accept.
+    ///
+    /// The usual cause is a lack of file descriptors; the socket stays ready, so the loop would
+    /// spin.
     private func pause(_ code: Int32) {
         guard let watched = slot else { return }
         let now = LinuxClock.waitingNanoseconds()
-        if complainedAt.map({ now - $0 > 10_000_000_000 }) ?? true {
-            complainedAt = now
+        if warnedAt.map({ now - $0 > 10_000_000_000 }) ?? true {
+            warnedAt = now
             loop.trace.warning(
                 "network",
-                "accepting pauses: \(SystemError.text(code)); "
-                    + "if files run out, raise the limit of open files"
+                "new connections wait: accept failed: \(SystemError.text(code)); "
+                    + "if file descriptors run out, raise the limit of open files"
             )
         }
         loop.rewatch(descriptor, slot: watched, events: 0)

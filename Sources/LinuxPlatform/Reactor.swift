@@ -4,24 +4,26 @@ internal import Glibc
 internal import Seams
 internal import Synchronization
 
-/// Something whose readiness a reactor waits for.
+/// A socket's owner, which a reactor notifies of readiness.
 protocol ReadinessTarget: AnyObject {
     func ready(_ events: UInt32)
-    /// The reactor stops.
+    /// The reactor stops: the target closes its socket.
     func abandon()
 }
 
 /// One thread that serves many connections: an event loop over epoll.
 ///
-/// A turn handles what is ready, then what others asked for, then sleeps. Sockets are registered
-/// once, edge-triggered, for everything: a request batch then costs one `recv`, one `send` and its
-/// share of an `epoll_wait`, and the kernel never polls a served socket a second time.
+/// A turn handles requests of other threads, then ready sockets, then sleeps. Sockets are
+/// registered once, edge-triggered, for all events: a batch of requests then costs one `recv`, one
+/// `send` and its share of an `epoll_wait`, and the kernel never polls a served socket a second
+/// time.
 ///
-/// - Everything but `mailbox` belongs to the thread.
-/// - A target that could go on (a full read, replies left to produce) goes behind all others.
-/// - Posters write to the eventfd only when the thread sleeps, once however many they are.
+/// - Only the thread accesses the state, except `mailbox`.
+/// - A connection with more work (a full read, further replies) is served again only after all
+///   others had a turn.
+/// - Posting writes to the eventfd only if the thread sleeps, once for any number of posts.
 final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and a locked mailbox
-    /// What other threads ask of the loop; only under `lock`.
+    /// Requests of other threads; accessed under `lock`.
     private struct Mailbox {
         var queue = WorkQueue()
         var connections: [SocketConnection] = []
@@ -31,7 +33,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     private struct Slot {
         var target: (any ReadinessTarget)?
-        /// Tells a late event for a closed socket from one for the socket that took its place.
+        /// Distinguishes a late event of a closed socket from an event of the slot's next socket.
         var generation: UInt32 = 0
     }
 
@@ -41,7 +43,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     let limits: ReactorLimits
     let input: UnsafeMutableRawPointer
     var output = ByteWriter(capacity: 256 << 10)
-    /// How many connections are here or on their way; read by those who place new ones.
+    /// The number of connections that are served here or assigned; read to assign new ones.
     let load = Atomic<Int>(0)
 
     private let quiescence: Quiescence
@@ -51,10 +53,11 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     private var mailbox = Mailbox()
     private var slots: [Slot] = []
     private var freeSlots: [Int] = []
-    private var again: [SocketConnection] = []
-    /// Connections with a deadline, looked at once in a while: there are few, and seldom any.
-    private var overdue: [SocketConnection] = []
-    private var overdueCheck: UInt64?
+    /// Connections with more work, for the next turn.
+    private var unfinished: [SocketConnection] = []
+    /// Connections with a deadline, checked periodically: there are few, and usually none.
+    private var timedConnections: [SocketConnection] = []
+    private var nextDeadlineCheck: UInt64?
     private var closedListeners: Set<UInt64> = []
     private var isStopped = false
     private let thread = Guarded<SystemThread?>(nil)
@@ -69,7 +72,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         epoll = divan_epoll_create()
         alarm = divan_eventfd()
         precondition(epoll >= 0 && alarm >= 0, "no event loop: \(SystemError.text(errno))")
-        // Edge-triggered: every write is an event, so the counter need never be read back.
+        // Edge-triggered: every write is an event, so the counter is never read.
         let code = divan_epoll_add(epoll, alarm, divan_event_in | divan_event_edge, .max)
         precondition(code == 0, "no event loop: \(SystemError.text(errno))")
         thread.withLock { $0 = SystemThread(name) { self.run() } }
@@ -88,7 +91,9 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     func post(_ work: @escaping @Sendable () -> Void) { _ = postIfRunning(work) }
 
-    /// Posts work; false where the reactor has stopped and the work will never run.
+    /// Posts work.
+    ///
+    /// - Returns: Whether the work will run; false if the reactor has stopped.
     func postIfRunning(_ work: @escaping @Sendable () -> Void) -> Bool {
         lock.acquire()
         guard !mailbox.isStopping else {
@@ -100,7 +105,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         return true
     }
 
-    /// Runs work now where this is the reactor's thread, and posts it elsewhere.
+    /// Runs work at once on the reactor's thread; posts it from any other thread.
     func runOrPost(_ work: @escaping @Sendable () -> Void) {
         if isCurrent { work() } else { post(work) }
     }
@@ -120,7 +125,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         }
     }
 
-    /// Has the loop look at what was asked of a connection.
+    /// Queues requests for a connection.
     func request(_ asked: SocketConnection.Requests, of connection: SocketConnection) {
         lock.acquire()
         if connection.requests.isEmpty && !mailbox.isStopping {
@@ -130,7 +135,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         releaseAndWake()
     }
 
-    /// Runs what was posted, closes everything, and waits for the end of the thread.
+    /// Runs posted work, closes all sockets, and waits for the end of the thread.
     func stop() {
         lock.acquire()
         mailbox.isStopping = true
@@ -154,7 +159,9 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     // MARK: Called by targets, on the thread
 
-    /// Watches a socket from now on; returns its slot, or nil where the kernel has no memory left.
+    /// Registers a socket.
+    ///
+    /// - Returns: Its slot; nil if the kernel has no memory left.
     func watch(_ descriptor: Int32, events: UInt32, by target: any ReadinessTarget) -> Int? {
         let slot = freeSlots.popLast() ?? slots.count
         if slot == slots.count { slots.append(Slot()) }
@@ -167,17 +174,17 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         return slot
     }
 
-    /// Changes what a socket is watched for.
+    /// Changes the events that a socket is watched for.
     func rewatch(_ descriptor: Int32, slot: Int, events: UInt32) {
         let token = UInt64(slots[slot].generation) << 32 | UInt64(slot)
         let code = divan_epoll_change(epoll, descriptor, events, token)
         precondition(code == 0, "a watched socket could not be changed: \(errno)")
     }
 
-    /// Hands a watched socket from one target to the next.
-    func pass(slot: Int, to target: any ReadinessTarget) { slots[slot].target = target }
+    /// Replaces the target of a watched socket.
+    func setTarget(ofSlot slot: Int, _ target: any ReadinessTarget) { slots[slot].target = target }
 
-    /// Closes a socket and forgets its slot.
+    /// Closes a socket and frees its slot.
     func unwatch(_ descriptor: Int32, slot: Int) {
         Glibc.close(descriptor)
         slots[slot].target = nil
@@ -185,14 +192,14 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         freeSlots.append(slot)
     }
 
-    /// Comes back to the connection after all others had their turn.
-    func serveAgain(_ connection: SocketConnection) { again.append(connection) }
+    /// Queues a connection with more work; it is served after all other ready connections.
+    func enqueue(_ connection: SocketConnection) { unfinished.append(connection) }
 
-    /// Looks after a connection that may not stay as it is forever.
+    /// Adds a connection to the periodic check of deadlines.
     func watchDeadline(of connection: SocketConnection) {
-        overdue.append(connection)
-        guard overdueCheck == nil else { return }
-        overdueCheck = LinuxClock.waitingNanoseconds() + limits.deadlinePrecision
+        timedConnections.append(connection)
+        guard nextDeadlineCheck == nil else { return }
+        nextDeadlineCheck = LinuxClock.waitingNanoseconds() + limits.deadlineCheckNanoseconds
     }
 
     func forEachTarget(_ body: (any ReadinessTarget) -> Void) {
@@ -201,7 +208,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     func isClosed(listener: UInt64) -> Bool { closedListeners.contains(listener) }
 
-    /// Connections of this listener that are still on their way here are refused.
+    /// Makes the reactor refuse connections of this listener that are not adopted yet.
     func markClosed(listener: UInt64) { closedListeners.insert(listener) }
 
     // MARK: The loop
@@ -217,24 +224,25 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
             let count = divan_epoll_wait(epoll, events, Int32(capacity), timeout)
             quiescence.begin(index)
             precondition(count >= 0 || errno == EINTR, "epoll failed: \(SystemError.text(errno))")
-            // Mail first: from here on nobody needs to ring the alarm.
-            handleMail()
-            serveAgainQueue()
+            // The mailbox first: from here on posting needs no write to the eventfd.
+            handleMailbox()
+            serveUnfinished()
             for place in 0..<max(0, Int(count)) { dispatch(events[place]) }
-            checkOverdue()
+            checkDeadlines()
         }
         closeAll()
         quiescence.end(index)
     }
 
-    /// How long the turn may sleep: not at all, until the next timer, or until something happens.
+    /// The timeout of `epoll_wait`: 0 if there is work, else the time to the next timer; -1 if
+    /// there is no timer.
     private func sleepMilliseconds() -> Int32 {
         lock.acquire()
         defer { lock.release() }
-        let hasMail = mailbox.queue.readyCount > 0 || !mailbox.connections.isEmpty
-        if hasMail || mailbox.isStopping || !again.isEmpty { return 0 }
+        let hasWork = mailbox.queue.readyCount > 0 || !mailbox.connections.isEmpty
+        if hasWork || mailbox.isStopping || !unfinished.isEmpty { return 0 }
         mailbox.isAsleep = true
-        let deadlines = [mailbox.queue.nextDeadline(), overdueCheck].compactMap { $0 }
+        let deadlines = [mailbox.queue.nextDeadline(), nextDeadlineCheck].compactMap { $0 }
         guard let deadline = deadlines.min() else { return -1 }
         let now = LinuxClock.waitingNanoseconds()
         guard deadline > now else { return 0 }
@@ -249,37 +257,37 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         slot.target?.ready(event.events)
     }
 
-    private func serveAgainQueue() {
-        guard !again.isEmpty else { return }
-        let connections = again
-        again.removeAll(keepingCapacity: true)
-        for connection in connections { connection.serveAgain() }
+    private func serveUnfinished() {
+        guard !unfinished.isEmpty else { return }
+        let connections = unfinished
+        unfinished.removeAll(keepingCapacity: true)
+        for connection in connections { connection.resume() }
     }
 
-    private func checkOverdue() {
-        guard let check = overdueCheck else { return }
+    private func checkDeadlines() {
+        guard let check = nextDeadlineCheck else { return }
         let now = LinuxClock.waitingNanoseconds()
         guard check <= now else { return }
-        let connections = overdue
-        overdue.removeAll(keepingCapacity: true)
-        overdueCheck = nil
+        let connections = timedConnections
+        timedConnections.removeAll(keepingCapacity: true)
+        nextDeadlineCheck = nil
         for connection in connections where connection.isStillWatched(at: now) {
             watchDeadline(of: connection)
         }
     }
 
-    private func handleMail() {
+    private func handleMailbox() {
         lock.acquire()
         mailbox.isAsleep = false
         let isLastTime = mailbox.isStopping
         if !mailbox.connections.isEmpty {
-            let asked = mailbox.connections.map { ($0, $0.takeRequests()) }
+            let asked = mailbox.connections.map { ($0, $0.removeRequests()) }
             mailbox.connections.removeAll(keepingCapacity: true)
             lock.release()
             for (connection, requests) in asked { connection.handle(requests) }
             lock.acquire()
         }
-        // What the pieces post in turn waits for the next turn, unless there is none.
+        // Work posted by this work runs in the next turn, unless this turn is the last.
         var left = isLastTime ? Int.max : mailbox.queue.readyCount + 64
         while left > 0, let work = mailbox.queue.next(now: LinuxClock.waitingNanoseconds()) {
             lock.release()
@@ -293,13 +301,13 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     private func closeAll() {
         for slot in slots { slot.target?.abandon() }
-        // Connections know their reactor: whatever still held one would keep both for ever.
-        again = []
-        overdue = []
+        // Connections reference their reactor, so remaining references would keep both alive.
+        unfinished = []
+        timedConnections = []
         lock.acquire()
         let dropped = mailbox
         mailbox = Mailbox(isStopping: true)
         lock.release()
-        for connection in dropped.connections { _ = connection.takeRequests() }
+        for connection in dropped.connections { _ = connection.removeRequests() }
     }
 }

@@ -3,14 +3,14 @@ internal import Glibc
 package import Seams
 internal import Synchronization
 
-/// The network of Linux: a reactor thread a core.
+/// The network of Linux: TCP served by reactor threads.
 package final class ReactorNetwork: Network {
     package let quiescence: Quiescence
     package let memory: ConnectionMemory
     private let reactors: [Reactor]
     private let trace: any Trace
     private let resolver = Resolver()
-    /// Listeners are numbered from 1; 0 stands for connections we opened.
+    /// The last listener's number; listeners are numbered from 1, and 0 means outgoing connections.
     private let numbers = Atomic<UInt64>(0)
 
     package init(reactors count: Int, limits: ReactorLimits, trace: any Trace) {
@@ -46,8 +46,8 @@ package final class ReactorNetwork: Network {
             reactors: reactors,
             accept: accept
         )
-        let isTaken = loop.postIfRunning { listener.start() }
-        guard isTaken else {
+        let isPosted = loop.postIfRunning { listener.start() }
+        guard isPosted else {
             Glibc.close(descriptor)
             throw SystemError.network(ECANCELED, "listen on", address)
         }
@@ -78,31 +78,32 @@ package final class ReactorNetwork: Network {
         _ done: @escaping @Sendable (Result<[String], NetworkError>) -> Void
     ) { resolver.resolve(host, done) }
 
-    /// How many connections each reactor has.
+    /// The number of connections of each reactor.
     package var loads: [Int] { reactors.map { $0.load.load(ordering: .relaxed) } }
 
-    /// Closes everything and ends the reactors' threads; not called from one of them.
+    /// Closes all sockets and ends the reactors' threads; must not be called on one of them.
     package func stop() { for reactor in reactors { reactor.stop() } }
 
     /// Closes a listener and its connections.
     ///
-    /// Returns when that is done, unless a reactor called: it cannot wait for itself.
+    /// Returns when they are closed, unless it was called on a reactor, which cannot wait for
+    /// itself.
     private static func close(_ listener: PortListener, on loop: Reactor, reactors: [Reactor]) {
         let isReactor = reactors.contains { $0.isCurrent }
         let remaining = Gate(count: reactors.count)
         loop.runOrPost { listener.stop() }
         for reactor in reactors {
-            let isTaken = reactor.postIfRunning {
+            let isPosted = reactor.postIfRunning {
                 reactor.closeConnections(of: listener.number)
                 remaining.pass()
             }
-            if !isTaken { remaining.pass() }
+            if !isPosted { remaining.pass() }
         }
         if !isReactor { remaining.wait() }
     }
 }
 
-/// A claimed port that can be given back.
+/// A claimed port that can be closed.
 private struct ClaimedPort: Listener {
     let address: SocketAddress
     let onClose: @Sendable () -> Void

@@ -2,11 +2,11 @@ internal import Bytes
 internal import Glibc
 internal import Seams
 
-/// Looks up host names, on threads of its own: the C library blocks, up to half a minute.
+/// Resolves host names on separate threads, since the C library blocks for up to half a minute.
 ///
-/// - At most `threadsMax` look-ups at a time, and `waitingMax` that wait; more are refused.
-/// - A thread lives while there is something to look up. Nobody waits for its end: a name server
-///   that does not answer must not hold up a shutdown.
+/// - At most `threadsMax` look-ups run and `waitingMax` wait; further ones are refused.
+/// - A thread exists while look-ups wait. It is never joined: a name server that does not answer
+///   must not delay a shutdown.
 final class Resolver: Sendable {
     typealias Done = @Sendable (Result<[String], NetworkError>) -> Void
 
@@ -25,17 +25,17 @@ final class Resolver: Sendable {
             return done(.success([host]))
         }
         guard Resolver.isName(host) else {
-            return done(.failure(Resolver.error(host, "that is no host name")))
+            return done(.failure(Resolver.error(host, "it is not a valid host name")))
         }
-        let (isTaken, needsThread) = state.withLock { state in
+        let (isAccepted, needsThread) = state.withLock { state in
             guard state.waiting.count < Resolver.waitingMax else { return (false, false) }
             state.waiting.append((host, done))
             let needsThread = state.threads < Resolver.threadsMax
             if needsThread { state.threads += 1 }
             return (true, needsThread)
         }
-        guard isTaken else {
-            return done(.failure(Resolver.error(host, "too many names wait to be looked up")))
+        guard isAccepted else {
+            return done(.failure(Resolver.error(host, "too many look-ups are waiting")))
         }
         if needsThread { SystemThread("resolver") { self.run() }.detach() }
     }
@@ -54,7 +54,7 @@ final class Resolver: Sendable {
         }
     }
 
-    /// What a host name may look like (RFC 1123), and the underscore that container networks use.
+    /// Whether the text is a host name (RFC 1123); underscores are allowed for container networks.
     private static func isName(_ host: String) -> Bool {
         let bytes = Array(host.utf8)
         return !bytes.isEmpty && bytes.count <= 253
@@ -108,7 +108,7 @@ final class Resolver: Sendable {
         let shown = String(host.prefix(253))
         return NetworkError(
             code: .unknownHost,
-            description: "cannot find the host \"\(shown)\": \(reason); check the name, or give "
+            description: "cannot find the host \"\(shown)\": \(reason); check the name, or use "
                 + "an IP address"
         )
     }

@@ -1,19 +1,21 @@
 internal import CLinux
 internal import Glibc
 
-/// Calls back when the process is asked to end, on a thread of its own, where everything is allowed.
+/// Calls a closure on a separate thread when a signal asks the process to end.
 ///
-/// The signal handler writes a byte into a pipe and the thread reads it: unlike a blocked signal
-/// this does not depend on who started threads before, and child processes inherit nothing. A
-/// process has one watch, for its whole life.
+/// The signal handler writes a byte to a pipe, which the thread reads. Unlike blocked signals this
+/// does not depend on threads that were started before, and child processes inherit nothing. A
+/// process has one watch for its lifetime.
 package final class SignalWatch: Sendable {
-    /// The signals that ask a server to end; SIGHUP comes when its terminal closes, and counts
-    /// unless the process was started to ignore it (nohup).
+    /// The signals that ask a server to end.
+    ///
+    /// SIGHUP is sent when the terminal closes; it is not watched if the process was started with
+    /// it ignored (nohup).
     package static let endings = [SIGTERM, SIGINT, SIGHUP]
 
     private let thread: SystemThread
 
-    /// Watches for `signals`; `received` is called for each that comes, one at a time.
+    /// Watches `signals`; `received` is called for each signal, one at a time.
     package init(
         _ signals: [Int32] = SignalWatch.endings,
         received: @escaping @Sendable (Int32) -> Void

@@ -2,7 +2,7 @@ internal import Glibc
 internal import Seams
 
 extension SocketAddress {
-    /// Calls `body` with the address as the kernel wants it; nil where `host` is no IP address.
+    /// Calls `body` with the address in the kernel's form; nil if `host` is not an IP address.
     func withSystemAddress<Result>(
         _ body: (_ family: Int32, UnsafePointer<sockaddr>, socklen_t) -> Result
     ) -> Result? {
@@ -27,7 +27,7 @@ extension SocketAddress {
         }
     }
 
-    /// The address that `fill` (accept4, getsockname) writes down; nil where it fails.
+    /// The address that `fill` (accept4, getsockname) stores; nil if `fill` fails.
     static func filled(
         by fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool
     ) -> SocketAddress? {
@@ -41,7 +41,7 @@ extension SocketAddress {
         return isFilled ? SocketAddress(storage) : nil
     }
 
-    /// Where a socket is bound.
+    /// The local address of a socket; nil with errno if it cannot be read.
     static func local(of descriptor: Int32) -> SocketAddress? {
         filled { getsockname(descriptor, $0, $1) == 0 }
     }

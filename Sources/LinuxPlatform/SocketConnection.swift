@@ -6,26 +6,27 @@ internal import Synchronization
 
 /// One accepted or opened TCP connection, served by one reactor.
 ///
-/// A read goes straight from the reactor's shared buffer through the handler into the shared reply
-/// buffer and out again. A connection has memory of its own only for what could not be finished:
-/// input that is no whole frame, and output that the peer does not take.
+/// Input is received into the reactor's shared buffer, handled, and its replies are sent from the
+/// shared reply buffer. A connection allocates memory only for incomplete frames of input and for
+/// output that the peer does not read.
 ///
 /// - While output waits, nothing is read and the handler is not called: memory stays bounded.
-/// - What it receives beyond its own bytes is the node's memory (`ReceiveAllowance`): while there is
-///   none, the connection is not read.
+/// - Input beyond the connection's own bytes uses the node's shared memory (`ReceiveAllowance`);
+///   while there is none, the connection is not read.
 /// - The handler is called on the reactor's thread only, and never after `closed`.
-/// - Our last word arrives: after it we shut down our side and read on for a moment, since closing
-///   a socket with unread input makes the kernel destroy what is under way.
+/// - The last output reaches the peer: after it the sending side is shut down and input is
+///   discarded for a moment, since closing a socket with unread input makes the kernel drop pending
+///   output.
 final class SocketConnection: ConnectionPort, ReadinessTarget,
     @unchecked Sendable  // tidy:allow its state belongs to one thread, its requests to a lock
 {
-    /// What other threads ask for, collected under the reactor's lock.
+    /// Requests of other threads, accessed under the reactor's lock.
     struct Requests: OptionSet {
         let rawValue: UInt8
         static let wake = Requests(rawValue: 1)
         static let close = Requests(rawValue: 2)
-        /// Memory to receive into was granted.
-        static let room = Requests(rawValue: 4)
+        /// Memory to receive was granted.
+        static let memoryGranted = Requests(rawValue: 4)
     }
 
     static let events =
@@ -34,16 +35,17 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private enum Phase {
         /// Can become: finishing, lingering, gone.
         case open
-        /// The handler said `close`; output is still waiting. Can become: lingering, gone.
+        /// The handler returned `close`; output still waits. Can become: lingering, gone.
         case finishing
-        /// Our side is shut down; input is thrown away. Can become: gone.
+        /// The sending side is shut down; input is discarded. Can become: gone.
         case lingering
+        /// The socket is closed.
         case gone
     }
 
     let peer: SocketAddress
     let local: SocketAddress
-    /// The listener it came through; 0 where we opened it.
+    /// The number of the listener that accepted the connection; 0 for an outgoing connection.
     let listener: UInt64
     var requests: Requests = []
 
@@ -89,15 +91,16 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         self.handler = handler
     }
 
-    func takeRequests() -> Requests {
-        let taken = requests
+    /// Returns the collected requests and removes them; called under the reactor's lock.
+    func removeRequests() -> Requests {
+        let removed = requests
         requests = []
-        return taken
+        return removed
     }
 
     func handle(_ requests: Requests) {
         if requests.contains(.close) { return end() }
-        if requests.contains(.room) {
+        if requests.contains(.memoryGranted) {
             allowance.update()
             if allowance.isTimed { startWatching() }
         }
@@ -116,23 +119,26 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         advance()
     }
 
-    func serveAgain() {
+    /// Continues after the other connections had a turn.
+    func resume() {
         isQueued = false
         advance()
     }
 
     func abandon() { end() }
 
-    /// Closes the connection if its time is over; returns whether there is more to watch for.
+    /// Closes the connection if a deadline has passed.
+    ///
+    /// - Returns: Whether the connection still has a deadline.
     func isStillWatched(at now: UInt64) -> Bool {
         if let deadline, deadline <= now {
             if phase != .lingering {
-                loop.trace.info("network", "dropped \(peer): it takes no replies")
+                loop.trace.info("network", "closed \(peer): it does not read its replies")
             }
             end()
         } else if allowance.isStalled(at: now, isAwaited: isAwaitingInput) {
-            let reason = "it stopped in the middle of a large frame"
-            loop.trace.info("network", "dropped \(peer): \(reason)")
+            let reason = "it stopped sending in the middle of a large frame"
+            loop.trace.info("network", "closed \(peer): \(reason)")
             end()
         }
         isWatched = phase != .gone && (deadline != nil || allowance.isTimed)
@@ -144,20 +150,20 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             && !(isReadable || isPaused || isDraining || isWoken || isQueued)
     }
 
-    // MARK: One step at a time
+    // MARK: Steps
 
-    /// Does the one thing that is due, and asks for another turn if there is more.
+    /// Performs one step and queues the connection if more work remains.
     private func advance() {
         guard backlog == nil else { return }
         switch phase {
         case .open:
             if isDraining {
                 isDraining = false
-                handOver(input.view, isShared: false, isWake: false)
+                callHandler(input.view, isShared: false, isWake: false)
             } else if isWoken {
                 isWoken = false
                 isPaused = false
-                handOver(input.view, isShared: false, isWake: true)
+                callHandler(input.view, isShared: false, isWake: true)
             } else if mayReceive {
                 receive()
             }
@@ -171,7 +177,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             ? isDraining || isWoken || mayReceive : phase == .lingering && isReadable
         guard hasMore else { return }
         isQueued = true
-        loop.serveAgain(self)
+        loop.enqueue(self)
     }
 
     private var mayReceive: Bool { isReadable && !isPaused && !allowance.isWaiting }
@@ -185,40 +191,42 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         case .claim(let bytes):
             let isGranted = allowance.claim(bytes, count: input.count) { [weak self] in
                 guard let self else { return }
-                loop.request(.room, of: self)
+                loop.request(.memoryGranted, of: self)
             }
-            // Granted at once, it is read in its next turn.
+            // If the memory is granted at once, the connection is read in its next turn.
             if isGranted { startWatching() }
         case .refuse:
-            loop.trace.warning("network", "closed \(peer): it sent a frame beyond all bounds")
+            loop.trace.warning("network", "closed \(peer): it sent a frame larger than the limit")
             end()
         }
     }
 
     private func receiveShared(_ most: Int) {
         let rest = input.count
-        guard let count = take(into: loop.input + rest, most) else { return }
+        guard let count = receive(into: loop.input + rest, most) else { return }
         Memory.copy(to: loop.input, from: input.view.start, count: rest)
         let view = ByteView(start: loop.input, count: rest + count)
-        handOver(view, isShared: true, isWake: false)
+        callHandler(view, isShared: true, isWake: false)
     }
 
     private func receiveOwn(_ most: Int) {
-        guard let place = input.free.baseAddress, let count = take(into: place, most)
+        guard let place = input.free.baseAddress, let count = receive(into: place, most)
         else { return }
         input.extend(by: count)
-        // Until a frame whose length is known is whole there is nothing to say about it.
+        // The handler is not called before a frame of known length is complete.
         if input.count < allowance.needed { return }
-        handOver(input.view, isShared: false, isWake: false)
+        callHandler(input.view, isShared: false, isWake: false)
     }
 
-    /// Receives once; nil where there was nothing or the connection ended.
-    private func take(into place: UnsafeMutableRawPointer, _ room: Int) -> Int? {
+    /// Receives once.
+    ///
+    /// - Returns: The number of bytes; nil if there were none or the connection ended.
+    private func receive(into place: UnsafeMutableRawPointer, _ room: Int) -> Int? {
         while true {
             let count = recv(descriptor, place, room, 0)
             if count > 0 {
-                // A short read has emptied the socket: what comes later makes a new event. But for
-                // the end of the stream there may have been one already.
+                // A short read has emptied the socket, and later bytes cause a new event. The event
+                // of the stream's end may have been delivered already.
                 isReadable = count == room || hasPeerEnded
                 allowance.received(count)
                 return count
@@ -233,21 +241,21 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         }
     }
 
-    /// Calls the handler, sends what it said, and keeps what is left.
+    /// Calls the handler once, sends its output, and keeps the unconsumed input.
     ///
-    /// Once: where it has more to say, others have their turn before.
-    private func handOver(_ view: ByteView, isShared: Bool, isWake: Bool) {
+    /// If the handler has more output, the other connections have a turn first.
+    private func callHandler(_ view: ByteView, isShared: Bool, isWake: Bool) {
         guard let handler else { return }
         let output = loop.output
         let progress =
             isWake ? handler.wake(view, output: output) : handler.receive(view, output: output)
         precondition(
             progress.consumed >= 0 && progress.consumed <= view.count,
-            "a handler can only consume what it was given"
+            "a handler cannot consume more than its input"
         )
         precondition(
             progress.next != .drain || output.count > 0,
-            "a handler that waits for its replies to go out must have made some"
+            "a handler that waits until its output is sent must have appended some"
         )
         let rest = view.dropFirst(progress.consumed)
         guard send(output) else { return }
@@ -281,10 +289,12 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     // MARK: Output
 
-    /// Sends what the handler appended; false where the connection ended.
+    /// Sends the handler's output; the unsent part becomes the backlog.
+    ///
+    /// - Returns: False if the connection ended.
     private func send(_ output: ByteWriter) -> Bool {
         guard output.count > 0 else { return true }
-        guard let count = put(output.view) else {
+        guard let count = sendOnce(output.view) else {
             output.removeAll()
             return false
         }
@@ -294,7 +304,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         }
         let rest = output.view.dropFirst(count)
         if rest.count > loop.limits.receiveBytes {
-            // Cheaper to give the buffer away than to copy megabytes.
+            // The connection keeps the buffer, since copying megabytes is more expensive.
             backlog = output
             backlogSent = count
             loop.output = ByteWriter(capacity: loop.limits.receiveBytes)
@@ -306,11 +316,11 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             output.removeAll(keepingAtMost: loop.limits.outputBytesKept)
         }
         countBacklog(1)
-        watch(for: loop.limits.slowReaderNanoseconds)
+        setDeadline(after: loop.limits.slowReaderNanoseconds)
         return true
     }
 
-    /// Counts the memory of what waits for the client to read it, or, with -1, returns it.
+    /// Adds the backlog's memory to the node's unread replies, or with -1 subtracts it.
     private func countBacklog(_ sign: Int) {
         guard let memory = allowance.memory, let backlog else { return }
         let bytes = backlog.capacity - loop.limits.ownInputBytes
@@ -319,26 +329,28 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     private func sendBacklog() {
         guard let waiting = backlog else { return }
-        guard let count = put(waiting.view.dropFirst(backlogSent)) else { return }
+        guard let count = sendOnce(waiting.view.dropFirst(backlogSent)) else { return }
         backlogSent += count
         if backlogSent == waiting.count {
             dropBacklog()
             deadline = nil
         } else if count > 0 {
-            watch(for: loop.limits.slowReaderNanoseconds)
+            setDeadline(after: loop.limits.slowReaderNanoseconds)
         }
     }
 
     private func dropBacklog() {
         countBacklog(-1)
-        // Handlers tend to remember the writer they were given: its memory must not stay for that.
+        // A handler may keep a reference to the writer, so its memory is freed explicitly.
         backlog?.removeAll(keepingAtMost: 16)
         backlog = nil
         backlogSent = 0
     }
 
-    /// Sends once; how much the kernel took, or nil where the connection ended.
-    private func put(_ view: ByteView) -> Int? {
+    /// Sends once.
+    ///
+    /// - Returns: The number of bytes that the kernel accepted; nil if the connection ended.
+    private func sendOnce(_ view: ByteView) -> Int? {
         while true {
             let count = Glibc.send(descriptor, view.start, view.count, Int32(MSG_NOSIGNAL))
             if count >= 0 { return count }
@@ -349,14 +361,14 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         }
     }
 
-    // MARK: The end
+    // MARK: End of the connection
 
-    private func watch(for nanoseconds: UInt64) {
+    private func setDeadline(after nanoseconds: UInt64) {
         deadline = LinuxClock.waitingNanoseconds() + nanoseconds
         startWatching()
     }
 
-    /// Has the loop look at the connection once in a while.
+    /// Adds the connection to the reactor's periodic check of deadlines.
     private func startWatching() {
         guard !isWatched else { return }
         isWatched = true
@@ -368,13 +380,13 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         input.clear()
         allowance.end()
         shutdown(descriptor, Int32(SHUT_WR))
-        tellHandler()
-        watch(for: loop.limits.lingerNanoseconds)
+        notifyHandler()
+        setDeadline(after: loop.limits.lingerNanoseconds)
         isReadable = true
     }
 
     private func discard() {
-        _ = take(into: loop.input, loop.limits.receiveBytes)
+        _ = receive(into: loop.input, loop.limits.receiveBytes)
     }
 
     private func end() {
@@ -386,12 +398,13 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         deadline = nil
         loop.load.subtract(1, ordering: .relaxed)
         loop.unwatch(descriptor, slot: slot)
-        tellHandler()
+        notifyHandler()
     }
 
-    private func tellHandler() {
-        let told = handler
+    /// Calls the handler's `closed` once.
+    private func notifyHandler() {
+        let closed = handler
         handler = nil
-        told?.closed()
+        closed?.closed()
     }
 }

@@ -3,7 +3,7 @@ internal import Seams
 
 /// The operating system's error numbers as sentences for an operator.
 enum SystemError {
-    /// What the C library calls an error, with its number for searching.
+    /// The C library's text of an error, with its number.
     static func text(_ code: Int32) -> String {
         var buffer = [CChar](repeating: 0, count: 256)
         let isKnown = strerror_r(code, &buffer, buffer.count) == 0
@@ -36,10 +36,10 @@ enum SystemError {
             reason = "there is no such file or directory"
         case ENOTDIR, EEXIST:
             kind = .notADirectory
-            reason = "something that is not a directory stands in the way"
+            reason = "a component of the path is not a directory"
         case EIO:
             kind = .failed
-            reason = "the device reported an input/output error; look at the kernel's log"
+            reason = "the device reported an input/output error; check the kernel's log"
         default:
             kind = .failed
             reason = text(code)
@@ -71,10 +71,10 @@ enum SystemError {
                 + "CAP_NET_BIND_SERVICE"
         case ECONNREFUSED:
             kind = .refused
-            reason = "nobody listens there; start the server or correct the address"
+            reason = "no process listens there; start the server or correct the address"
         case ETIMEDOUT:
             kind = .other
-            reason = "no answer came in time; check the address and the firewalls in between"
+            reason = "the connection timed out; check the address and the firewalls"
         default:
             kind = .other
             reason = text(code)

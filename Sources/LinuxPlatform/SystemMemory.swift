@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// How much memory this process may count on.
+/// The memory that this process may use.
 package enum SystemMemory {
-    /// Bytes: what the machine has, or what its container is allowed, whichever is less.
+    /// Bytes of the machine's memory, or of the container's limit if that is lower.
     package static var total: UInt64 {
         let machine = UInt64(sysconf(Int32(_SC_PHYS_PAGES))) * UInt64(sysconf(Int32(_SC_PAGESIZE)))
         let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         return limits.compactMap(number).reduce(machine, min)
     }
 
-    /// The number in a small file; nil where there is none, or the word "max".
+    /// The number in a small file; nil if the file is missing or contains the word "max".
     private static func number(_ path: String) -> UInt64? {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

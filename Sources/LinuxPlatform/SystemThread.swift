@@ -17,11 +17,11 @@ struct SystemThread: Sendable {
     var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 
     func join() {
-        precondition(!isCurrent, "a thread cannot wait for its own end")
+        precondition(!isCurrent, "a thread cannot join itself")
         pthread_join(handle, nil)
     }
 
-    /// Lets the thread end by itself: nobody will join it.
+    /// Frees the thread's resources when it ends; it can no longer be joined.
     func detach() { pthread_detach(handle) }
 
     private typealias Main =

@@ -1,10 +1,11 @@
 internal import CLinux
 package import Seams
 
-/// A lane that is a thread of its own.
+/// A lane with its own thread.
 ///
-/// - Posting wakes the thread only when it is asleep; an idle lane wakes nobody.
-/// - Work posted after `stop` began is dropped: whoever stops a lane has stopped its posters.
+/// - Posting signals the thread only if it sleeps; an idle lane never wakes up.
+/// - Work posted after `stop` began is dropped: a lane is stopped after the components that post to
+///   it.
 package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its monitor is the proof
     package let name: String
     private let monitor = Monitor()
@@ -13,10 +14,9 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
     private var isStopping = false
     private var thread: SystemThread?
 
-    /// What a patient lane's thread weighs against the others': a third.
+    /// The niceness of a patient lane's thread, a third of the weight of a normal one.
     ///
-    /// Less would starve it beside
-    /// busy reactors, and what it writes would grow old.
+    /// With less weight busy reactors would starve it, and unpersisted changes would grow old.
     private static let patientNiceness: Int32 = 5
 
     package init(_ name: String, isPatient: Bool = false) {
@@ -88,7 +88,8 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
                 isAsleep = false
             }
         }
-        // Timers that will never run may hold the last reference to something that ends a lane.
+        // Work that never runs may have the last reference to an object whose deinit stops a lane,
+        // so it is released outside the lock.
         let dropped = queue
         queue = WorkQueue()
         monitor.release()

@@ -1,15 +1,15 @@
 internal import Seams
 
-/// Work that waits its turn: what is ready in the order it was posted, and what is due later.
+/// A lane's work: ready items in the order they were posted, and timers.
 ///
-/// The state of every lane, kept under the lane's lock. Pieces are taken one by one, so that one of
-/// them can still cancel a timer that came due together with it.
+/// The state of every lane, accessed under the lane's lock. Items are removed one by one, so an
+/// item can still cancel a timer that is due at the same time.
 struct WorkQueue {
     typealias Work = @Sendable () -> Void
 
     private struct Deadline {
         let time: UInt64
-        /// Equal times go in the order they were asked for.
+        /// Timers with equal times run in the order they were added.
         let number: UInt64
 
         func isBefore(_ other: Deadline) -> Bool {
@@ -19,17 +19,18 @@ struct WorkQueue {
 
     private var ready: [Work?] = []
     private var head = 0
-    /// A binary heap; an entry whose work was cancelled stays until it is due or they are many.
+    /// A binary heap; a cancelled timer's entry stays until it is due or there are many such
+    /// entries.
     private var heap: [Deadline] = []
     private var timed: [UInt64: Work] = [:]
     private var numbers: UInt64 = 0
 
-    /// How many pieces are ready, not counting the timers.
+    /// The number of ready items without timers.
     var readyCount: Int { ready.count - head }
 
     mutating func post(_ work: @escaping Work) { ready.append(work) }
 
-    /// Adds a timer and returns the number to cancel it by.
+    /// Adds a timer; returns its number for `cancel`.
     mutating func post(at time: UInt64, _ work: @escaping Work) -> UInt64 {
         numbers += 1
         timed[numbers] = work
@@ -45,7 +46,7 @@ struct WorkQueue {
         heap.sort { $0.isBefore($1) }
     }
 
-    /// When the next timer is due.
+    /// The time of the next timer; nil if there is none.
     mutating func nextDeadline() -> UInt64? {
         while let first = heap.first {
             if timed[first.number] != nil { return first.time }
@@ -54,7 +55,7 @@ struct WorkQueue {
         return nil
     }
 
-    /// The next piece to run: timers that are due, then what is ready.
+    /// Removes and returns the next item: due timers first, then ready items; nil if there is none.
     mutating func next(now: @autoclosure () -> UInt64) -> Work? {
         if let deadline = nextDeadline(), deadline <= now(), let first = heap.first {
             removeFirstDeadline()

@@ -4,7 +4,7 @@ import LinuxPlatform
 import Seams
 import Testing
 
-/// How connections begin and end, and what they may cost.
+/// Opening, closing and resource bounds of connections.
 @Suite struct ConnectionLifeTests {
     let trace = TestTrace()
 
@@ -15,14 +15,14 @@ import Testing
         ReactorNetwork(reactors: reactors, limits: limits, trace: trace)
     }
 
-    @Test func aSlowReaderIsBoundedInMemoryAndDropped() async throws {
+    @Test func readerThatStopsIsBoundedInMemoryAndClosed() async throws {
         var limits = ReactorLimits()
         limits.slowReaderNanoseconds = 500_000_000
         let network = network(2, limits)
         defer { network.stop() }
         let produced = Guarded(0)
         let closed = Signal<Bool>()
-        // An endless reply: whoever calls again gets another 256 KiB.
+        // An endless reply: each call appends another 256 KiB.
         let listener = try network.listen(on: anyPort) { _ in
             ScriptedHandler(
                 receive: { input, output in
@@ -37,13 +37,13 @@ import Testing
         let client = try TestSocket(to: listener.address, receiveBufferBytes: 4_096)
         try client.send([1])
         #expect(await closed.wait() == [true])
-        // What the two socket buffers took, and one call's replies.
+        // The content of the two socket buffers, and one call's output.
         #expect(produced.withLock { $0 } < 16 << 20)
-        #expect(trace.lines.values.contains { $0.contains("takes no replies") })
+        #expect(trace.lines.values.contains { $0.contains("does not read its replies") })
         #expect(await eventually { network.loads == [0, 0] })
     }
 
-    @Test func aSlowReaderThatTakesSomethingIsKept() throws {
+    @Test func slowReaderThatMakesProgressIsKept() throws {
         var limits = ReactorLimits()
         limits.slowReaderNanoseconds = 2_000_000_000
         let network = network(1, limits)
@@ -55,8 +55,8 @@ import Testing
         let client = try TestSocket(to: listener.address)
         let frame = Frames.frame([UInt8](repeating: 9, count: 20 << 20))
         try client.send(frame)
-        // A piece every 100 ms, for longer in all than the limit allows without one. Not by
-        // Task.sleep: the tests that block Swift's few threads would hold up this reader as well.
+        // A piece every 100 ms, in total longer than the timeout without progress. Not with
+        // Task.sleep: tests that block Swift's few threads would delay this reader too.
         for start in stride(from: 0, to: frame.count, by: 1 << 18) {
             if start < 10 << 20 { usleep(100_000) }
             let piece = Array(frame[start..<min(frame.count, start + 1 << 18)])
@@ -65,7 +65,7 @@ import Testing
         #expect(closed.values.isEmpty)
     }
 
-    @Test func aConnectionIsClosedFromAnotherThread() async throws {
+    @Test func connectionClosedFromAnotherThreadEndsOnce() async throws {
         let network = network()
         defer { network.stop() }
         let ports = Signal<any ConnectionPort>()
@@ -86,7 +86,7 @@ import Testing
         #expect(closed.values == [true])
     }
 
-    @Test func theLastWordArrivesAlthoughInputIsLeftUnread() throws {
+    @Test func lastReplyArrivesAlthoughInputIsUnread() throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in
@@ -97,8 +97,8 @@ import Testing
         }
         for _ in 0..<20 {
             let client = try TestSocket(to: listener.address)
-            // Far more than one read: closing at once would answer the rest with a reset, and the
-            // reset would overtake the reply.
+            // Far more than one read: closing at once would send a reset for the rest, which would
+            // overtake the reply.
             try client.send([UInt8](repeating: 7, count: 3 << 20))
             #expect(client.receive(9) == Array("too large".utf8))
             client.endOutput()
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func aPeerThatEndsItsSideStillGetsItsReplies() async throws {
+    @Test func peerThatShutsDownItsSideGetsItsReplies() async throws {
         let network = network()
         defer { network.stop() }
         let closed = Signal<Bool>()
@@ -125,7 +125,7 @@ import Testing
         #expect(await closed.wait() == [true])
     }
 
-    @Test func aResetEndsEvenAPausedConnection() async throws {
+    @Test func resetEndsAPausedConnection() async throws {
         let network = network()
         defer { network.stop() }
         let paused = Signal<Bool>()
@@ -148,14 +148,14 @@ import Testing
         #expect(await closed.wait() == [true])
     }
 
-    @Test func aFrameBeyondAllBoundsEndsTheConnection() async throws {
+    @Test func frameLargerThanTheLimitEndsTheConnection() async throws {
         var limits = ReactorLimits()
         limits.inputBytesMax = 1 << 20
         let network = network(1, limits)
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in
             ScriptedHandler(receive: { input, _ in
-                // Waits for more for ever, without knowing for how much.
+                // Never consumes, and does not know the frame's length.
                 ReceiveProgress(consumed: 0, next: .receive)
             })
         }
@@ -165,16 +165,18 @@ import Testing
         #expect(client.isClosedByPeer())
         try sender.wait()
         #expect(
-            await eventually { trace.lines.values.contains { $0.contains("beyond all bounds") } }
+            await eventually {
+                trace.lines.values.contains { $0.contains("larger than the limit") }
+            }
         )
     }
 
-    @Test func thousandsOfIdleConnectionsDoNotHinderOthers() async throws {
+    @Test func requestIsServedBesideThousandsOfIdleConnections() async throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
         var idle: [TestSocket] = []
-        // Both ends live in this process, whose files may be limited to 1024 or 4096.
+        // Both ends are in this process, whose open files may be limited to 1024 or 4096.
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         limit.rlim_cur = limit.rlim_max
@@ -191,7 +193,7 @@ import Testing
             try socket.send([5])
             #expect(socket.receive(1) == [5])
         }
-        // Placed where there are fewest: as even as can be.
+        // Each connection was assigned to the reactor with the fewest, so the loads are equal.
         let loads = network.loads
         #expect(loads.reduce(0, +) == count + 1)
         #expect(abs(loads[0] - loads[1]) <= 1)

@@ -16,7 +16,7 @@ import Testing
 
     deinit { try? FileManager.default.removeItem(atPath: root) }
 
-    @Test func filesAreReplacedWhole() throws {
+    @Test func replaceStoresTheWholeContent() throws {
         let path = root + "/settings.json"
         #expect(try disk.read(path) == nil)
         for size in [0, 1, 200_000, 3] {
@@ -28,7 +28,7 @@ import Testing
         #expect(try disk.list(root) == ["a", "settings.json"])
     }
 
-    @Test func aFileIsExtendedBehindWhatItHasAndNeverCut() throws {
+    @Test func fillExtendsAFileWithZerosAndNeverTruncatesIt() throws {
         let path = root + "/log"
         try disk.fill(path, to: 1_000)
         #expect(try disk.list(root) == ["a"])
@@ -39,13 +39,13 @@ import Testing
         #expect(content.starts(with: [1, 2, 3]) && content.dropFirst(3).allSatisfy { $0 == 0 })
         try disk.fill(path, to: 2)
         #expect(try disk.size(path) == 700_001)
-        // Blocks are there, not only promised: what is written over them is taken note of already.
+        // Blocks are allocated and written, so overwriting them changes no metadata.
         var status = stat()
         #expect(stat(path, &status) == 0 && Int(status.st_blocks) * 512 >= 700_001)
     }
 
-    /// In the place where it is, so that whoever has it open sees nothing of it.
-    @Test func whatIsWrittenAgainIsAsItWas() throws {
+    /// The file is rewritten in place, so open descriptors of it stay valid.
+    @Test func securePreservesContentAndInode() throws {
         try disk.secure(root + "/nothing")
         #expect(try disk.list(root) == ["a"])
         let path = root + "/log"
@@ -61,7 +61,7 @@ import Testing
         #expect(throws: DiskError.self) { try disk.secure(root + "/a") }
     }
 
-    @Test func manyWritersOfOneFileLeaveOneOfTheirContents() throws {
+    @Test func concurrentReplacesLeaveTheContentOfOne() throws {
         let (disk, path) = (disk, root + "/shared")
         let writers = (0..<4).map { writer in
             InBackground {
@@ -76,7 +76,7 @@ import Testing
         #expect(Set(content).count == 1)
     }
 
-    @Test func namesAreSortedAndSizesSummed() throws {
+    @Test func listIsSortedAndSizeSumsADirectory() throws {
         for name in ["z", "a", "m"] { try disk.replace(root + "/a/" + name, with: [1, 2, 3]) }
         try disk.replace(root + "/a/b/c/deep", with: [1])
         #expect(try disk.list(root + "/a") == ["a", "b", "m", "z"])
@@ -85,14 +85,14 @@ import Testing
         #expect(try disk.size(root + "/none") == 0)
     }
 
-    @Test func pathsAreRenamedAndRemovedWithAllThatIsInThem() throws {
+    @Test func renameAndRemoveIncludeADirectorysContent() throws {
         try disk.replace(root + "/a/b/c/file", with: [1])
         try disk.rename(root + "/a/b", to: root + "/moved")
         #expect(try disk.read(root + "/moved/c/file") == [1])
         try disk.remove(root + "/moved")
         try disk.remove(root + "/moved")
         #expect(try disk.list(root) == ["a"])
-        // A link is removed, not what it leads to.
+        // A link is removed, but not its target.
         try disk.replace(root + "/kept", with: [1])
         try FileManager.default.createSymbolicLink(
             atPath: root + "/a/link",
@@ -102,7 +102,7 @@ import Testing
         #expect(try disk.read(root + "/kept") == [1])
     }
 
-    @Test func aClaimedDirectoryIsRefusedToOthersUntilItsOwnerIsGone() throws {
+    @Test func claimOfADirectoryFailsUntilItsHolderIsReleased() throws {
         #expect(try disk.claim(root))
         #expect(try !disk.claim(root))
         var other: LinuxDisk? = LinuxDisk()
@@ -113,7 +113,7 @@ import Testing
         #expect(try disk.claim(root + "/a"))
     }
 
-    @Test func aProcessThatIsKilledLosesItsClaim() throws {
+    @Test func killedProcessReleasesItsClaim() throws {
         let holder = Process()
         holder.executableURL = URL(filePath: "/usr/bin/flock")
         holder.arguments = [root + "/lock", "-c", "echo held; exec sleep 60"]
@@ -139,7 +139,7 @@ import Testing
         #expect(isClaimed)
     }
 
-    @Test func errorsAreToldApart() throws {
+    @Test func diskErrorHasTheCodeOfItsCauseAndNamesThePath() throws {
         try disk.replace(root + "/file", with: [1])
         let cases: [(DiskError.Code, () throws -> Void)] = [
             (.notADirectory, { try self.disk.createDirectory(self.root + "/file") }),
@@ -156,10 +156,10 @@ import Testing
         }
     }
 
-    @Test func aFullDiskLeavesTheOldContent() throws {
+    @Test func replaceOnAFullDiskKeepsTheOldContent() throws {
         let path = root + "/settings"
         try disk.replace(path, with: [1])
-        // The kernel's always full device, in the place of the temporary file.
+        // The temporary file is a link to the kernel's device that is always full.
         try FileManager.default.createSymbolicLink(
             atPath: path + ".tmp",
             withDestinationPath: "/dev/full"
@@ -171,7 +171,7 @@ import Testing
         #expect(try disk.list(root) == ["a", "settings"])
     }
 
-    @Test func aDirectoryWithoutPermissionIsDenied() throws {
+    @Test func replaceWithoutPermissionIsDenied() throws {
         // The superuser is never denied.
         guard geteuid() != 0 else { return }
         chmod(root + "/a", 0o500)
@@ -181,7 +181,7 @@ import Testing
         #expect(error?.description.contains("permission") == true)
     }
 
-    @Test func theFileSystemHasRoom() throws {
+    @Test func spaceReportsFreeAndTotalBytes() throws {
         let space = try disk.space(root)
         #expect(space.free > 0)
         #expect(space.total >= space.free)

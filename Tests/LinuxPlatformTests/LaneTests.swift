@@ -7,7 +7,7 @@ import Testing
 @Suite struct LaneTests {
     let lanes = LinuxLanes(reactorCount: 1)
 
-    @Test func workRunsInTheOrderPosted() async {
+    @Test func laneRunsWorkInTheOrderPosted() async {
         let lane = lanes.makeLane("writer")
         let events = Signal<Int>()
         for number in 0..<5_000 { lane.post { events.send(number) } }
@@ -15,7 +15,7 @@ import Testing
         #expect(events.values == Array(0..<5_000))
     }
 
-    @Test func workOfManyPostersRunsOneAtATime() {
+    @Test func laneRunsWorkOfManyPostersOneAtATime() {
         let lane = lanes.makeLane("writer")
         let inside = Guarded((now: 0, most: 0, sum: 0))
         let posters = (0..<4).map { _ in
@@ -57,7 +57,7 @@ import Testing
         for event in seen { #expect(event.at - start >= UInt64(event.name) * 1_000_000) }
     }
 
-    @Test func aCancelledTimerNeverRuns() async {
+    @Test func cancelledTimerNeverRuns() async {
         let lane = lanes.makeLane("nonIO")
         let events = Signal<Int>()
         let timers = (0..<1_000).map { number in
@@ -66,7 +66,7 @@ import Testing
         for number in 0..<1_000 where number % 10 != 0 { timers[number].cancel() }
         let expected = (0..<100).map { $0 * 10 }
         #expect(await events.wait(100) == expected)
-        // Two that come due together: the first can still cancel the second.
+        // Two timers are due together: the first can still cancel the second.
         let second = Guarded<LaneTimer?>(nil)
         let gate = Signal<Bool>()
         lane.post {
@@ -80,7 +80,7 @@ import Testing
         #expect(events.values == expected)
     }
 
-    @Test func stopRunsWhatWasPostedAndDropsWhatIsLater() {
+    @Test func stopRunsPostedWorkAndDropsTimersAndLaterWork() {
         let lane = lanes.makeLane("control")
         let events = Signal<Int>()
         lane.post {
@@ -95,7 +95,7 @@ import Testing
         #expect(events.values == [1, 2])
     }
 
-    @Test func aLanesThreadHasItsName() async {
+    @Test func threadOfALaneHasTheLanesName() async {
         let lane = lanes.makeLane("background fetch")
         defer { lane.stop() }
         let names = Signal<String>()

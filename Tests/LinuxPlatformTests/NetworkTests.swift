@@ -3,7 +3,7 @@ import LinuxPlatform
 import Seams
 import Testing
 
-/// Ports that are claimed and given back, connections we open, and the reactors' lanes.
+/// Claimed and closed ports, outgoing connections, and the reactors' lanes.
 @Suite struct NetworkTests {
     let trace = TestTrace()
 
@@ -11,7 +11,7 @@ import Testing
         ReactorNetwork(reactors: reactors, limits: ReactorLimits(), trace: trace)
     }
 
-    @Test func aSecondListenerIsRefusedByName() throws {
+    @Test func secondListenerOfAPortFailsWithTheAddress() throws {
         let first = network()
         let second = network()
         defer {
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func addressesThatCannotBeHadAreToldApart() throws {
+    @Test func listenOnAnUnavailableAddressFailsWithTheCause() throws {
         let network = network(1)
         defer { network.stop() }
         let foreign = #expect(throws: NetworkError.self) {
@@ -43,7 +43,7 @@ import Testing
         #expect(name?.description.contains("not an IP address in digits") == true)
     }
 
-    @Test func aClosedListenerGivesThePortBackAndEndsItsConnections() throws {
+    @Test func closedListenerFreesThePortAndEndsItsConnections() throws {
         let network = network()
         defer { network.stop() }
         let other = try network.listen(on: anyPort) { _ in EchoHandler() }
@@ -64,7 +64,7 @@ import Testing
         #expect(unaffected.receive(1) == [2])
     }
 
-    @Test func weConnectAndAreServedByTheSameLoop() async throws {
+    @Test func outgoingConnectionsAreServedByTheReactors() async throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
@@ -92,7 +92,7 @@ import Testing
         #expect(Set(await answers.wait(20)) == expected)
     }
 
-    @Test func aRefusedConnectionSaysSo() async throws {
+    @Test func failedConnectionReportsItsCause() async throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
@@ -116,10 +116,10 @@ import Testing
         #expect(network.loads == [0, 0])
     }
 
-    @Test func ipv6IsServedToo() async throws {
+    @Test func connectionOverIPv6IsServed() async throws {
         let network = network()
         defer { network.stop() }
-        // A machine may have been built without it.
+        // A machine may not support IPv6.
         guard try LinuxDisk().read("/proc/net/if_inet6")?.isEmpty == false else { return }
         let peers = Signal<SocketAddress>()
         let listener = try network.listen(on: SocketAddress(host: "::1", port: 0)) { port in
@@ -139,7 +139,7 @@ import Testing
         #expect(await peers.wait().first?.host == "::1")
     }
 
-    @Test func aReactorsLaneRunsWorkAndTimersInOrder() async throws {
+    @Test func laneOfAReactorRunsWorkAndTimersInOrder() async throws {
         let network = network(1)
         defer { network.stop() }
         let lane = network.lane(ofReactor: 0)
@@ -152,16 +152,16 @@ import Testing
         #expect(await events.wait(12) == Array(0..<10) + [20, 60])
     }
 
-    @Test func memoryIsPastItsUseOnlyWhenTheTurnsUnderWayHaveEnded() async throws {
+    @Test func quiescenceIsPastASnapshotOnlyAfterTheRunningTurnsEnded() async throws {
         let network = network(2)
         defer { network.stop() }
         let quiescence = network.quiescence
-        // Asleep or not, at some moment every turn that was under way has ended.
+        // Whether or not a reactor sleeps, every running turn ends.
         let atRest = quiescence.snapshot()
         let isPast = Signal<Bool>()
         let entered = Signal<[UInt64]>()
         network.lane(ofReactor: 1).post {
-            // Within a turn this reactor is in the way of whoever takes a snapshot now.
+            // A snapshot during this turn is not past before the turn ends.
             let during = quiescence.snapshot()
             isPast.send(quiescence.isPast(during))
             entered.send(during)
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test func aStoppedNetworkLeavesNothingBehind() async throws {
+    @Test func stoppedNetworkIsDeallocated() async throws {
         weak var stopped: ReactorNetwork?
         weak var lane: (any Lane)?
         weak var connection: (any ConnectionPort)?
@@ -187,7 +187,8 @@ import Testing
             stopped = network
             lane = network.lane(ofReactor: 0)
             let ports = Signal<any ConnectionPort>()
-            // A reply nobody takes, an end that lingers, and a pause: what a reactor has lists for.
+            // An unread reply, a lingering end, and a pause: the states that a reactor has lists
+            // for.
             let listener = try network.listen(on: anyPort) { port in
                 ports.send(port)
                 return ScriptedHandler(receive: { input, output in
@@ -212,7 +213,7 @@ import Testing
         #expect(connection == nil)
     }
 
-    @Test func afterStopNothingRunsAndEverythingIsClosed() async throws {
+    @Test func stoppedNetworkRunsNoWorkAndHasClosedItsConnections() async throws {
         let network = network()
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { _ in

@@ -17,18 +17,18 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         ReactorNetwork(reactors: reactors, limits: limits, trace: trace)
     }
 
-    @Test func bytesComeBack() throws {
+    @Test func echoedBytesEqualTheSentOnes() throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
         let client = try TestSocket(to: listener.address)
-        for text in ["divan", "a second time", String(repeating: "x", count: 100_000)] {
+        for text in ["divan", "a second message", String(repeating: "x", count: 100_000)] {
             try client.send(Array(text.utf8))
             #expect(client.mismatch(Array(text.utf8)) == nil)
         }
     }
 
-    @Test func aFrameIsHandledHoweverItIsCut() throws {
+    @Test func frameIsHandledHoweverItIsSplit() throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
@@ -45,7 +45,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         #expect(client.mismatch(frame) == nil)
     }
 
-    @Test func aMessageOf20MiBPassesBothWays() throws {
+    @Test func messageOf20MiBIsEchoed() throws {
         let network = network()
         defer { network.stop() }
         let calls = Signal<Int>()
@@ -66,12 +66,13 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
             try client.send(frame)
             #expect(client.mismatch(frame) == nil)
         }
-        // Announced once, then handed over whole: the handler is not called for every piece.
+        // The handler is called once for the length and then for the whole frame, not for each
+        // read.
         #expect(calls.values.count <= 8)
         #expect(calls.values.contains(frame.count))
     }
 
-    @Test func framesOfAllSizesInOnePipelineComeBackInOrder() throws {
+    @Test func pipelinedFramesOfAllSizesAreEchoedInOrder() throws {
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
@@ -87,7 +88,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
                 pipeline += Frames.frame([UInt8](repeating: filling, count: length))
             }
             let sending = pipeline
-            // The echo stops reading while its replies wait, so both ways have to be served.
+            // The echo stops reading while its replies wait, so send and receive concurrently.
             let descriptor = client
             let sender = InBackground { try descriptor.send(sending) }
             #expect(client.mismatch(pipeline) == nil)
@@ -95,7 +96,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         }
     }
 
-    @Test func manySmallPipelinedMessagesCostFewHandlerCalls() throws {
+    @Test func pipelinedSmallMessagesNeedFewHandlerCalls() throws {
         let network = network(1)
         defer { network.stop() }
         let calls = Signal<Int>()
@@ -112,10 +113,10 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         #expect(calls.values.count < 200)
     }
 
-    @Test func aHandlerThatDrainsIsCalledAgainOnceItsRepliesWentOut() throws {
+    @Test func drainingHandlerIsCalledAgainOnceItsRepliesAreSent() throws {
         let network = network()
         defer { network.stop() }
-        // Every byte asks for 100 000 bytes; one reply a call.
+        // Every byte requests 100 000 bytes; one reply a call.
         let listener = try network.listen(on: anyPort) { _ in
             ScriptedHandler(receive: { input, output in
                 guard input.count > 0 else { return ReceiveProgress(consumed: 0, next: .receive) }
@@ -132,7 +133,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         }
     }
 
-    @Test func aFloodOnOneConnectionDoesNotStarveAnotherOfItsReactor() throws {
+    @Test func floodOnOneConnectionDoesNotStarveAnotherOfItsReactor() throws {
         let network = network(1)
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
@@ -163,7 +164,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         }
     }
 
-    @Test func aPausedConnectionHoldsItsInputUntilItIsWoken() async throws {
+    @Test func pausedConnectionKeepsItsInputUntilItIsWoken() async throws {
         let network = network()
         defer { network.stop() }
         let paused = Signal<any ConnectionPort>()
@@ -189,14 +190,14 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         #expect(received.values.map(\.count).reduce(0, +) == 3)
         port.wake()
         #expect(client.receive(2) == Array("bc".utf8))
-        // Paused again: what came meanwhile is neither read nor lost.
+        // Paused again: input received meanwhile is neither read nor lost.
         try await Task.sleep(for: .milliseconds(50))
         #expect(received.values.count == 1)
         #expect(port.peer.host == "127.0.0.1")
         #expect(port.local == listener.address)
     }
 
-    @Test func manyWakesFromManyThreadsAreAllNoticed() async throws {
+    @Test func wakesFromManyThreadsAreNotLost() async throws {
         let network = network()
         defer { network.stop() }
         let total = Guarded(0)

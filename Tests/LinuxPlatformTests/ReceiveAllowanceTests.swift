@@ -2,7 +2,7 @@ import Bytes
 import Seams
 import Testing
 
-/// What one connection reads next, as a table without sockets.
+/// The next read of one connection, as a table without sockets.
 @Suite struct ReceiveAllowanceTests {
     private static let sizes = ReceiveSizes(
         readBytes: 256,
@@ -23,7 +23,7 @@ import Testing
         ReceiveAllowance(ReceiveAllowanceTests.sizes, memory: memory)
     }
 
-    /// Takes all memory that is left.
+    /// Claims all free memory.
     private func exhaust(_ memory: ConnectionMemory) -> [ReceiveAllowance] {
         var holders: [ReceiveAllowance] = []
         while true {
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func smallRequestsUseTheReactorsMemoryAndHoldNothing() {
+    @Test func smallRequestsUseTheReactorsBufferAndClaimNothing() {
         let memory = memory()
         var one = allowance(memory)
         #expect(one.step(count: 0, capacity: 0) == .readShared(256))
@@ -46,17 +46,17 @@ import Testing
         #expect(memory.usage.receivedBytes == 0)
     }
 
-    @Test func aLargeFrameTakesItsMemoryAtOnceAndReturnsIt() {
+    @Test func largeFrameClaimsItsMemoryAtOnceAndFreesItWhenConsumed() {
         let memory = memory()
         var one = allowance(memory)
         one.settle(count: 200, consumed: 0, needed: 2_000)
         #expect(one.share == 2_000 - 64)
         #expect(one.capacity(for: 200) == 2_000)
         #expect(one.step(count: 200, capacity: 2_000) == .readOwn(capacity: 2_000, most: 1_800))
-        // The handler was woken for a request before this one: the frame keeps its memory.
+        // The handler was woken for an earlier request: the frame keeps its memory.
         one.settle(count: 500, consumed: 0, needed: 0)
         #expect(one.share == 2_000 - 64 && one.needed == 2_000)
-        // Whole, and its request waits for the disk: what is buffered stays counted.
+        // The frame is complete and its request waits for the disk: buffered bytes stay counted.
         one.settle(count: 2_000, consumed: 0, needed: 0)
         #expect(one.share == 2_000 - 64)
         #expect(memory.usage.receivedBytes == 2_000 - 64)
@@ -65,7 +65,7 @@ import Testing
         #expect(memory.usage.receivedBytes == 0)
     }
 
-    @Test func withoutMemoryAConnectionReadsItsOwnBytesAndThenWaits() {
+    @Test func connectionWithoutMemoryReadsItsOwnBytesAndThenWaits() {
         let memory = memory()
         var others = exhaust(memory)
         var one = allowance(memory)
@@ -77,7 +77,7 @@ import Testing
         let isGranted = one.claim(2_000 - 64, count: 64) { resumed.withLock { $0 = true } }
         #expect(!isGranted && one.isWaiting && !resumed.withLock { $0 })
         #expect(memory.usage.waitingCount == 1)
-        // A handler that is woken meanwhile and consumes nothing does not cost the place.
+        // Waking a handler that consumes nothing does not change the connection's place.
         one.settle(count: 64, consumed: 0, needed: 2_000)
         #expect(one.isWaiting && memory.usage.waitingCount == 1)
         others[0].end()
@@ -87,7 +87,7 @@ import Testing
         #expect(one.step(count: 64, capacity: 64) == .readOwn(capacity: 2_000, most: 1_936))
     }
 
-    @Test func aSmallFrameIsReadWithoutMemory() {
+    @Test func smallFrameIsReadWithoutMemory() {
         let memory = memory()
         let others = exhaust(memory)
         defer { withExtendedLifetime(others) {} }
@@ -98,10 +98,10 @@ import Testing
         #expect(one.step(count: 20, capacity: 60) == .readShared(44))
     }
 
-    @Test func bytesThatWereReadAheadAreCounted() {
+    @Test func bytesReadAheadAreCounted() {
         let memory = memory()
         var one = allowance(memory)
-        // A pipeline behind a request that waits.
+        // Pipelined requests after a request that waits.
         one.settle(count: 250, consumed: 0, needed: 0)
         #expect(one.share == 186)
         one.settle(count: 100, consumed: 150, needed: 0)
@@ -110,7 +110,7 @@ import Testing
         #expect(one.share == 0)
     }
 
-    @Test func aFrameOfUnknownLengthClaimsAllItMayComeTo() {
+    @Test func frameOfUnknownLengthClaimsTheMaximum() {
         var one = allowance(memory())
         one.settle(count: 200, consumed: 0, needed: 0)
         #expect(one.step(count: 200, capacity: 200) == .claim(2_936))
@@ -120,7 +120,7 @@ import Testing
         #expect(one.step(count: 3_000, capacity: 3_000) == .refuse)
     }
 
-    @Test func aConnectionThatEndsWhileItWaitsLeavesTheQueue() {
+    @Test func connectionThatEndsWhileItWaitsLeavesTheQueue() {
         let memory = memory()
         var others = exhaust(memory)
         var one = allowance(memory)
@@ -135,7 +135,7 @@ import Testing
         #expect(memory.usage.receivedBytes == 0)
     }
 
-    @Test func anExemptConnectionNeverWaits() {
+    @Test func exemptConnectionNeverWaits() {
         let memory = memory()
         let others = exhaust(memory)
         defer { withExtendedLifetime(others) {} }
@@ -148,7 +148,7 @@ import Testing
         #expect(one.step(count: 250, capacity: 250) == .refuse)
     }
 
-    @Test func onlyAConnectionThatHoldsMemoryAndDoesNotWaitStalls() {
+    @Test func onlyAConnectionThatHoldsMemoryAndDoesNotWaitCanStall() {
         let memory = memory()
         var one = allowance(memory)
         one.settle(count: 60, consumed: 0, needed: 2_000)

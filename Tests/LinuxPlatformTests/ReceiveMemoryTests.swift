@@ -2,9 +2,9 @@ import Bytes
 import Seams
 import Testing
 
-/// Which connection may hold how much, as a table without sockets.
+/// Shares of the receive memory, as a table without sockets.
 @Suite struct ReceiveMemoryTests {
-    /// A memory whose holders are numbers, in a reference, since `#expect` changes no values.
+    /// A receive memory with numbers as holders; a class, since `#expect` cannot mutate values.
     private final class Table {
         private var memory: ReceiveMemory
 
@@ -48,12 +48,12 @@ import Testing
         #expect(memory.share(of: 4) == 0)
     }
 
-    @Test func aSmallClaimWaitsBehindALargeOne() {
+    @Test func smallClaimWaitsBehindALargeOne() {
         let memory = Table()
         #expect(memory.claim(40, for: 1))
         #expect(memory.claim(40, for: 2))
         #expect(!memory.claim(30, for: 3))
-        // 20 bytes are free, and the large claim is first.
+        // 20 bytes are free, but the large claim is first in the queue.
         #expect(!memory.claim(5, for: 4))
         #expect(!memory.tryClaim(5, for: 5))
         #expect(memory.waitingCount == 2)
@@ -62,7 +62,7 @@ import Testing
         #expect(memory.waitingCount == 0)
     }
 
-    @Test func freedMemoryGoesToTheFirstClaimUntilItFits() {
+    @Test func freedMemoryIsReservedForTheFirstClaim() {
         let memory = Table()
         for number in 1...4 as ClosedRange<UInt64> {
             #expect(memory.claim(25, for: number))
@@ -74,19 +74,19 @@ import Testing
         #expect(memory.share(of: 5) == 40)
     }
 
-    @Test func aHolderThatLeavesFreesItsShareAndItsPlace() {
+    @Test func removedHolderFreesItsShareAndItsPlace() {
         let memory = Table()
         #expect(memory.claim(40, for: 1))
         #expect(memory.claim(40, for: 2))
         #expect(!memory.claim(40, for: 3))
         #expect(!memory.claim(20, for: 4))
-        // The first in the queue is gone: what it waited for is too large no more.
+        // The first claim is removed from the queue, and the second one fits.
         #expect(memory.hold(0, by: 3) == [4])
         #expect(memory.hold(0, by: 9).isEmpty)
         #expect(memory.heldBytes == 100)
     }
 
-    @Test func aClaimCountsWhatTheHolderHas() {
+    @Test func claimIncludesTheHoldersShare() {
         let memory = Table()
         #expect(memory.hold(10, by: 1).isEmpty)
         #expect(memory.claim(40, for: 1))
@@ -95,7 +95,7 @@ import Testing
         #expect(memory.heldBytes == 40)
     }
 
-    @Test func readAheadStopsWhereTheLargestClaimBeginsAndWhileAClaimWaits() {
+    @Test func readAheadLeavesMemoryForTheLargestClaimAndStopsWhileAClaimWaits() {
         let memory = Table()
         #expect(memory.allowsReadAhead)
         memory.hold(50, by: 1)
@@ -111,15 +111,15 @@ import Testing
         #expect(memory.allowsReadAhead)
     }
 
-    @Test func theBoundHasRoomForOneClaimAndAllReadsAhead() {
+    @Test func boundIncludesOneClaimAndAllReadsAhead() {
         let memory = Table(bytesMax: 10)
         #expect(memory.bytesMax == 60)
         #expect(memory.allowsReadAhead)
     }
 
-    /// Connections that read ahead, claim, stall and end, by dice: the bound holds, the order holds,
-    /// and once granted claims end every waiting one is granted.
-    @Test func noOrderOfEventsGoesBeyondTheBoundOrLeavesAClaimWaitingForEver() {
+    /// Connections read ahead, claim, stall and end at random: the bound and the order hold, and
+    /// once granted claims end, every waiting claim is granted.
+    @Test func randomEventsNeverExceedTheBoundAndEveryClaimIsGranted() {
         for seed in 1...200 as ClosedRange<UInt64> {
             var random = SeededRandom(seed: seed)
             let memory = Table()
@@ -165,7 +165,7 @@ import Testing
 @Suite struct SenderPaceTests {
     private static let second: UInt64 = 1_000_000_000
 
-    /// The second in which a sender is found to have stalled, of 200; nil if it never is.
+    /// The second, of 200, in which a sender counts as stalled; nil if it never does.
     private func stalls(
         isShort: Bool = false,
         awaitedFrom first: Int = 1,
@@ -184,23 +184,23 @@ import Testing
         return nil
     }
 
-    @Test func aSilentSenderStallsAfterTheTimeout() {
+    @Test func silentSenderStallsAfterTheTimeout() {
         #expect(stalls { _ in 0 } == 31)
         #expect(stalls { $0 <= 10 ? 1 : 0 } == 40)
         #expect(stalls(isShort: true) { _ in 0 } == 31)
     }
 
-    @Test func anyByteIsProgressWhileThereIsMemory() {
+    @Test func anyByteIsProgressWhileMemoryIsFree() {
         #expect(stalls { $0 % 29 == 0 ? 1 : 0 } == nil)
     }
 
-    @Test func aTrickleIsNoProgressWhileMemoryIsShort() {
+    @Test func singleBytesAreNoProgressWhileMemoryIsShort() {
         #expect(stalls(isShort: true) { _ in 1 } == 31)
         // 64 KiB in 29 s.
         #expect(stalls(isShort: true) { _ in (64 << 10) / 29 + 1 } == nil)
     }
 
-    @Test func timeDoesNotRunWhileTheNodeDoesNotRead() {
+    @Test func timeoutStopsWhileTheNodeDoesNotRead() {
         #expect(stalls(awaitedFrom: 201) { _ in 0 } == nil)
         #expect(stalls(awaitedFrom: 101) { _ in 0 } == 130)
         #expect(stalls(isShort: true, awaitedFrom: 101) { _ in 0 } == 130)

@@ -2,7 +2,7 @@ import LinuxPlatform
 import Seams
 import Testing
 
-/// Host names, and listening where everybody can come from.
+/// Host names, and listening on all addresses.
 @Suite struct ResolverTests {
     let network = ReactorNetwork(reactors: 1, limits: ReactorLimits(), trace: TestTrace())
 
@@ -12,7 +12,7 @@ import Testing
         return await signal.wait().first
     }
 
-    @Test func digitsAreAnsweredAtOnce() {
+    @Test func ipAddressIsResolvedAtOnce() {
         defer { network.stop() }
         for host in ["127.0.0.1", "0.0.0.0", "::1", "fe80::1"] {
             let signal = Signal<[String]>()
@@ -23,20 +23,20 @@ import Testing
         }
     }
 
-    @Test func thisMachineIsFound() async throws {
+    @Test func localhostIsResolvedToLoopbackAddresses() async throws {
         defer { network.stop() }
         let hosts = try #require(await resolve("localhost")).get()
         #expect(!hosts.isEmpty && Set(hosts).count == hosts.count)
         for host in hosts { #expect(SocketAddress(host: host, port: 1).isLoopback) }
     }
 
-    @Test func namesThatAreNoneAreRefused() async {
+    @Test func invalidOrUnknownHostNameFails() async {
         defer { network.stop() }
-        let nonsense = [
+        let hosts = [
             "", " ", "a b", "x\n", "a/b", "no such host.invalid", "-\u{0}", "\u{e4}",
             String(repeating: "a", count: 254), "no-such-host.invalid",
         ]
-        for host in nonsense {
+        for host in hosts {
             guard case .failure(let error) = await resolve(host) else {
                 Issue.record("\(host) was found")
                 continue
@@ -46,8 +46,8 @@ import Testing
         }
     }
 
-    /// Look-ups are bounded; every one gets its answer all the same.
-    @Test func aCrowdIsAnswered() async {
+    /// Look-ups are bounded, and each completes or is refused.
+    @Test func everyLookUpOfManyCompletes() async {
         defer { network.stop() }
         let signal = Signal<Bool>()
         for _ in 0..<500 {
@@ -59,7 +59,7 @@ import Testing
         #expect(answers.count == 500 && answers.contains(true))
     }
 
-    @Test func oneCanListenOnAllAddresses() throws {
+    @Test func listenerOnAllAddressesIsReachedOverLoopback() throws {
         defer { network.stop() }
         let all = try network.listen(on: SocketAddress(host: "0.0.0.0", port: 0)) { _ in
             EchoHandler()
@@ -69,7 +69,7 @@ import Testing
         )
         try client.send([1, 2])
         #expect(client.receive(2) == [1, 2])
-        // Not every machine has the sixth version; where it is, both can be had beside each other.
+        // If the machine has IPv6, the same port can be claimed for both versions.
         let six = try? network.listen(on: SocketAddress(host: "::", port: all.address.port)) { _ in
             EchoHandler()
         }

@@ -5,7 +5,7 @@ import Seams
 import Testing
 
 @Suite struct WorldTests {
-    @Test func theWorldIsMadeServesAndStops() throws {
+    @Test func environmentServesConnectionsUntilItIsStopped() throws {
         let world = LinuxEnvironment.make(reactors: 3, logLevel: .error)
         let environment = world.environment
         #expect(environment.lanes.reactorCount == 3)
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func durationsNeverGoBackAndTheWallClockIsNow() {
+    @Test func monotonicClockNeverGoesBackAndWallClockIsCurrent() {
         let clock = LinuxClock()
         var last = clock.monotonicNanoseconds()
         for _ in 0..<10_000 {
@@ -33,7 +33,7 @@ import Testing
         #expect(abs(wall - Date().timeIntervalSince1970) < 60)
     }
 
-    @Test func theDiceShowEveryBitAndNothingTwice() {
+    @Test func entropyVariesEveryBitAndRepeatsNoValue() {
         let entropy = LinuxEntropy()
         let values = (0..<1_000).map { _ in entropy.next() }
         #expect(Set(values).count == 1_000)
@@ -42,13 +42,13 @@ import Testing
         #expect(entropy.bytes(37).count == 37)
     }
 
-    @Test func aLogLineIsOneLineWithTimeLevelAndModule() throws {
+    @Test func logLineHasTimeLevelAndModuleAndEscapesNewlines() throws {
         let pipe = Pipe()
         let trace = LogTrace(
             threshold: .info,
             descriptor: pipe.fileHandleForWriting.fileDescriptor
         )
-        trace.tell(.debug, "network", "not told")
+        trace.tell(.debug, "network", "not logged")
         trace.info("network", "listening on 127.0.0.1:11210")
         trace.warning("disk", "two\nlines and a bell\u{7}, straße")
         try pipe.fileHandleForWriting.close()
@@ -64,9 +64,9 @@ import Testing
         #expect(lines[0].hasPrefix(today) || Date().isJustAfterMidnight)
     }
 
-    @Test func signalsAreTakenOnAThread() async throws {
+    @Test func signalIsReceivedOnTheWatchsThread() async throws {
         let received = Signal<Int32>()
-        // Kept for the process's life, as in `main`.
+        // A watch exists for the process's lifetime, as in `main`.
         _ = SignalWatch([SIGUSR2]) { received.send($0) }
         kill(getpid(), SIGUSR2)
         #expect(await received.wait() == [SIGUSR2])

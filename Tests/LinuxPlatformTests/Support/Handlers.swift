@@ -1,7 +1,7 @@
 import Bytes
 import Seams
 
-/// Gives back what it gets.
+/// A handler that echoes its input.
 final class EchoHandler: ConnectionHandler {
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         output.append(input)
@@ -15,7 +15,7 @@ final class EchoHandler: ConnectionHandler {
     func closed() {}
 }
 
-/// A handler made of closures, with what tests want to know about it.
+/// A handler made of closures.
 final class ScriptedHandler: ConnectionHandler, Sendable {
     typealias Step = @Sendable (ByteView, ByteWriter) -> ReceiveProgress
 
@@ -44,13 +44,13 @@ final class ScriptedHandler: ConnectionHandler, Sendable {
     func closed() { onClosed() }
 }
 
-/// Echoes frames of a 4-byte length and so many bytes, whole frames only.
+/// Frames of a 4-byte length and a payload, and a handler's step that echoes complete frames.
 enum Frames {
     static func frame(_ payload: [UInt8]) -> [UInt8] {
         withUnsafeBytes(of: UInt32(payload.count).bigEndian) { Array($0) } + payload
     }
 
-    /// An answer that says only how many bytes came.
+    /// A reply with the number of received bytes only.
     static func short(_ count: Int) -> [UInt8] {
         withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) }
     }
@@ -73,20 +73,20 @@ enum Frames {
     }
 }
 
-/// Something that happens once on another thread, to wait for.
+/// Values of another thread, which a test waits for.
 final class Signal<Value: Sendable>: Sendable {
     private let state = Guarded<[Value]>([])
 
     func send(_ value: Value) { state.withLock { $0.append(value) } }
 
-    /// A copy that shares nothing: ThreadSanitizer does not see that a dropped one is dropped, and
-    /// takes the next `send` for a race with whoever read it.
+    /// A copy that shares no storage: ThreadSanitizer does not see that a shared copy is dropped,
+    /// and reports the next `send` as a race with its reader.
     var values: [Value] { state.withLock { $0.map { $0 } } }
 
     /// The values so far once there are `count` of them; fewer after 30 s.
     func wait(_ count: Int = 1) async -> [Value] {
         for _ in 0..<3_000 {
-            // Counted in place: ThreadSanitizer does not see that a dropped copy is dropped.
+            // Counted without a copy, for the same reason.
             if state.withLock({ $0.count >= count }) { break }
             try? await Task.sleep(for: .milliseconds(10))
         }
@@ -94,7 +94,7 @@ final class Signal<Value: Sendable>: Sendable {
     }
 }
 
-/// A trace that remembers.
+/// A trace that stores its lines.
 final class TestTrace: Trace {
     let threshold = Severity.debug
     let lines = Signal<String>()

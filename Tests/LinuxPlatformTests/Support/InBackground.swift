@@ -1,7 +1,7 @@
 import Bytes
 import Glibc
 
-/// Blocking work on a thread of its own, which Swift's concurrency must not do on its threads.
+/// Blocking work on a separate thread, since it must not block the threads of Swift's concurrency.
 final class InBackground: Sendable {
     private let outcome = Guarded<Result<Void, any Error>?>(nil)
 
@@ -24,7 +24,9 @@ final class InBackground: Sendable {
         pthread_detach(thread)
     }
 
-    /// Waits for the end, at most a minute.
+    /// Waits at most a minute for the end of the work.
+    ///
+    /// - Throws: The work's error, or `TookTooLong`.
     func wait() throws {
         for _ in 0..<60_000 {
             if let result = outcome.withLock({ $0 }) { return try result.get() }
@@ -43,8 +45,8 @@ final class InBackground: Sendable {
     }
 }
 
-/// Long enough for the other side to see one piece alone, mostly; no test depends on it.
+/// Usually long enough that the peer receives one piece alone; no test depends on it.
 func usleepShortly() { usleep(2_000) }
 
-/// Several of these are longer than a timeout of a second.
+/// Several of these exceed a timeout of a second.
 func usleepLong() { usleep(150_000) }

@@ -2,17 +2,17 @@ import Glibc
 import Seams
 import Testing
 
-/// A plain blocking client, as far from the reactor's code as can be.
+/// A blocking client that shares no code with the reactor.
 final class TestSocket: Sendable {
     let descriptor: Int32
 
     init(to address: SocketAddress, receiveBufferBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         try #require(descriptor >= 0)
-        var patience = timeval(tv_sec: 30, tv_usec: 0)
+        var timeout = timeval(tv_sec: 30, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, size)
         if var bytes = receiveBufferBytes {
             setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, 4)
         }
@@ -46,7 +46,7 @@ final class TestSocket: Sendable {
         }
     }
 
-    /// Sends as many of the bytes as the peer takes before it closes or the patience ends.
+    /// Sends the bytes until the peer closes or the timeout ends.
     func offer(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -58,7 +58,7 @@ final class TestSocket: Sendable {
         }
     }
 
-    /// Sends the same bytes over and over until the peer takes no more.
+    /// Sends the same bytes repeatedly until sending fails.
     func sendUntilRefused(_ bytes: [UInt8]) {
         var count = 1
         while count > 0 {
@@ -66,7 +66,7 @@ final class TestSocket: Sendable {
         }
     }
 
-    /// Exactly `length` bytes; fewer only where the peer ended or the patience did.
+    /// Receives exactly `length` bytes; fewer only if the peer closed or the timeout ended.
     func receive(_ length: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: length)
         let count = bytes.withUnsafeMutableBytes {
@@ -75,20 +75,20 @@ final class TestSocket: Sendable {
         return Array(bytes.prefix(max(0, count)))
     }
 
-    /// Receives what should be `expected`; says how it was not, or nil.
+    /// Receives and compares bytes; the description of the difference, or nil if they are equal.
     func mismatch(_ expected: [UInt8]) -> String? {
         let received = receive(expected.count)
         let code = errno
         guard received.count == expected.count else {
-            return "\(received.count) of \(expected.count) bytes came, error \(code)"
+            return "\(received.count) of \(expected.count) bytes received, error \(code)"
         }
-        // Compared at once first: a million bytes one by one take long in a sanitizer.
+        // Compared as a whole first: comparing single bytes is slow in a sanitizer.
         guard received != expected else { return nil }
         let place = zip(received, expected).enumerated().first { $1.0 != $1.1 }?.offset ?? 0
-        return "byte \(place) of \(expected.count) is not what it should be"
+        return "byte \(place) of \(expected.count) differs"
     }
 
-    /// Whether the peer has closed, after at most 30 s; what still comes is thrown away.
+    /// Whether the peer closes within 30 s; received bytes are discarded.
     func isClosedByPeer() -> Bool {
         var bytes = [UInt8](repeating: 0, count: 64 << 10)
         while true {
@@ -100,7 +100,7 @@ final class TestSocket: Sendable {
 
     func endOutput() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    /// Closes with a reset instead of a good-bye.
+    /// Makes closing send a reset.
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         let size = socklen_t(MemoryLayout<linger>.size)
