@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Seams
 
-/// What serves a connection that came when nobody was there any more.
+/// Closes a connection that arrives after the data service was released.
 final class ClosedHandler: ConnectionHandler {
     init(_ port: any ConnectionPort) { port.close() }
 

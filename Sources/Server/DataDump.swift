@@ -4,10 +4,10 @@ internal import Persistence
 package import Seams
 internal import Vocabulary
 
-/// Every document of a data directory as a line of JSON, for people, tools and tests.
+/// Every document of a data directory as a line of JSON, for operators, tools and tests.
 ///
-/// Reads the files only, whether a server has them open or not; what a server has in memory and
-/// not yet on disk is not among them.
+/// Reads only the files, even while a server has them open; changes that are not persisted yet are
+/// missing.
 package struct DataDump {
     private let disk: any Disk
 
@@ -19,10 +19,10 @@ package struct DataDump {
     ///
     /// - Parameters:
     ///   - directory: The data directory.
-    ///   - damage: Told, in a sentence, what cannot be read; the rest is written all the same.
-    ///   - note: Told, in a sentence, what there is besides documents.
-    ///   - write: Takes a line, its end included.
-    /// - Throws: `NodeError` where there is nothing to read.
+    ///   - damage: Called with a sentence for each unreadable part; the rest is written anyway.
+    ///   - note: Called with a sentence about data other than documents.
+    ///   - write: Called with each line, including its newline.
+    /// - Throws: `NodeError` if the directory has no bucket or its files cannot be opened.
     package func lines(
         of directory: String,
         damage: (String) -> Void,
@@ -45,7 +45,7 @@ package struct DataDump {
                 if prepares > 0 {
                     note(
                         "bucket \(name) has \(prepares) prepared writes that are neither "
-                            + "committed nor aborted; they are not shown"
+                            + "committed nor aborted; the dump omits them"
                     )
                 }
                 try dump.documents(
@@ -66,7 +66,7 @@ package struct DataDump {
         }
     }
 
-    /// A JSON document stands as it is in `value`, any other in Base64 in `base64`.
+    /// Appends a document: JSON unchanged as `value`, any other value in Base64 as `base64`.
     private static func append(
         _ bucket: String,
         _ id: VBucketID,
@@ -77,7 +77,7 @@ package struct DataDump {
     ) {
         json.object { json in
             json.member("bucket", bucket)
-            // Repaired, the name of a key that is not UTF-8 could be that of another document.
+            // With replacement characters, a key that is not UTF-8 could equal another key.
             if let text = String(validating: key.buffer, as: UTF8.self) {
                 json.member("key", text)
             } else {
@@ -89,7 +89,7 @@ package struct DataDump {
             json.member("revision", meta.revision)
             if meta.flags != 0 { json.member("flags", meta.flags) }
             if meta.expiry != 0 { json.member("expiry", meta.expiry) }
-            // Line ends are blanks in JSON and the ends of our lines: such documents go as text.
+            // JSON may contain line ends, which would split the line; such documents are in Base64.
             let isOneLine = !value.buffer.contains { $0 == 0x0a || $0 == 0x0d }
             if meta.datatype.contains(.json), isOneLine {
                 json.member("value", raw: value)

@@ -5,13 +5,15 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Whether all copies serve that the map has serve, and the others may follow them: looked at when
-/// that may have changed.
+/// Whether every active copy of the map serves and no copy is sealed or pending.
+///
+/// A positive result is cached until a call that may change it.
 final class Readiness: Sendable {
     private let isReady = Guarded(false)
 
-    /// Looks again where it was not so the last time.
-    func look(_ data: DocumentService) -> Bool {
+    /// Whether the node is ready; checks the copies only if the last result was negative or is
+    /// invalid.
+    func check(_ data: DocumentService) -> Bool {
         isReady.withLock { isReady in
             if !isReady {
                 isReady = data.buckets.map(\.totals).allSatisfy {
@@ -22,10 +24,11 @@ final class Readiness: Sendable {
         }
     }
 
-    func mayHaveChanged() { isReady.withLock { $0 = false } }
+    /// Invalidates the cached result.
+    func invalidate() { isReady.withLock { $0 = false } }
 }
 
-/// Who owns a vBucket, as the cluster service asks for it.
+/// Ownership of vBuckets: the cluster service's calls, forwarded to the data service.
 extension DataPlaneAdapter {
     func open(_ opening: BucketOpening) throws(DataPlaneError) {
         do throws(StorageError) {
@@ -40,12 +43,12 @@ extension DataPlaneAdapter {
         } catch {
             throw DataPlaneError(error.description)
         }
-        readiness.mayHaveChanged()
+        readiness.invalidate()
     }
 
     func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
         data.follow(assignment, as: own, seals: seals.map { ($0.vBucket, $0.fence) })
-        readiness.mayHaveChanged()
+        readiness.invalidate()
     }
 
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
@@ -58,13 +61,13 @@ extension DataPlaneAdapter {
 
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
         let reports = data.seal(name, vBuckets.map { ($0.vBucket, $0.fence) })
-        readiness.mayHaveChanged()
+        readiness.invalidate()
         return reports
     }
 
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {
         let outcomes = data.activate(name, copies)
-        readiness.mayHaveChanged()
+        readiness.invalidate()
         return outcomes.compactMap { outcome in
             if case .ready(let report) = outcome { return report.vBucket }
             return nil
@@ -78,13 +81,13 @@ extension DataPlaneAdapter {
     ) {
         let gathered = Guarded((left: vBuckets.count, outcomes: [VBucketID: HandOverOutcome]()))
         guard !vBuckets.isEmpty else { return done([:]) }
-        for one in vBuckets {
-            data.handOver(name, one.vBucket, fence: one.fence) { [readiness] outcome in
-                // A drained copy waits for the activation of the next active copy.
-                readiness.mayHaveChanged()
+        for fenced in vBuckets {
+            data.handOver(name, fenced.vBucket, fence: fenced.fence) { [readiness] outcome in
+                // A drained copy is not ready until the next active copy is activated.
+                readiness.invalidate()
                 let all: [VBucketID: HandOverOutcome]? = gathered.withLock { gathered in
                     gathered.left -= 1
-                    gathered.outcomes[one.vBucket] = outcome
+                    gathered.outcomes[fenced.vBucket] = outcome
                     return gathered.left == 0 ? gathered.outcomes : nil
                 }
                 if let all { done(all) }
@@ -94,5 +97,5 @@ extension DataPlaneAdapter {
 
     func setLease(endNanoseconds: UInt64) { data.setLease(endNanoseconds: endNanoseconds) }
 
-    var isReady: Bool { readiness.look(data) }
+    var isReady: Bool { readiness.check(data) }
 }

@@ -6,7 +6,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// The data service as the cluster service sees it: the one introduction between the two.
+/// The data service behind the cluster service's port `DataPlane`.
 struct DataPlaneAdapter: DataPlane {
     let data: DocumentService
     let readiness = Readiness()
@@ -46,6 +46,9 @@ struct DataPlaneAdapter: DataPlane {
 
     func compact(bucket name: String) { data.compact(name) }
 
+    /// Runs `body` and rethrows its error with the same description.
+    ///
+    /// - Throws: `DataPlaneError` if `body` throws.
     private func translate(
         _ body: () throws(StorageError) -> Void
     ) throws(DataPlaneError) {
@@ -101,7 +104,7 @@ struct DataPlaneAdapter: DataPlane {
         return statistics
     }
 
-    // MARK: What clients are told
+    // MARK: Configurations and credentials
 
     func publish(global configuration: RenderedConfiguration) {
         data.publish(global: configuration)

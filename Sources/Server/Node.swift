@@ -3,17 +3,21 @@ package import DataService
 internal import Orchestration
 package import Seams
 
-/// One node: a data service and a cluster service, introduced to each other.
+/// One node: a data service and a cluster service, connected to each other.
 ///
-/// Start, in this order: `init` claims the data directory and reads the cluster's state, `serve`
+/// Order of the start: `init` claims the data directory and reads the cluster's state, `serve`
 /// opens the buckets and listens for clients, and `announce` publishes the addresses once the admin
-/// port (which a facade owns) is known. `stop` goes the way back.
+/// port (which a facade owns) is known. `stop` proceeds in the reverse order.
 package final class Node: Sendable {
     package let environment: Environment
     package let settings: NodeSettings
     package let data: DocumentService
     package let cluster: AdministrationService
 
+    /// Claims the data directory and reads the cluster's state.
+    ///
+    /// - Throws: `NodeError` if the memory quota is invalid, the data directory cannot be claimed,
+    ///   or the cluster's state cannot be read.
     package init(
         _ settings: NodeSettings,
         environment: Environment,
@@ -58,10 +62,12 @@ package final class Node: Sendable {
         }
     }
 
-    /// Files by which a data directory is known as ours.
+    /// Files by which a data directory is recognized as Divan's.
     private static let marks: Set<String> = ["control.sqlite", "cluster-state", "lock", "buckets"]
 
-    /// Makes the data directory ours alone, or says why not.
+    /// Creates and locks the data directory.
+    ///
+    /// - Throws: `NodeError` if the directory has other files, is in use, or cannot be created.
     private static func claim(_ directory: String, _ disk: any Disk) throws(NodeError) {
         do throws(DiskError) {
             try disk.createDirectory(directory)
@@ -70,8 +76,8 @@ package final class Node: Sendable {
                 throw DiskError(
                     code: .denied,
                     path: directory,
-                    description: "\(directory) holds files that are not Divan's, \(found[0]) for "
-                        + "one: name an empty directory with --data, or one that does not exist"
+                    description: "\(directory) has files that are not Divan's (\(found[0])): set "
+                        + "an empty or new directory with --data"
                 )
             }
             guard try disk.claim(directory) else {
@@ -79,7 +85,7 @@ package final class Node: Sendable {
                     code: .denied,
                     path: directory,
                     description: "another divan-server uses the data directory \(directory): "
-                        + "stop it, or give this one a directory of its own with --data"
+                        + "stop it, or set another directory with --data"
                 )
             }
         } catch {
@@ -87,16 +93,18 @@ package final class Node: Sendable {
         }
     }
 
-    // MARK: Life
+    // MARK: Start and stop
 
-    /// Where a node listens.
+    /// The addresses and ports on which a node listens.
     package struct Addresses: Sendable {
         package let kv: SocketAddress
         package let peer: UInt16
         package let memcached: SocketAddress?
     }
 
-    /// Opens the buckets and listens for data clients.
+    /// Opens the buckets and listens for data clients and other nodes.
+    ///
+    /// - Throws: `NodeError` if a port cannot be claimed.
     package func serve() throws(NodeError) -> Addresses {
         let links = PeerLinks(cluster.transport)
         data.use(links)
@@ -119,12 +127,12 @@ package final class Node: Sendable {
         }
     }
 
-    /// The port asked for; any free one is the one of last time, if there was one.
+    /// The configured KV port; if that is 0, the port of the previous run, or 0 at the first.
     private var kvPort: UInt16 {
         settings.kvPort != 0 ? settings.kvPort : remembered?.data ?? 0
     }
 
-    /// The same for the admin interface.
+    /// The configured admin port; if that is 0, the port of the previous run, or 0 at the first.
     package var adminPort: UInt16 {
         settings.adminPort != 0 ? settings.adminPort : remembered?.admin ?? 0
     }
@@ -133,9 +141,12 @@ package final class Node: Sendable {
         settings.peerPort != 0 ? settings.peerPort : remembered?.peer ?? 0
     }
 
+    /// The ports of the previous run; nil at the first.
     private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
 
-    /// Publishes where this node is reached.
+    /// Publishes this node's addresses in the cluster.
+    ///
+    /// - Throws: `NodeError` if the cluster service cannot be started.
     package func announce(_ addresses: Addresses, adminPort: UInt16) async throws(NodeError) {
         do throws(ClusterError) {
             try await cluster.start(
@@ -151,13 +162,14 @@ package final class Node: Sendable {
         }
     }
 
-    /// Ends streams and refuses new requests, so that the admin interface can be stopped; those
-    /// under way still find every lane at work.
+    /// Ends streams and refuses new requests, so that the admin server can be stopped.
+    ///
+    /// Pending requests are still served, since every lane runs.
     package func beginStop() { cluster.beginStop() }
 
     /// Ends administration, persists everything and closes the files.
     ///
-    /// Call it once no client is connected.
+    /// Call it after all clients are disconnected.
     package func stop() async {
         cluster.stop()
         await withUnsafeContinuation { waiter in

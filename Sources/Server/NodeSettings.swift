@@ -1,37 +1,40 @@
 internal import Orchestration
 
-/// Everything that an operator may set when a node starts, with defaults.
+/// The settings of a node's start, with defaults.
 package struct NodeSettings: Sendable {
-    /// Where everything is kept.
+    /// The data directory.
     package var directory = "data"
-    /// The address to listen on; others reach this node by it.
+    /// The address to listen on, by which other nodes connect to this node.
     package var host = "127.0.0.1"
-    /// 0: any free port, the same again at the next start.
+    /// The port of Couchbase clients; 0 claims any free port and reuses it at the next start.
     package var kvPort: UInt16 = 11_210
+    /// The port of the admin interface; 0 as for `kvPort`.
     package var adminPort: UInt16 = 8_091
-    /// For the other nodes.
+    /// The port of the other nodes' connections; 0 as for `kvPort`.
     package var peerPort: UInt16 = 0
-    /// Plain memcached without passwords; nil for none.
+    /// The port of plain memcached clients, without passwords; nil for none.
     package var memcachedPort: UInt16?
+    /// The bucket of plain memcached clients; nil for none.
     package var memcachedBucket: String?
-    /// Bytes for documents where nobody has set it over the admin interface; nil: half of what the
-    /// machine has.
+    /// Bytes for documents unless the admin interface sets the quota; nil for half of
+    /// `memoryTotal`.
     package var memoryQuota: UInt64?
-    /// Bytes that the machine, or the container, gives us.
+    /// Bytes of memory of the machine or the container.
     package var memoryTotal: UInt64
 
     package init(memoryTotal: UInt64) {
         self.memoryTotal = memoryTotal
     }
 
-    /// Why a machine with so many bytes of memory cannot give a quota, as the forms judge it too; nil
-    /// if it can.
+    /// Why a memory quota is invalid on a machine of `memoryTotal` bytes; nil if it is valid.
+    ///
+    /// The same rule validates the forms of the admin interface.
     package static func flaw(quotaMegabytes: UInt64, of memoryTotal: UInt64) -> String? {
         MemoryQuota.flaw(megabytes: quotaMegabytes, memoryTotal: memoryTotal)?.description
     }
 }
 
-/// Why a node cannot start: one sentence with cause and cure.
+/// A node cannot start or serve: a sentence with the cause and a remedy.
 package struct NodeError: Error, Sendable, CustomStringConvertible {
     package let description: String
 

@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The cluster's connections between nodes, as the data service needs them.
+/// The cluster's connections between nodes, behind the data service's port `ChangeLinks`.
 struct PeerLinks: ChangeLinks {
     private let transport: PeerTransport
 
@@ -12,7 +12,7 @@ struct PeerLinks: ChangeLinks {
         self.transport = transport
     }
 
-    /// Has the data service serve its changes to the other nodes.
+    /// Registers the data service as the server of change streams for other nodes.
     func serve(_ data: DocumentService) {
         transport.register(.changes) { [weak data] port in
             data?.acceptChanges(from: port.identity.node, port: port) ?? ClosedHandler(port)

@@ -3,15 +3,16 @@ internal import DataService
 internal import Engine
 internal import Seams
 
-/// Some document of a bucket, for tools that want to show what a document looks like.
+/// The key of a random document, for tools that show a sample of a bucket.
 struct RandomKey {
-    /// Groups of slots looked at before giving up: a bucket of nothing but tombstones, or of
-    /// documents on disk only, is not searched to its end for a sample.
+    /// Groups of slots that a search visits at most: a bucket with only tombstones, or with
+    /// documents on disk only, is not searched completely for a sample.
     private static let groupsMax = 1 << 16
     private static let groupsAtATime = 16
 
     let data: DocumentService
 
+    /// The key of a live document in memory; nil if the search finds none.
     func find(in bucket: OpenBucket) -> [UInt8]? {
         let dice = data.environment.entropy
         let now = UInt32(

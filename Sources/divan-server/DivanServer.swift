@@ -7,7 +7,7 @@ import Seams
 import Server
 import Vocabulary
 
-/// The program: arguments, then a node and its admin interface, until a signal says stop.
+/// The program: runs a node and its admin interface until a signal ends it.
 @main
 struct DivanServer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -15,8 +15,8 @@ struct DivanServer: AsyncParsableCommand {
         abstract: "A node of Divan, a distributed document store that speaks Couchbase.",
         discussion: """
             Clients connect to the KV port, administrators to the admin port with a browser or \
-            REST. A new node answers anybody until it is provisioned (POST /clusterInit, or the \
-            page). Prints one line of JSON when it serves; the log goes to standard error.
+            REST. A new node accepts every request until it is provisioned (POST /clusterInit, or \
+            the console). Prints one line of JSON when it serves; the log is on standard error.
             """,
         version: Release.version
     )
@@ -59,7 +59,7 @@ struct DivanServer: AsyncParsableCommand {
         Ready.write(addresses, adminPort: admin.port, startedNanoseconds: started)
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
-        world.environment.trace.info("server", "stopping: what is in memory goes to disk")
+        world.environment.trace.info("server", "stopping: persisting all changes")
         node.beginStop()
         await admin.stop()
         world.stop()

@@ -1,7 +1,7 @@
 import Logging
 import Seams
 
-/// Hands what the HTTP framework logs to the trace.
+/// Forwards the HTTP framework's log to the trace.
 struct FrameworkLog: LogHandler {
     private let trace: any Trace
     var metadata: Logger.Metadata = [:]

@@ -2,7 +2,7 @@ import Foundation
 import Seams
 import Server
 
-/// The line on standard output that tells whoever started us that we serve.
+/// The line on standard output that tells the parent process that the node serves.
 enum Ready {
     private struct Line: Encodable {
         var event = "ready"
@@ -19,7 +19,7 @@ enum Ready {
             case ms
         }
 
-        /// With a null where there is no plain listener, so that every line has the same shape.
+        /// Encodes a missing memcached listener as null, so that every line has the same fields.
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(event, forKey: .event)
@@ -47,7 +47,7 @@ enum Ready {
     }
 }
 
-/// When this process began, by the kernel's account: loading the program counts.
+/// The kernel's start time of this process, which includes loading the program.
 enum ProcessStart {
     static var nowNanoseconds: UInt64 {
         var time = timespec()
@@ -55,8 +55,10 @@ enum ProcessStart {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Since boot, by field 22 of `/proc/self/stat`, which counts whole clock ticks: the end of the
-    /// tick is taken, so that no time is claimed that did not pass.
+    /// Nanoseconds from boot to the process's start, from field 22 of `/proc/self/stat`.
+    ///
+    /// The field has whole clock ticks; the tick's end is used, so a duration is never overstated.
+    /// The current time if the file cannot be read.
     static var nanoseconds: UInt64 {
         guard let stat = try? String(contentsOfFile: "/proc/self/stat", encoding: .utf8),
             let end = stat.lastIndex(of: ")")

@@ -4,33 +4,33 @@ import Seams
 import Server
 import Vocabulary
 
-/// What can be said on the command line.
+/// The options of the command line.
 struct ServerOptions: ParsableArguments {
-    @Option(help: "Directory for everything this node keeps.")
+    @Option(help: "Data directory of this node.")
     var data = "data"
 
     @Option(help: "IP address to listen on.")
     var bind = "127.0.0.1"
 
-    @Option(help: "Port for Couchbase clients; 0 takes any free one and remembers it.")
+    @Option(help: "Port for Couchbase clients; 0 claims any free one and reuses it later.")
     var kvPort: UInt16 = 11_210
 
-    @Option(help: "Port of the admin interface and its page; 0 as above.")
+    @Option(help: "Port of the admin interface and the console; 0 as above.")
     var adminPort: UInt16 = 8_091
 
-    @Option(help: "Port for views; accepted, and not listened on yet.")
+    @Option(help: "Port for views; accepted, but not used yet.")
     var viewsPort: UInt16 = 8_092
 
     @Option(help: "Port for the other nodes of the cluster; 0 as above.")
     var peerPort: UInt16 = 0
 
-    @Option(help: "Port for Couchbase clients over TLS; accepted, and not listened on yet.")
+    @Option(help: "Port for Couchbase clients over TLS; accepted, but not used yet.")
     var kvTlsPort: UInt16 = 0
 
-    @Option(help: "Port of the admin interface over TLS; accepted, and not listened on yet.")
+    @Option(help: "Port of the admin interface over TLS; accepted, but not used yet.")
     var adminTlsPort: UInt16 = 0
 
-    @Option(help: "Port for views over TLS; accepted, and not listened on yet.")
+    @Option(help: "Port for views over TLS; accepted, but not used yet.")
     var viewsTlsPort: UInt16 = 0
 
     @Option(help: "Port for plain memcached clients, without passwords, on loopback only.")
@@ -39,21 +39,21 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "The bucket that plain memcached clients use; it may be created later.")
     var memcachedBucket: String?
 
-    @Option(help: "Memory for documents in MB, where nobody set it over the admin interface.")
+    @Option(help: "Memory quota in MB, unless it was set over the admin interface.")
     var memoryQuota: UInt64?
 
     @Option(
         help: """
-            Memory in MB for what clients send, beyond 64 KiB for each, and as much for what they \
-            do not read (default: a 64th of the memory, 64 to 256).
+            Memory in MB for clients' requests, beyond 64 KiB for each client, and the same amount \
+            for unread replies (default: a 64th of the memory, 64 to 256).
             """
     )
     var clientMemory: Int?
 
-    @Option(help: "How many threads serve clients (default: one for each processor).")
+    @Option(help: "Number of threads that serve clients (default: one for each processor).")
     var reactors: Int?
 
-    @Option(help: "What is logged at least: \(LogLevel.names).")
+    @Option(help: "Lowest severity that is logged: \(LogLevel.names).")
     var logLevel = LogLevel.info
 
     @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
@@ -69,10 +69,10 @@ struct ServerOptions: ParsableArguments {
             )
         }
         if let reactors, !(1...256).contains(reactors) {
-            throw ValidationError("--reactors takes 1 to 256")
+            throw ValidationError("--reactors must be 1 to 256")
         }
         if let clientMemory, !(64...1_048_576).contains(clientMemory) {
-            throw ValidationError("--client-memory takes 64 MB to 1048576 MB")
+            throw ValidationError("--client-memory must be 64 MB to 1048576 MB")
         }
         if let memoryQuota,
             let flaw = NodeSettings.flaw(quotaMegabytes: memoryQuota, of: SystemMemory.total)
@@ -105,7 +105,7 @@ struct ServerOptions: ParsableArguments {
     }
 }
 
-/// The trace's severities by the names operators use.
+/// The log's severities by their names in options.
 enum LogLevel: String, CaseIterable, ExpressibleByArgument {
     case debug
     case info

@@ -1,23 +1,24 @@
 import Foundation
 import Simulation
 
-/// `divan-simulator --seed N ...`: a line a seed; 0 green, 1 violation, 2 usage.
+/// `divan-simulator --seed N ...`: prints a line for each seed; exit code 0 green, 1 violation, 2
+/// usage.
 @main
 struct Main {
     static func main() {
-        beginAgainWithFixedHashes()
+        restartWithFixedHashes()
         guard let options = Options(CommandLine.arguments.dropFirst()) else { fail() }
         switch options.extent {
-        case .seeds(let seeds): exit(run(seeds, options) ? 0 : 1)
-        case .story(let name): exit(tell(name, options) ? 0 : 1)
+        case .seeds(let seeds): exit(runSeeds(seeds, options) ? 0 : 1)
+        case .story(let name): exit(runStory(name, options) ? 0 : 1)
         case .swarm(let seeds): exit(Swarm(options).run(seeds, seconds: nil) ? 0 : 1)
         case .swarmFor(let seconds, let first):
             exit(Swarm(options).run(first...UInt64.max, seconds: seconds) ? 0 : 1)
         }
     }
 
-    /// Whether all were green.
-    private static func run(_ seeds: ClosedRange<UInt64>, _ options: Options) -> Bool {
+    /// Runs the seeds; returns whether all were green.
+    private static func runSeeds(_ seeds: ClosedRange<UInt64>, _ options: Options) -> Bool {
         var isGreen = true
         var plan = options.plan
         for seed in seeds {
@@ -25,30 +26,30 @@ struct Main {
             guard let run = SimulationRun(plan) else { fail() }
             let began = Date()
             let outcome = run.run()
-            if options.isVerbose { outcome.transcript.forEach(say) }
+            if options.isVerbose { outcome.transcript.forEach(printLine) }
             let real = Date().timeIntervalSince(began)
             let speed = Double(outcome.nanoseconds) / 1e9 / real
             let timing =
                 options.isTimed ? String(format: "  %.2f s, %.0fx real time", real, speed) : ""
-            say(line(plan, outcome) + timing)
-            for violation in outcome.violations { say("  VIOLATION \(violation)") }
-            if options.isTallied { say("tally \(outcome.tally.line)") }
+            printLine(line(plan, outcome) + timing)
+            for violation in outcome.violations { printLine("  VIOLATION \(violation)") }
+            if options.isTallied { printLine("tally \(outcome.tally.line)") }
             if !outcome.violations.isEmpty { isGreen = false }
         }
         return isGreen
     }
 
-    /// Whether it was green.
-    private static func tell(_ name: String, _ options: Options) -> Bool {
+    /// Runs a story; returns whether it was green.
+    private static func runStory(_ name: String, _ options: Options) -> Bool {
         guard let story = Story(name) else { fail() }
         let began = Date()
         let outcome = story.run()
-        if options.isVerbose { outcome.transcript.forEach(say) }
+        if options.isVerbose { outcome.transcript.forEach(printLine) }
         let real = Date().timeIntervalSince(began)
         let timing = options.isTimed ? String(format: "  %.2f s", real) : ""
         let count = outcome.violations.count
-        say("story \(name)  " + (count == 0 ? "green" : "\(count) VIOLATIONS") + timing)
-        for violation in outcome.violations { say("  VIOLATION \(violation)") }
+        printLine("story \(name)  " + (count == 0 ? "green" : "\(count) VIOLATIONS") + timing)
+        for violation in outcome.violations { printLine("  VIOLATION \(violation)") }
         return count == 0
     }
 
@@ -64,9 +65,11 @@ struct Main {
             + (count == 0 ? "green" : "\(count) VIOLATIONS")
     }
 
-    /// Dictionaries of each process have an order of their own, and nodes tell each other things in
-    /// it; a seed is to come to the same in every process.
-    private static func beginAgainWithFixedHashes() {
+    /// Replaces the process by one with deterministic hashing.
+    ///
+    /// The iteration order of dictionaries differs between processes and affects the order of
+    /// messages; a seed must have the same result in every process.
+    private static func restartWithFixedHashes() {
         let name = "SWIFT_DETERMINISTIC_HASHING"
         guard ProcessInfo.processInfo.environment[name] == nil else { return }
         setenv(name, "1", 1)
@@ -74,8 +77,8 @@ struct Main {
         fail()
     }
 
-    /// At once, so that a line is there while the next seed runs.
-    static func say(_ line: String) {
+    /// Prints a line without buffering, so it is visible while the next seed runs.
+    static func printLine(_ line: String) {
         FileHandle.standardOutput.write(Data((line + "\n").utf8))
     }
 

@@ -1,23 +1,23 @@
 import Simulation
 
-/// What was asked for on the command line.
+/// The options of the command line.
 struct Options {
     enum Extent {
-        /// In this process, a line each.
+        /// Seeds in this process, a line for each.
         case seeds(ClosedRange<UInt64>)
-        /// Each in a process of its own, with floors in the end.
+        /// Seeds in separate processes; floors are checked at the end.
         case swarm(ClosedRange<UInt64>)
-        /// The same for so long, from a seed on.
+        /// A swarm of a duration, beginning with a seed.
         case swarmFor(seconds: Double, from: UInt64)
-        /// What a seed found, told again.
+        /// A scripted replay of a failure that a seed found.
         case story(String)
     }
 
     static let usage = """
         usage: divan-simulator --seed N [--seeds COUNT]   seeds one after the other
-               divan-simulator --seeds A-B                a swarm: fails below its floors, too
-               divan-simulator --swarm SECONDS [--seed N] the same for so long, from seed N on
-               divan-simulator --story NAME               what a seed found, told again
+               divan-simulator --seeds A-B                a swarm: also fails below its floors
+               divan-simulator --swarm SECONDS [--seed N] a swarm of SECONDS, from seed N on
+               divan-simulator --story NAME               a replay of a failure that a seed found
                [--nodes N] [--workload W] [--faults F] (not for stories) [--transcript] [--timing]
           workloads: \(SimulationPlan.workloads.joined(separator: ", "))
           stories:   \(Story.names.joined(separator: ", "))
@@ -29,10 +29,10 @@ struct Options {
     var plan = SimulationPlan(seed: 0)
     var isVerbose = false
     var isTimed = false
-    /// What is counted, in one line for a program to read.
+    /// Whether to print the tally as one machine-readable line.
     var isTallied = false
 
-    /// - Returns: Nil where they make no sense.
+    /// Parses the arguments; nil if they are invalid.
     init?(_ arguments: some Sequence<String>) {
         var rest = Array(arguments)[...]
         var (seed, seconds): (UInt64?, Double?)
@@ -80,7 +80,7 @@ struct Options {
             }
         }
         if let story {
-            // A story is what it is.
+            // A story has a fixed plan.
             guard seed == nil, count == nil, range == nil, seconds == nil, !isPlanned else {
                 return nil
             }

@@ -1,14 +1,14 @@
 import Foundation
 import Simulation
 
-/// Many seeds one after the other: prints the red ones and goes on, and in the end says what was
-/// done, and what was not done often enough (`Floors`).
+/// Runs many seeds, prints the red ones, and finally prints the counts and the shortfalls
+/// (`Floors`).
 ///
-/// Each seed has a process of its own: one that crashes or hangs is red, and not the end of the
-/// swarm; and what a process never gives back, such as arenas, is gone with it.
+/// Each seed runs in a separate process, so a crash or hang makes the seed red without ending the
+/// swarm, and memory that a process never frees, such as arenas, is returned.
 struct Swarm {
     /// Real seconds after which a seed counts as hanging.
-    private static let patience: TimeInterval = 120
+    private static let timeoutSeconds: TimeInterval = 120
 
     private let options: Options
     private var tally = Tally()
@@ -19,7 +19,9 @@ struct Swarm {
         self.options = options
     }
 
-    /// Whether all were green and nothing fell short; after `seconds` no other seed begins.
+    /// Runs the seeds; after `seconds` no further seed begins.
+    ///
+    /// - Returns: Whether all seeds were green and no count is below its floor.
     func run(_ seeds: ClosedRange<UInt64>, seconds: Double?) -> Bool {
         var swarm = self
         return swarm.runAll(seeds, seconds: seconds)
@@ -30,30 +32,31 @@ struct Swarm {
         for seed in seeds {
             if let seconds, Date().timeIntervalSince(began) >= seconds { break }
             count += 1
-            if !runOne(seed) { red.append(seed) }
+            if !runProcess(seed) { red.append(seed) }
         }
         let isUsual = options.plan.workload == "standard" && options.plan.faults == "swarm"
         let shortfalls = isUsual ? Floors.shortfalls(tally, seeds: count) : []
         let names = red.map { "\($0)" }.joined(separator: ", ")
-        Main.say("\(count) seeds, \(red.count) red\(red.isEmpty ? "" : ": " + names)")
+        Main.printLine("\(count) seeds, \(red.count) red\(red.isEmpty ? "" : ": " + names)")
         for group in Tally.Group.allCases {
-            Main.say("  \(group.rawValue)s \(tally.total(group)): \(tally.text(group))")
+            Main.printLine("  \(group.rawValue)s \(tally.total(group)): \(tally.text(group))")
         }
         if isUsual, count < Floors.seedsMin {
-            Main.say("  floors hold from \(Floors.seedsMin) seeds on")
+            Main.printLine("  floors hold from \(Floors.seedsMin) seeds on")
         }
-        for shortfall in shortfalls { Main.say("  BELOW ITS FLOOR \(shortfall)") }
+        for shortfall in shortfalls { Main.printLine("  BELOW ITS FLOOR \(shortfall)") }
         if options.isTimed {
             let real = Date().timeIntervalSince(began)
-            Main.say(String(format: "  %.0f s, %.2f s a seed", real, real / Double(max(count, 1))))
+            let average = real / Double(max(count, 1))
+            Main.printLine(String(format: "  %.0f s, %.2f s a seed", real, average))
         }
         return red.isEmpty && shortfalls.isEmpty
     }
 
     // MARK: One seed
 
-    /// Whether it was green.
-    private mutating func runOne(_ seed: UInt64) -> Bool {
+    /// Runs a seed in a separate process; returns whether it was green.
+    private mutating func runProcess(_ seed: UInt64) -> Bool {
         let process = Process()
         process.executableURL = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         process.arguments = arguments(seed)
@@ -63,13 +66,13 @@ struct Swarm {
         do {
             try process.run()
         } catch {
-            Main.say("seed \(seed)  could not be started: \(error.localizedDescription)")
+            Main.printLine("seed \(seed)  could not be started: \(error.localizedDescription)")
             return false
         }
         let watch = DispatchWorkItem { process.terminate() }
-        DispatchQueue.global().asyncAfter(deadline: .now() + Self.patience, execute: watch)
+        DispatchQueue.global().asyncAfter(deadline: .now() + Self.timeoutSeconds, execute: watch)
         let lines = Self.lines(output)
-        let complaints = Self.lines(errors)
+        let errorLines = Self.lines(errors)
         process.waitUntilExit()
         watch.cancel()
         let isComplete = lines.last?.hasPrefix("tally ") == true
@@ -77,9 +80,9 @@ struct Swarm {
             if let counted = Tally(line: line.dropFirst(6)) { tally.add(counted) }
         }
         if isComplete, process.terminationStatus == 0 { return true }
-        for line in lines where !line.hasPrefix("tally ") { Main.say(line) }
+        for line in lines where !line.hasPrefix("tally ") { Main.printLine(line) }
         if !isComplete {
-            Main.say("seed \(seed)  did not come to its end: \(complaints.first ?? "no word")")
+            Main.printLine("seed \(seed)  did not finish: \(errorLines.first ?? "no output")")
         }
         return false
     }
@@ -92,7 +95,7 @@ struct Swarm {
         return arguments
     }
 
-    /// All there are until the other end closes.
+    /// All lines until the pipe's other end closes.
     private static func lines(_ pipe: Pipe) -> [String] {
         let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
         return String(decoding: data, as: UTF8.self).split(separator: "\n").map(String.init)
