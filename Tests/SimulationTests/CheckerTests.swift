@@ -3,7 +3,7 @@ import Simulation
 import Testing
 import Vocabulary
 
-/// What is compared at the end, and on the way: each check is fed what it has to find.
+/// The checkers of copies, histories and counts, each with input that it must find.
 @Suite struct CheckerTests {
     private let first = VBucketUUID(1)
     private let second = VBucketUUID(2)
@@ -35,71 +35,71 @@ import Vocabulary
 
     // MARK: Promises
 
-    /// Of two disks of which each write is on both: what ends the promise, and what does not.
-    @Test func disksAreLostByFailoversAndMemoryByEnds() {
+    /// With two disks that both have each write: which events end the promise.
+    @Test func exposureIsBeyondAfterAMajorityOfDisksAndAProcess() {
         func isBeyond(_ course: [(failovers: Int, ends: Int, high: UInt64, disk: UInt64)]) -> Bool {
             var exposure = DiskExposure()
             for now in course {
-                exposure.look(failovers: now.failovers, ends: now.ends, majority: 2) {
+                exposure.update(failovers: now.failovers, ends: now.ends, majority: 2) {
                     ["copy": .init(high: Seqno(now.high), persisted: Seqno(now.disk))]
                 }
             }
             return exposure.isBeyond
         }
-        // Any number of ends, or of failovers that nothing follows, or one failover and ends.
+        // Any number of process ends, of failovers alone, or one failover and process ends.
         #expect(!isBeyond([(0, 1, 9, 9), (0, 9, 9, 0), (0, 20, 9, 0)]))
         #expect(!isBeyond([(1, 0, 9, 0), (2, 0, 9, 0), (8, 0, 9, 0)]))
         #expect(!isBeyond([(1, 0, 9, 0), (1, 1, 9, 0), (1, 9, 9, 0)]))
-        // Two disks are given up, and then a memory is gone; also at once, or long after.
+        // Two disks are discarded and then a process ends, at once or much later.
         #expect(isBeyond([(1, 0, 9, 0), (2, 0, 9, 0), (2, 1, 9, 0)]))
         #expect(isBeyond([(2, 1, 9, 0)]))
         #expect(isBeyond([(2, 0, 9, 0), (2, 0, 9, 0), (2, 0, 12, 8), (2, 1, 12, 8)]))
-        // All that there was is on the disks of those that count by then.
+        // Everything has reached the disks of the current copies before.
         #expect(!isBeyond([(2, 0, 9, 0), (2, 0, 9, 0), (2, 0, 12, 9), (2, 1, 12, 9)]))
         #expect(!isBeyond([(1, 0, 9, 0), (1, 0, 9, 0), (1, 0, 9, 9), (2, 0, 9, 0), (2, 1, 9, 0)]))
     }
 
-    @Test func aDiskIsLostAsLongAsNotAllIsWhole() {
+    @Test func discardedDiskCountsUntilEverythingIsWhole() {
         var exposure = DiskExposure()
-        exposure.look(failovers: 2, ends: 0, majority: 2) { nil }
-        for _ in 0..<3 { exposure.look(failovers: 2, ends: 0, majority: 2) { nil } }
-        exposure.look(failovers: 2, ends: 1, majority: 2) { nil }
+        exposure.update(failovers: 2, ends: 0, majority: 2) { nil }
+        for _ in 0..<3 { exposure.update(failovers: 2, ends: 0, majority: 2) { nil } }
+        exposure.update(failovers: 2, ends: 1, majority: 2) { nil }
         #expect(exposure.isBeyond)
     }
 
-    @Test func aNodeIsLostOnceWhateverHappensToItAndUntilAllIsWhole() {
+    @Test func nodeCountsOnceUntilEverythingIsWhole() {
         var exposure = Exposure()
-        exposure.look(events: ["a": 1]) { false }
+        exposure.update(events: ["a": 1]) { false }
         // Crashed, failed over, crashed again.
-        exposure.look(events: ["a": 3]) { false }
+        exposure.update(events: ["a": 3]) { false }
         #expect(exposure.losses == 1 && exposure.worst == 1)
-        exposure.look(events: ["a": 3, "b": 1]) { true }
+        exposure.update(events: ["a": 3, "b": 1]) { true }
         #expect(exposure.losses == 2 && exposure.worst == 2)
-        exposure.look(events: ["a": 3, "b": 1]) { false }
+        exposure.update(events: ["a": 3, "b": 1]) { false }
         #expect(exposure.losses == 2)
-        exposure.look(events: ["a": 3, "b": 1]) { true }
+        exposure.update(events: ["a": 3, "b": 1]) { true }
         #expect(exposure.losses == 0 && exposure.worst == 2)
-        exposure.look(events: ["a": 4, "b": 1]) { true }
+        exposure.update(events: ["a": 4, "b": 1]) { true }
         #expect(exposure.losses == 1 && exposure.worst == 2)
     }
 
     // MARK: Common history
 
-    @Test func copiesMayBeFarApartAndAgree() {
+    @Test func copiesWithDifferentProgressAgree() {
         let ahead = copy(log([(first, 0, 1)]), covered: 9, [("a", 9, "new"), ("b", 2, "b")])
         let behind = copy(log([(first, 0, 1)]), covered: 3, [("a", 3, "old"), ("b", 2, "b")])
         #expect(CommonHistory.end(ahead, behind) == Seqno(3))
         #expect(CommonHistory.flaw(ahead, behind) == nil)
     }
 
-    @Test func aGapInWhatIsCoveredIsFound() {
+    @Test func gapBelowTheCoveredSeqnoIsFound() {
         let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 1, "a"), ("b", 4, "b")])
         let other = copy(log([(first, 0, 1)]), covered: 5, [("a", 1, "a")])
         #expect(CommonHistory.flaw(one, other)?.contains("b is 4 b") == true)
         #expect(CommonHistory.flaw(other, one) != nil)
     }
 
-    @Test func anotherValueUnderTheSameNumberIsFound() {
+    @Test func differentValueAtTheSameSeqnoIsFound() {
         let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "this")])
         let other = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "that")])
         #expect(CommonHistory.flaw(one, other) != nil)
@@ -107,8 +107,8 @@ import Vocabulary
         #expect(CommonHistory.flaw(one, removed) != nil)
     }
 
-    /// What one has beyond the place where their histories part is nobody's business.
-    @Test func historiesThatPartedAreComparedUpToThere() {
+    /// Changes after the end of the common history are not compared.
+    @Test func divergedHistoriesAreComparedUpToTheirCommonEnd() {
         let old = copy(log([(first, 0, 1)]), covered: 9, [("a", 3, "a"), ("b", 8, "lost")])
         let new = copy(
             log([(first, 0, 1), (second, 6, 20)]),
@@ -117,7 +117,8 @@ import Vocabulary
         )
         #expect(CommonHistory.end(old, new) == Seqno(6))
         #expect(CommonHistory.flaw(old, new) == nil)
-        // As in a branch that begins at the high seqno: it claims what the new one never had.
+        // As in a branch that begins at the high seqno: it claims changes that the new copy never
+        // had.
         let lying = copy(
             log([(first, 0, 1), (second, 8, 20)]),
             covered: 12,
@@ -126,14 +127,14 @@ import Vocabulary
         #expect(CommonHistory.flaw(old, lying) != nil)
     }
 
-    @Test func strangersHaveNothingInCommon() {
+    @Test func copiesWithoutACommonHistoryAreNotCompared() {
         let one = copy(log([(first, 0, 1)]), covered: 5, [("a", 4, "this")])
         let other = copy(log([(second, 0, 2)]), covered: 5, [("a", 4, "that")])
         #expect(CommonHistory.end(one, other) == nil)
         #expect(CommonHistory.flaw(one, other) == nil)
     }
 
-    @Test func aLogWhoseFencesFallIsFound() {
+    @Test func failoverLogWithDecreasingFencesIsFound() {
         #expect(CommonHistory.flaw(log([(first, 0, 1), (second, 4, 9)])) == nil)
         #expect(CommonHistory.flaw(log([(first, 0, 9), (second, 4, 1)])) != nil)
     }
@@ -159,7 +160,7 @@ import Vocabulary
         return all.findings(in: copy, losses)
     }
 
-    @Test func writesOfTheHistoryThatIsLeftAreThereOrWrittenOver() {
+    @Test func writeOfTheFinalHistoryIsFoundOrOverwritten() {
         let copy = copy(log([(first, 0, 1)]), covered: 9, [("a", 5, "a2"), ("b", 9, nil)])
         let good = findings(
             [("a", "a1", first, 3), ("a", "a2", first, 5), ("b", nil, first, 9)],
@@ -173,7 +174,7 @@ import Vocabulary
         #expect(findings([("c", "c", first, 2)], in: copy, .byPromotion).flaws.count == 1)
     }
 
-    @Test func aPromotionExcusesWhatItCutOffAndNothingElse() {
+    @Test func promotionExplainsOnlyWritesAfterItsSeqno() {
         let promoted = copy(
             log([(first, 0, 1), (second, 4, 20)]),
             covered: 6,
@@ -182,20 +183,20 @@ import Vocabulary
         let cutOff = findings([("a", "x", first, 5)], in: promoted, .byPromotion)
         #expect(cutOff.lost == 1)
         #expect(cutOff.flaws == [])
-        // Where nobody died there is no excuse.
+        // Without any loss of a node, a lost write is a violation.
         #expect(findings([("a", "x", first, 5)], in: promoted, .none).flaws.count == 1)
-        // Of the history that goes on nothing may be missing, whoever was promoted before.
+        // No write of the current history may be missing, whatever was promoted before.
         #expect(findings([("a", "x", second, 7)], in: promoted, .byPromotion).flaws.count == 1)
-        // A history that nobody speaks of any more, and nobody was promoted.
+        // A history that is in no log, without a promotion.
         let quiet = copy(log([(second, 0, 2)]), covered: 6, [])
         #expect(findings([("a", "x", first, 5)], in: quiet, .byPromotion).flaws.count == 1)
         #expect(findings([("a", "x", first, 5)], in: quiet, .ofEverything).flaws == [])
-        // What began anew keeps what it was told since.
+        // A recreated vBucket keeps its later writes.
         #expect(findings([("a", "x", second, 7)], in: quiet, .ofEverything).flaws.count == 1)
     }
 
-    /// A bucket that has the name of one that was deleted has none of its documents.
-    @Test func whatBeganAnewIsKnown() {
+    /// A bucket with the name of a deleted bucket has none of its documents.
+    @Test func recreatedVBucketIsRecorded() {
         func name(_ vBucket: Int) -> String { Changes.name("b", vBucket) }
         var (state, changes, index) = (ClusterState(memoryQuota: 1 << 30), Changes(), UInt64(0))
         func apply(_ commands: ClusterCommand...) {
@@ -206,7 +207,7 @@ import Vocabulary
                     continue
                 }
             }
-            changes.look(state)
+            changes.record(state)
         }
         func bucket(_ uuid: String) -> ClusterCommand {
             var settings = BucketSettings(name: "b", uuid: uuid, quota: 100 << 20)
@@ -228,13 +229,13 @@ import Vocabulary
         #expect(changes.remade.isEmpty)
         apply(.setName("home"))
         #expect(changes.remade.isEmpty)
-        // Whether or not anybody looked between.
+        // Whether or not an intermediate state was recorded.
         var unseen = changes
         apply(.deleteBucket(step("one", .begin)))
         #expect(changes.remade == [name(0), name(1)])
         apply(.deleteBucket(step("one", .end)), bucket("two"))
         #expect(changes.remade == [name(0), name(1)])
-        unseen.look(state)
+        unseen.record(state)
         #expect(unseen.remade == [name(0), name(1)])
         #expect(changes.tally[.change, "flush"] == 0)
         apply(.flushBucket(step("two", .begin)))
@@ -243,8 +244,9 @@ import Vocabulary
 
     // MARK: Quotas
 
-    /// As a log without the rule would have it: two buckets of 600 MB under a quota of 1 000 MB.
-    @Test func stateWithMoreThanTheMemoryQuotaIsFound() {
+    /// The state that a log without the rule would commit: two buckets of 600 MB, a quota of 1 000
+    /// MB.
+    @Test func stateAboveTheMemoryQuotaIsFound() {
         var (state, bound) = (ClusterState(memoryQuota: 1_000 << 20), QuotaBound())
         let ports = NodePorts(admin: 1, data: 2, peer: 3)
         let administrator = Administrator(name: "a", credentials: [1])
@@ -270,13 +272,13 @@ import Vocabulary
             _ = state.apply(envelope, at: state.index + 1)
             return bound.check(state) != nil
         }
-        // What was there before is not told again; more of it is.
+        // The same excess is not reported again; a larger one is.
         #expect(found == [false, false, false, true, false, true])
     }
 
     // MARK: Counting
 
-    @Test func aTallyComesBackFromItsLine() {
+    @Test func tallyIsParsedFromItsLine() {
         var tally = Tally()
         tally[.operation, "set"] = 12
         tally[.check, "linearizedKeys"] += 3
@@ -287,9 +289,9 @@ import Vocabulary
         #expect(Tally(line: "weather.rain=3") == nil)
     }
 
-    /// Every kind that is counted has to come: a swarm of nothing falls short of each floor, and one
-    /// of which a single kind is missing of that one.
-    @Test func aKindThatNeverComesFallsShort() {
+    /// A swarm without counts is below every floor, and a swarm that lacks one kind is below that
+    /// kind's floor.
+    @Test func missingKindIsBelowItsFloor() {
         #expect(Floors.shortfalls(Tally(), seeds: 100).count == Floors.table.count)
         for missing in Floors.table {
             var tally = Tally()

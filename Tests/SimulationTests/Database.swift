@@ -1,7 +1,7 @@
 import CSQLite
 import Seams
 
-/// A SQLite database on a simulated disk, as plainly as can be.
+/// A minimal SQLite database on a simulated disk.
 final class Database {
     struct Failure: Error { let code: Int32 }
 
@@ -17,7 +17,7 @@ final class Database {
 
     deinit { sqlite3_close_v2(handle) }
 
-    /// A WAL database whose commits are on disk.
+    /// A WAL database whose commits are synced.
     static func durable(_ path: String, on environment: Environment) throws -> Database {
         let database = try Database(path, on: environment)
         try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")

@@ -4,14 +4,14 @@ import Seams
 import SimulatedPlatform
 import Testing
 
-/// SQLite and small files on a disk that forgets what was not synced.
+/// SQLite and small files on a disk that loses unsynced writes.
 @Suite struct DiskTests {
     private func insert(_ number: Int) -> String {
         "INSERT INTO t(text) VALUES('row \(number) ' || hex(zeroblob(\(number % 7 * 300))))"
     }
 
-    /// Power cuts in the middle of commits: what was committed is there, whole, and nothing else.
-    @Test func whatSQLiteCommittedSurvivesPowerCuts() throws {
+    /// After power cuts inside commits, exactly the committed transactions are there, completely.
+    @Test func committedSQLiteTransactionSurvivesPowerCuts() throws {
         var cutsInTheMiddle = 0
         for seed in 1...60 as ClosedRange<UInt64> {
             let world = SimulatedWorld(seed: seed)
@@ -24,7 +24,7 @@ import Testing
                 do {
                     let database = try Database.durable("/data/a.sqlite", on: environment)
                     let count = Int(try database.text("SELECT count(*) FROM t")) ?? -1
-                    // One more may be there: its COMMIT was under way.
+                    // The transaction of the interrupted COMMIT may be there too.
                     #expect(count == committed || count == committed + 1, "seed \(seed)")
                     committed = count
                     #expect(try database.text("PRAGMA integrity_check") == "ok", "seed \(seed)")
@@ -43,8 +43,8 @@ import Testing
         #expect(cutsInTheMiddle > 100)
     }
 
-    /// The same without waiting for the disk loses commits: the disk does forget.
-    @Test func whatWasNotSyncedMayBeLost() throws {
+    /// The same without syncs loses commits, which shows that the disk loses unsynced writes.
+    @Test func unsyncedCommitMayBeLost() throws {
         var lost = 0
         for seed in 1...20 as ClosedRange<UInt64> {
             let world = SimulatedWorld(seed: seed)
@@ -63,7 +63,7 @@ import Testing
         #expect(lost > 10)
     }
 
-    @Test func aCrashOfTheProcessAloneLosesNothing() throws {
+    @Test func processCrashLosesNoWrite() throws {
         let world = SimulatedWorld(seed: 9)
         let host = world.addHost("10.0.0.1")
         var environment = host.start()
@@ -76,11 +76,11 @@ import Testing
         environment = host.start()
         let after = try Database.durable("/data/a.sqlite", on: environment)
         #expect(try after.text("SELECT count(*) FROM t") == "10")
-        // The dead process's handle is still there, and may not do any harm.
+        // The ended process's handle still exists and must have no effect.
         #expect(throws: Database.Failure.self) { try before.text("SELECT count(*) FROM t") }
     }
 
-    @Test func readersKeepTheirSnapshotsAndHoldUpTheCutOfTheLog() throws {
+    @Test func readerKeepsItsSnapshotAndBlocksTruncationOfTheWAL() throws {
         let world = SimulatedWorld(seed: 9)
         let environment = world.addHost("10.0.0.1").start()
         try environment.disk.createDirectory("/data")
@@ -97,7 +97,7 @@ import Testing
         #expect(try environment.disk.size("/data/a.sqlite-wal") == 0)
     }
 
-    @Test func aFullDiskSaysSo() throws {
+    @Test func writeToAFullDiskFails() throws {
         let world = SimulatedWorld(seed: 9)
         let environment = world.addHost("10.0.0.1").start()
         try environment.disk.createDirectory("/data")
@@ -113,7 +113,7 @@ import Testing
         try database.run(insert(1))
     }
 
-    @Test func aFlippedByteIsFound() throws {
+    @Test func flippedByteIsDetected() throws {
         let world = SimulatedWorld(seed: 9)
         let environment = world.addHost("10.0.0.1").start()
         try environment.disk.replace("/a", with: Array(repeating: 0, count: 100))
@@ -122,7 +122,7 @@ import Testing
         #expect(content.count { $0 != 0 } == 1)
     }
 
-    @Test func slownessIsPaidByTheLaneThatAsks() throws {
+    @Test func slowDiskDelaysOnlyTheCallingLane() throws {
         let world = SimulatedWorld(seed: 9)
         let environment = world.addHost("10.0.0.1").start()
         world.apply(.diskSlow("10.0.0.1", nanoseconds: 100_000_000))
@@ -142,7 +142,7 @@ import Testing
         #expect(reader < 1_000_000)
     }
 
-    @Test func disksOfHostsLieApart() throws {
+    @Test func hostsHaveSeparateDisks() throws {
         let world = SimulatedWorld(seed: 9)
         let environments = ["10.0.0.1", "10.0.0.2"].map { world.addHost($0).start() }
         for (number, environment) in environments.enumerated() {
@@ -158,8 +158,8 @@ import Testing
 
     // MARK: Small files
 
-    /// At whatever operation the power goes: the old content or the new one.
-    @Test func replacingAFileIsAllOrNothing() throws {
+    /// A power cut at any operation leaves the old or the new content.
+    @Test func replaceIsAtomic() throws {
         for operations in 1...8 {
             for seed in 1...10 as ClosedRange<UInt64> {
                 let world = SimulatedWorld(seed: seed)
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func directoriesMoveAndGoAsAWhole() throws {
+    @Test func directoryIsRenamedAndRemovedWithItsContent() throws {
         let world = SimulatedWorld(seed: 2)
         let host = world.addHost("10.0.0.1")
         var environment = host.start()

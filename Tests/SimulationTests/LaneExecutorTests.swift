@@ -5,16 +5,16 @@ import Seams
 import SimulatedPlatform
 import Testing
 
-/// An actor of the ordinary kind: it has no lane of its own.
+/// An ordinary actor without its own lane.
 private actor Tally {
     private var lines: [String] = []
     func add(_ line: String) { lines.append(line) }
     var all: [String] { lines }
 }
 
-/// Procedures that read downwards, on simulated lanes and on threads.
+/// Asynchronous procedures on simulated lanes and on threads.
 @Suite struct LaneExecutorTests {
-    /// What five procedures on two lanes do in a world, in the order in which they did it.
+    /// The steps of five procedures on two lanes of a world, in their order.
     private func transcript(seed: UInt64) -> [String] {
         let world = SimulatedWorld(seed: seed)
         let environment = world.addHost("10.0.0.1").start()
@@ -22,7 +22,7 @@ private actor Tally {
         let tally = Tally()
         let thread = Guarded(pthread_self())
         let lanes = ["control", "aux"].map { environment.lanes.makeLane($0) }
-        @Sendable func tell(_ line: String) async {
+        @Sendable func record(_ line: String) async {
             let isHome = thread.withLock { pthread_equal(pthread_self(), $0) != 0 }
             lines.withLock { $0.append(isHome ? line : "\(line) on another thread") }
             await tally.add(line)
@@ -32,15 +32,15 @@ private actor Tally {
             let other = lanes[(number + 1) % 2]
             executor.spawn {
                 for step in 0..<4 {
-                    await tell("\(number) begins \(step)")
+                    await record("\(number) begins \(step)")
                     await executor.sleep(nanoseconds: 1_000_000)
-                    // Resumed by somebody on another lane.
+                    // Resumed by work on another lane.
                     await withUnsafeContinuation { waiter in other.post { waiter.resume() } }
                     await withTaskGroup(of: Void.self) { group in
-                        for part in 0..<3 { group.addTask { await tell("\(number) \(part)") } }
+                        for part in 0..<3 { group.addTask { await record("\(number) \(part)") } }
                     }
                     async let one = executor.sleep(nanoseconds: 10)
-                    async let two: Void = tell("\(number) beside")
+                    async let two: Void = record("\(number) beside")
                     _ = await (one, two)
                 }
             }
@@ -53,11 +53,11 @@ private actor Tally {
             counted.withLock { $0 = all.count }
         }
         world.run(for: 1_000_000)
-        let told = lines.withLock { $0 }
-        return told + ["\(counted.withLock { $0 })", "\(world.transcript.digest)"]
+        let recorded = lines.withLock { $0 }
+        return recorded + ["\(counted.withLock { $0 })", "\(world.transcript.digest)"]
     }
 
-    @Test func oneSeedIsOneOrderFiftyTimes() {
+    @Test func seedHasOneOrderOfProcedures() {
         let first = transcript(seed: 7)
         #expect(first.count == 5 * 4 * 5 + 2)
         #expect(first[5 * 4 * 5] == "100")
@@ -65,12 +65,12 @@ private actor Tally {
         for _ in 0..<50 { #expect(transcript(seed: 7) == first) }
     }
 
-    @Test func anotherSeedIsAnotherOrder() {
+    @Test func differentSeedHasADifferentOrder() {
         let orders = Set((1...20).map { transcript(seed: $0).dropLast().joined() })
         #expect(orders.count > 15)
     }
 
-    @Test func onAThreadLaneAProcedureStaysOnTheThread() async {
+    @Test func procedureOnAThreadLaneStaysOnItsThread() async {
         let lane = LinuxLanes(reactorCount: 1).makeLane("control")
         let home = Guarded<pthread_t?>(nil)
         lane.post { home.withLock { $0 = pthread_self() } }

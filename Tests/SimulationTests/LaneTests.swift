@@ -8,7 +8,7 @@ import Testing
 @Suite struct LaneTests {
     private let world = SimulatedWorld(seed: 3)
 
-    @Test func workOfALaneRunsInTheOrderPosted() {
+    @Test func simulatedLaneRunsWorkInTheOrderPosted() {
         let lane = world.addHost("10.0.0.1").start().lanes.makeLane("writer")
         let seen = Guarded<[Int]>([])
         for number in 0..<3_000 { lane.post { seen.withLock { $0.append(number) } } }
@@ -16,7 +16,7 @@ import Testing
         #expect(seen.withLock { $0 } == Array(0..<3_000))
     }
 
-    @Test func theSeedChoosesAmongLanes() {
+    @Test func seedChoosesTheOrderOfLanes() {
         func order(_ seed: UInt64) -> [Int] {
             let world = SimulatedWorld(seed: seed)
             let environment = world.addHost("10.0.0.1").start()
@@ -31,7 +31,7 @@ import Testing
         #expect(Set((0..<20).map(order)).count > 15)
     }
 
-    @Test func timeJumpsToTheNextTimerAndNoFurther() {
+    @Test func timeAdvancesToTheNextTimer() {
         let environment = world.addHost("10.0.0.1").start()
         let lane = environment.lanes.makeLane("control")
         let before = environment.time.monotonicNanoseconds()
@@ -48,7 +48,7 @@ import Testing
         #expect(environment.time.monotonicNanoseconds() - before == 2_500_000_000)
     }
 
-    @Test func aLaneThatStopsRunsWhatIsThereAndNoTimers() {
+    @Test func stoppedLaneRunsPostedWorkAndNoTimers() {
         let lane = world.addHost("10.0.0.1").start().lanes.makeLane("writer")
         let seen = Guarded<[String]>([])
         lane.post { seen.withLock { $0.append("posted") } }
@@ -59,7 +59,7 @@ import Testing
         #expect(seen.withLock { $0 } == ["posted"])
     }
 
-    @Test func aProcessThatDiedDoesNothing() {
+    @Test func endedProcessRunsNoWork() {
         let host = world.addHost("10.0.0.1")
         let environment = host.start()
         let lane = environment.lanes.makeLane("writer")
@@ -73,7 +73,7 @@ import Testing
         #expect(throws: DiskError.self) { try environment.disk.createDirectory("/data") }
     }
 
-    @Test func aFrozenProcessGoesOnWhereItWas() {
+    @Test func frozenProcessContinuesAfterThaw() {
         let host = world.addHost("10.0.0.1")
         let environment = host.start()
         let lane = environment.lanes.makeLane("control")
@@ -90,7 +90,7 @@ import Testing
         #expect(at.withLock { $0 } == [1_000_000_000])
     }
 
-    @Test func workThatWaitsForASlowDiskIsThroughSoonAfterTheDiskIsWell() throws {
+    @Test func workOnASlowDiskSpeedsUpWhenTheDiskRecovers() throws {
         let environment = world.addHost("10.0.0.1").start()
         let lane = environment.lanes.makeLane("admin")
         world.apply(.diskSlow("10.0.0.1", nanoseconds: 30_000_000))
@@ -114,7 +114,7 @@ import Testing
         #expect(took >= 17_000_000_000 && took < 17_500_000_000)
     }
 
-    @Test func clocksDriftJumpAndStandStill() {
+    @Test func clocksDriftJumpAndStop() {
         let environments = ["10.0.0.1", "10.0.0.2"].map { world.addHost($0).start() }
         func shown() -> [UInt64] { environments.map { $0.time.monotonicNanoseconds() } }
         func passed(_ before: [UInt64]) -> [UInt64] { zip(shown(), before).map { $0 - $1 } }
@@ -138,7 +138,7 @@ import Testing
         #expect(passed(before) == [0, 1_000_000_000])
     }
 
-    @Test func aSlowClockNeverGoesBack() {
+    @Test func slowClockNeverGoesBack() {
         let host = world.addHost("10.0.0.1")
         world.apply(.clockRate("10.0.0.1", millionths: -10_000))
         var before = host.clock.monotonicNanoseconds()
@@ -152,7 +152,7 @@ import Testing
         #expect(before - began == 2_997_000 / 100 * 99)
     }
 
-    @Test func aMachineThatLostPowerCountsFromItsStart() {
+    @Test func monotonicClockRestartsAfterAPowerCut() {
         let host = world.addHost("10.0.0.1")
         var environment = host.start()
         world.run(for: 100_000_000_000)
@@ -166,8 +166,8 @@ import Testing
         #expect(environment.time.wallNanoseconds() == wall)
     }
 
-    /// Whatever starts a thread of its own would make runs differ.
-    @Test func anotherThreadIsStoppedWithASentence() async {
+    /// Code that starts its own thread would make runs differ.
+    @Test func callFromAnotherThreadTrapsWithAMessage() async {
         await #expect(processExitsWith: .failure) {
             let world = SimulatedWorld(seed: 1)
             let lane = world.addHost("10.0.0.1").start().lanes.makeLane("writer")
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func slowLanesTakeTheirTime() {
+    @Test func slowLaneDelaysItsWork() {
         let environment = world.addHost("10.0.0.1").start()
         let lane = environment.lanes.makeLane("writer-0")
         world.apply(.slowLane("10.0.0.1", lanes: "writer", nanoseconds: 10_000_000))

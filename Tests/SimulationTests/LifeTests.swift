@@ -2,12 +2,12 @@ import Foundation
 import SimulationStage
 import Testing
 
-/// The shipped data service and SQLite, a life a seed (SimulationStage/README.md has the rules).
+/// The shipped data service and SQLite, one life for each seed (rules: SimulationStage/README.md).
 @Suite struct LifeTests {
-    /// Nothing that was reported persisted is lost, nothing is read that was not written, and a
-    /// clean stop keeps all.
+    /// No change that was reported as persisted is lost, no value is read that was not written, and
+    /// a clean stop keeps everything.
     @Test(arguments: [1...25, 26...50, 51...75, 76...100] as [ClosedRange<UInt64>])
-    func noSeedBreaksAPromise(_ seeds: ClosedRange<UInt64>) {
+    func lifeOfEverySeedKeepsItsPromises(_ seeds: ClosedRange<UInt64>) {
         var operations = 0
         var faults: [String: Int] = [:]
         for seed in seeds {
@@ -16,13 +16,13 @@ import Testing
             operations += outcome.operations
             faults.merge(outcome.faults, uniquingKeysWith: +)
         }
-        // Lives in which nothing happens prove nothing.
+        // Lives without faults prove nothing.
         #expect(operations > 25 * 1_000)
         #expect(faults.count == 16, "\(faults)")
         #expect(faults.values.reduce(0, +) > 25 * 8)
     }
 
-    @Test func aSeedReplaysToTheByte() throws {
+    @Test func lifeHasTheSameTranscript() throws {
         for seed in [4, 65] as [UInt64] {
             let (one, other) = (OneNodeRun(seed: seed).run(), OneNodeRun(seed: seed).run())
             #expect(one.digest == other.digest)
@@ -31,8 +31,8 @@ import Testing
         #expect(OneNodeRun(seed: 4).run().digest != OneNodeRun(seed: 5).run().digest)
     }
 
-    /// Each process orders its dictionaries differently: nothing may depend on it.
-    @Test func aSeedReplaysInAnotherProcess() throws {
+    /// The order of dictionaries differs between processes and must not matter.
+    @Test func lifeHasTheSameTranscriptInAnotherProcess() throws {
         func lives() throws -> String {
             let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
                 .deletingLastPathComponent().appending(path: "divan-simulated-node")

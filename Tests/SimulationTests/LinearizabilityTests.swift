@@ -1,7 +1,7 @@
 import Simulation
 import Testing
 
-/// Histories made by hand: good ones that look bad, and bad ones that look good.
+/// Hand-made histories: linearizable ones that look wrong, and wrong ones that look linearizable.
 @Suite struct LinearizabilityTests {
     private typealias Action = RegisterOperation.Action
 
@@ -20,9 +20,9 @@ import Testing
         return false
     }
 
-    @Test func nothingAtAllIsExplained() { #expect(isExplained([])) }
+    @Test func emptyHistoryIsLinearizable() { #expect(isExplained([])) }
 
-    @Test func oneAfterTheOtherHasToBeAsItWas() {
+    @Test func sequentialOperationsKeepTheirOrder() {
         let history = [
             operation(.read(nil), 0, 1), operation(.set(bytes("a")), 2, 3),
             operation(.read(bytes("a")), 4, 5), operation(.remove, 6, 7),
@@ -32,7 +32,7 @@ import Testing
         #expect(isExplained(history.reversed()))
     }
 
-    @Test func aReadOfSomethingOlderIsNot() {
+    @Test func staleReadIsNotLinearizable() {
         let stale = operation(.read(bytes("a")), 6, 7)
         let history = [
             operation(.set(bytes("a")), 0, 1), operation(.set(bytes("b")), 2, 3), stale,
@@ -41,11 +41,11 @@ import Testing
         #expect(verdict == .impossible(stale, states: [bytes("b")]))
     }
 
-    @Test func aLostWriteIsNot() {
+    @Test func lostWriteIsNotLinearizable() {
         #expect(!isExplained([operation(.set(bytes("a")), 0, 1), operation(.read(nil), 2, 3)]))
     }
 
-    @Test func writesAtTheSameTimeMayComeInEitherOrder() {
+    @Test func concurrentWritesHaveEitherOrder() {
         let writes = [operation(.set(bytes("a")), 0, 10), operation(.set(bytes("b")), 5, 15)]
         #expect(isExplained(writes + [operation(.read(bytes("a")), 20, 21)]))
         #expect(isExplained(writes + [operation(.read(bytes("b")), 20, 21)]))
@@ -58,19 +58,19 @@ import Testing
         )
     }
 
-    /// Two readers, one after the other, while a write is under way: once seen, it stays.
-    @Test func whatWasSeenOnceDoesNotGoAway() {
+    /// Two consecutive readers during a write: once a read returns the value, later reads do too.
+    @Test func valueThatWasReadStaysVisible() {
         let write = operation(.set(bytes("b")), 2, 50)
         let start = [operation(.set(bytes("a")), 0, 1), write]
         let new = operation(.read(bytes("b")), 10, 12)
         let old = operation(.read(bytes("a")), 14, 16)
         #expect(!isExplained(start + [new, old]))
-        // The same reads at the same time are fine.
+        // The same reads are linearizable if they are concurrent.
         let overlapping = operation(.read(bytes("a")), 11, 16)
         #expect(isExplained(start + [new, overlapping]))
     }
 
-    @Test func anUnknownWriteMayHappenLateOrNever() {
+    @Test func writeOfUnknownOutcomeTakesEffectLateOrNever() {
         let start = [operation(.set(bytes("a")), 0, 1), operation(.set(bytes("b")), 2, nil)]
         #expect(isExplained(start + [operation(.read(bytes("a")), 90, 91)]))
         #expect(isExplained(start + [operation(.read(bytes("b")), 90, 91)]))
@@ -81,7 +81,7 @@ import Testing
                 ]
             )
         )
-        // But not twice, and not before it was asked for.
+        // But not twice, and not before its call.
         #expect(
             !isExplained(
                 start + [
@@ -93,7 +93,7 @@ import Testing
         #expect(!isExplained([operation(.read(bytes("b")), 0, 1)] + start))
     }
 
-    @Test func addReplaceAndRemoveSayWhatWasThere() {
+    @Test func addReplaceAndRemoveObserveTheState() {
         #expect(isExplained([operation(.add(bytes("a")), 0, 1)]))
         #expect(!isExplained([operation(.replace(bytes("a")), 0, 1)]))
         #expect(!isExplained([operation(.remove, 0, 1)]))
@@ -106,21 +106,21 @@ import Testing
         #expect(!isExplained([there, operation(.read(nil), 2, 3)]))
     }
 
-    @Test func compareAndSetNeedsWhatItExpects() {
+    @Test func compareAndSetRequiresItsExpectedValue() {
         let there = operation(.set(bytes("a")), 0, 1)
         let swap = Action.compareAndSet(expected: bytes("a"), new: bytes("b"))
         #expect(isExplained([there, operation(swap, 2, 3), operation(.read(bytes("b")), 4, 5)]))
         #expect(
             !isExplained([there, operation(.set(bytes("c")), 2, 3), operation(swap, 4, 5)])
         )
-        // Two that both succeeded from the same version.
+        // Two operations succeeded with the same expected version.
         let other = Action.compareAndSet(expected: bytes("a"), new: bytes("c"))
         #expect(!isExplained([there, operation(swap, 2, 10), operation(other, 2, 10)]))
-        // One that was told of another version, though this one was there all the time.
+        // One was refused although the expected version was current all the time.
         #expect(!isExplained([there, operation(.found(except: bytes("a")), 2, 3)]))
     }
 
-    @Test func aCounterShowsWhatWasDoneTwice() {
+    @Test func counterShowsAWriteAppliedTwice() {
         func add(_ result: UInt64?, _ called: UInt64, _ returned: UInt64?) -> RegisterOperation {
             operation(.increment(by: 2, initial: 10, result: result), called, returned)
         }
@@ -128,29 +128,29 @@ import Testing
         #expect(isExplained([add(12, 0, 9), add(10, 0, 9)]))
         #expect(!isExplained([add(10, 0, 1), add(14, 2, 3)]))
         #expect(!isExplained([add(10, 0, 1), add(12, 2, 3), add(12, 4, 5)]))
-        // Of two that nobody heard of, both may count, and not three.
+        // Of two increments of unknown outcome both may count, but not a third.
         let unknown = [add(10, 0, 1), add(nil, 2, nil), add(nil, 3, nil)]
         #expect(isExplained(unknown + [operation(.read(bytes("14")), 9, 10)]))
         #expect(!isExplained(unknown + [operation(.read(bytes("16")), 9, 10)]))
     }
 
-    /// After the ninth write of unknown outcome nothing is looked at any more; before it all is.
-    @Test func aKeyIsRetiredAfterEightUnknowns() {
+    /// Operations before the ninth write of unknown outcome are checked, later ones are not.
+    @Test func keyIsRetiredAfterEightUnknownOutcomes() {
         var history = [operation(.set(bytes("start")), 0, 1)]
         for number in 0..<12 {
             let time = 10 * UInt64(number + 1)
             history.append(operation(.set(bytes("\(number)")), time, nil))
             history.append(operation(.read(bytes("start")), time + 1, time + 2))
         }
-        let bad = operation(.read(bytes("nobody's")), 500, 501)
+        let bad = operation(.read(bytes("unwritten")), 500, 501)
         #expect(Linearizability.check(history + [bad]) == .explained(checked: 9))
-        let early = operation(.read(bytes("nobody's")), 45, 46)
+        let early = operation(.read(bytes("unwritten")), 45, 46)
         #expect(!isExplained(history + [early]))
     }
 
-    /// Eight clients at it, a thousand operations, and unknown ones among them, from a real
-    /// register: explained; and not any more with one result changed to that of another time.
-    @Test func longHistoriesAreCheckedInReasonableTime() {
+    /// A thousand operations of eight clients, some of unknown outcome, from a real register are
+    /// linearizable; with one result replaced by that of another time they are not.
+    @Test func longHistoryIsCheckedInReasonableTime() {
         var random = Dice(state: 7)
         for _ in 0..<5 {
             var history: [RegisterOperation] = []
@@ -163,7 +163,7 @@ import Testing
                 let called =
                     max(free[client], moment > 20 ? moment - 20 : 0)
                     + UInt64(random.draw(5))
-                // It happens at `moment`, in the order of numbers.
+                // It takes effect at `moment`, in the order of numbers.
                 moment = max(called, moment + 1)
                 let returned = moment + UInt64(random.draw(12)) + 1
                 free[client] = returned + 1
@@ -185,7 +185,7 @@ import Testing
                 return
             }
             #expect(checked > 990)
-            history[reads[reads.count / 2]].action = .read(bytes("nobody's"))
+            history[reads[reads.count / 2]].action = .read(bytes("unwritten"))
             #expect(!isExplained(history))
         }
     }

@@ -4,7 +4,7 @@ import Seams
 import SimulatedPlatform
 import Testing
 
-/// What a store keeps on a disk whose syncs fail, and that then loses power.
+/// A control store on a disk whose syncs fail and that then loses power.
 @Suite struct LogAfterErrorTests {
     private func fact(_ number: Int) -> ControlChange {
         .fact(name: "number", Array("\(number)".utf8))
@@ -15,9 +15,9 @@ import Testing
         return try #require(Int(String(decoding: bytes, as: UTF8.self)))
     }
 
-    /// A WAL whose new beginning was forgotten by the kernel is, after a power cut, the WAL of before:
-    /// replayed over the file it takes back what was stored since.
-    @Test func nothingKeptIsTakenBackByALogOfBefore() throws {
+    /// If the kernel dropped the new header of a WAL, a power cut restores the old WAL, whose
+    /// replay over the file would undo later changes.
+    @Test func storedChangeSurvivesAReplayOfTheOldWAL() throws {
         var (errors, cuts) = (0, 0)
         for seed in 1...300 as ClosedRange<UInt64> {
             let world = SimulatedWorld(seed: seed)
@@ -36,13 +36,13 @@ import Testing
                 #expect((kept...sent).contains(found), "seed \(seed)")
                 (kept, sent) = (found, found)
                 for _ in 0..<4 { _ = commit(store) }
-                // Copied and cut: what comes next begins the log anew.
+                // After a checkpoint with truncation the next commit begins a new WAL.
                 if dice.next() % 2 == 0 { try store.close() }
                 host.disk.errorsPerMille = 150
                 for _ in 0..<(1 + Int(dice.next() % 3)) where !commit(store) { errors += 1 }
                 host.disk.errorsPerMille = 0
                 host.crash()
-                // Whatever it finds, it builds on it, until the power goes.
+                // The store continues from the state that it finds, until the power cut.
                 let disk = host.start().disk
                 host.disk.cutAfter(operations: 1 + Int(dice.next() % 30), isPower: true)
                 do {

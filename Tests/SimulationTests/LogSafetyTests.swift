@@ -4,7 +4,7 @@ import Simulation
 import Testing
 import Vocabulary
 
-/// The checks of Raft's logs, fed what they have to find.
+/// The checks of Raft's logs, with input that they must find.
 @Suite struct LogSafetyTests {
     private func member(
         _ address: String,
@@ -40,85 +40,85 @@ import Vocabulary
         return .command(envelope.encoded())
     }
 
-    @Test func membersThatCommitTheSameAgree() {
+    @Test func equalCommittedEntriesAreAccepted() {
         var safety = LogSafety()
         let entries = [
             LogEntry(term: 1, index: 1, payload: .empty),
             LogEntry(term: 1, index: 2, payload: command(1, "a")),
         ]
-        #expect(safety.look(member("one", leads: true, term: 1, commit: 2, entries)).isEmpty)
-        #expect(safety.look(member("two", term: 1, commit: 1, entries)).isEmpty)
+        #expect(safety.check(member("one", leads: true, term: 1, commit: 2, entries)).isEmpty)
+        #expect(safety.check(member("two", term: 1, commit: 1, entries)).isEmpty)
         #expect(safety.compared == 3)
     }
 
-    @Test func twoEntriesCommittedAtOneIndexAreFound() {
+    @Test func differentEntriesCommittedAtOneIndexAreFound() {
         var safety = LogSafety()
         let one = [LogEntry(term: 1, index: 1, payload: .empty)]
         let other = [LogEntry(term: 2, index: 1, payload: .empty)]
-        #expect(safety.look(member("one", term: 1, commit: 1, one)).isEmpty)
-        #expect(safety.look(member("two", term: 2, commit: 1, other)).count == 1)
+        #expect(safety.check(member("one", term: 1, commit: 1, one)).isEmpty)
+        #expect(safety.check(member("two", term: 2, commit: 1, other)).count == 1)
     }
 
-    @Test func aLeaderWithoutWhatWasCommittedBeforeIsFound() {
+    @Test func leaderWithoutAnEarlierCommittedEntryIsFound() {
         var safety = LogSafety()
         let one = [LogEntry(term: 1, index: 1, payload: .empty)]
         let other = [LogEntry(term: 2, index: 1, payload: .empty)]
-        #expect(safety.look(member("one", term: 1, commit: 1, one)).isEmpty)
-        #expect(safety.look(member("two", leads: true, term: 2, commit: 0, other)).count == 1)
+        #expect(safety.check(member("one", term: 1, commit: 1, one)).isEmpty)
+        #expect(safety.check(member("two", leads: true, term: 2, commit: 0, other)).count == 1)
     }
 
-    @Test func aLeaderMayLackWhatWasCommittedAfterIt() {
+    @Test func leaderMayLackEntriesCommittedInALaterTerm() {
         var safety = LogSafety()
         let one = [LogEntry(term: 1, index: 1, payload: .empty)]
-        #expect(safety.look(member("one", term: 3, commit: 1, one)).isEmpty)
+        #expect(safety.check(member("one", term: 3, commit: 1, one)).isEmpty)
         let other = [LogEntry(term: 2, index: 1, payload: .empty)]
-        #expect(safety.look(member("two", leads: true, term: 2, commit: 0, other)).isEmpty)
+        #expect(safety.check(member("two", leads: true, term: 2, commit: 0, other)).isEmpty)
     }
 
-    @Test func aProposalThatComesTwiceIsCounted() {
+    @Test func repeatedProposalIsCounted() {
         var safety = LogSafety()
         let entries = [
             LogEntry(term: 1, index: 1, payload: command(1, "a")),
             LogEntry(term: 1, index: 2, payload: command(2, "b")),
             LogEntry(term: 1, index: 3, payload: command(1, "a")),
         ]
-        #expect(safety.look(member("one", term: 1, commit: 3, entries)).isEmpty)
+        #expect(safety.check(member("one", term: 1, commit: 3, entries)).isEmpty)
         #expect(safety.repeated == 1)
     }
 
-    @Test func oneNameForTwoEntriesIsFoundBeforeAnythingIsCommitted() {
+    @Test func differentUncommittedEntriesOfOnePositionAreFound() {
         var safety = LogSafety()
         let first = LogEntry(term: 1, index: 1, payload: .empty)
         let one = [first, LogEntry(term: 1, index: 2, payload: command(1, "a"))]
         let other = [first, LogEntry(term: 1, index: 2, payload: command(2, "b"))]
-        #expect(safety.look(member("one", term: 1, commit: 0, one)).isEmpty)
-        #expect(safety.look(member("two", term: 1, commit: 0, other)).count == 1)
+        #expect(safety.check(member("one", term: 1, commit: 0, one)).isEmpty)
+        #expect(safety.check(member("two", term: 1, commit: 0, other)).count == 1)
     }
 
-    @Test func oneEntryBehindTwoOthersIsFound() {
+    @Test func entryWithDifferentPredecessorsIsFound() {
         var safety = LogSafety()
         let last = LogEntry(term: 3, index: 2, payload: .empty)
         let one = [LogEntry(term: 1, index: 1, payload: .empty), last]
         let other = [LogEntry(term: 2, index: 1, payload: .empty), last]
-        #expect(safety.look(member("one", term: 3, commit: 0, one)).isEmpty)
-        #expect(safety.look(member("two", term: 3, commit: 0, other)).count == 1)
+        #expect(safety.check(member("one", term: 3, commit: 0, one)).isEmpty)
+        #expect(safety.check(member("two", term: 3, commit: 0, other)).count == 1)
     }
 
-    @Test func aLeaderThatTakesBackWhatItHadIsFoundAndAFollowerMay() {
+    @Test func leaderThatTruncatesItsLogIsFound() {
         let entries = [
             LogEntry(term: 2, index: 1, payload: .empty),
             LogEntry(term: 2, index: 2, payload: command(1, "a")),
         ]
         for leads in [true, false] {
             var safety = LogSafety()
-            #expect(safety.look(member("one", leads: leads, term: 2, commit: 0, entries)).isEmpty)
+            #expect(safety.check(member("one", leads: leads, term: 2, commit: 0, entries)).isEmpty)
             let shorter = member("one", leads: leads, term: 2, commit: 0, [entries[0]])
-            #expect(safety.look(shorter).count == (leads ? 1 : 0))
+            #expect(safety.check(shorter).count == (leads ? 1 : 0))
         }
-        // In another term it may: somebody else led between.
+        // In a later term it may, since another node led between.
         var safety = LogSafety()
-        #expect(safety.look(member("one", leads: true, term: 2, commit: 0, entries)).isEmpty)
+        #expect(safety.check(member("one", leads: true, term: 2, commit: 0, entries)).isEmpty)
         let later = member("one", leads: true, term: 4, commit: 0, [entries[0]])
-        #expect(safety.look(later).isEmpty)
+        #expect(safety.check(later).isEmpty)
     }
 }

@@ -2,62 +2,63 @@ import Simulation
 import Testing
 import Vocabulary
 
-/// What promotions cost, and what failovers say of it.
+/// Losses of promotions, and the losses that failovers report.
 @Suite struct LossesTests {
     private let vBucket = VBucketID(3)
 
-    @Test func whatTheChosenCopyDoesNotCoverIsLost() {
+    @Test func promotionLosesWhatTheCopyDoesNotCover() {
         var losses = Losses()
         func promoted(_ bucket: String, _ covered: UInt64, fence: UInt64) {
             let place = losses.place(of: bucket)
-            losses.promoted(place, vBucket, fence: fence, covered: Seqno(covered))
+            losses.recordPromotion(place, vBucket, fence: fence, covered: Seqno(covered))
         }
         func serves(_ high: UInt64, fence: UInt64) {
-            losses.serves(losses.place(of: "a"), vBucket, fence: fence, high: Seqno(high))
+            losses.recordActive(losses.place(of: "a"), vBucket, fence: fence, high: Seqno(high))
         }
         serves(30, fence: 5)
         serves(20, fence: 5)
         promoted("a", 26, fence: 6)
-        // It is looked at again and again.
+        // Repeated observations do not count again.
         promoted("a", 26, fence: 6)
         #expect(losses.lost == 4)
-        // Of another bucket nothing was known, and a history goes on where the one before ended.
+        // Another bucket has no earlier history, and a history without loss continues the previous
+        // one.
         promoted("b", 1, fence: 6)
         serves(40, fence: 6)
         promoted("a", 40, fence: 7)
         #expect(losses.lost == 4)
     }
 
-    @Test func failoversMaySayLessAndNotMore() {
+    @Test func failoverThatReportsMoreThanWasLostIsFound() {
         var losses = Losses()
         let place = losses.place(of: "a")
-        losses.serves(place, vBucket, fence: 5, high: Seqno(30))
-        losses.promoted(place, vBucket, fence: 6, covered: Seqno(10))
+        losses.recordActive(place, vBucket, fence: 5, high: Seqno(30))
+        losses.recordPromotion(place, vBucket, fence: 6, covered: Seqno(10))
         func flaw(_ count: Int) -> String? {
             let changes = count == 1 ? "1 change" : "\(count) changes"
             return losses.flaw(
-                Losses.told([
+                Losses.reported(in: [
                     "Node one was failed over; no change is known to be lost.",
                     "Node two was failed over; at least \(changes) may be lost. More of it.",
                 ])
             )
         }
         #expect(flaw(20) == nil && flaw(1) == nil)
-        // What came between two looks is not known.
+        // Changes between two observations are unknown.
         #expect(flaw(28) == nil)
         #expect(flaw(29) != nil)
     }
 
-    @Test func memoryMayStayBeyondAQuotaThatBecameSmallAndNotGrow() {
+    @Test func memoryAboveALoweredQuotaMustNotGrow() {
         var bound = MemoryBound()
-        #expect(bound.look(bytes: 900_000, quota: 1_000_000) == 0)
-        #expect(bound.look(bytes: 1_020_000, quota: 1_000_000) == 0)
-        #expect(bound.look(bytes: 1_040_000, quota: 1_000_000) == 40_000)
-        // Now there is half of what is used.
-        #expect(bound.look(bytes: 1_000_000, quota: 500_000) == 0)
-        #expect(bound.look(bytes: 1_040_000, quota: 500_000) == 40_000)
-        // What has left does not come back.
-        #expect(bound.look(bytes: 600_000, quota: 500_000) == 0)
-        #expect(bound.look(bytes: 700_000, quota: 500_000) == 100_000)
+        #expect(bound.excess(bytes: 900_000, quota: 1_000_000) == 0)
+        #expect(bound.excess(bytes: 1_020_000, quota: 1_000_000) == 0)
+        #expect(bound.excess(bytes: 1_040_000, quota: 1_000_000) == 40_000)
+        // The quota is lowered to half of the usage.
+        #expect(bound.excess(bytes: 1_000_000, quota: 500_000) == 0)
+        #expect(bound.excess(bytes: 1_040_000, quota: 500_000) == 40_000)
+        // Freed memory must not be used again.
+        #expect(bound.excess(bytes: 600_000, quota: 500_000) == 0)
+        #expect(bound.excess(bytes: 700_000, quota: 500_000) == 100_000)
     }
 }

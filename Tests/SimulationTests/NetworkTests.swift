@@ -3,7 +3,7 @@ import Seams
 import SimulatedPlatform
 import Testing
 
-/// A pair of hosts and what they say to each other.
+/// A pair of hosts with a connection.
 private final class Pair {
     let world: SimulatedWorld
     let hosts: [SimulatedHost]
@@ -71,7 +71,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
 @Suite struct NetworkTests {
     private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8($0 * 7 & 0xff) } }
 
-    @Test func bytesArriveInOrderWhateverThePieces() throws {
+    @Test func bytesArriveInOrderHoweverTheyAreSplit() throws {
         for seed in 1...20 as ClosedRange<UInt64> {
             let pair = Pair(seed: seed)
             try pair.listen()
@@ -79,7 +79,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
             #expect(server.port.peer.host == "10.0.0.2")
             let sent = bytes(200_000)
             for start in stride(from: 0, to: sent.count, by: 10_000) {
-                client.say(Array(sent[start..<start + 10_000]))
+                client.send(Array(sent[start..<start + 10_000]))
                 pair.pass(1)
             }
             pair.pass()
@@ -87,25 +87,25 @@ private struct Unchecked<Value>: @unchecked Sendable {
         }
     }
 
-    @Test func leftOversComeAgainBeforeWhatIsNew() throws {
+    @Test func unconsumedInputPrecedesNewInput() throws {
         let pair = Pair()
-        // Takes whole groups of four.
+        // Consumes whole groups of four bytes.
         try pair.listen { talker, input, _ in
             talker.inputs.append(input.bytes)
             return ReceiveProgress(consumed: input.count / 4 * 4, next: .receive)
         }
         let (server, client) = try pair.open()
-        client.say([1, 2, 3])
+        client.send([1, 2, 3])
         pair.pass()
-        client.say([4, 5])
+        client.send([4, 5])
         pair.pass()
-        client.say([6, 7, 8])
+        client.send([6, 7, 8])
         pair.pass()
         #expect(server.inputs.last == [5, 6, 7, 8])
         #expect(server.inputs.dropLast().contains([1, 2, 3, 4, 5]) || server.inputs.count > 4)
     }
 
-    @Test func whoPausesIsLeftAloneUntilItWakes() throws {
+    @Test func pausedHandlerIsNotCalledUntilItIsWoken() throws {
         let pair = Pair()
         try pair.listen { talker, input, _ in
             talker.inputs.append(input.bytes)
@@ -114,9 +114,9 @@ private struct Unchecked<Value>: @unchecked Sendable {
                 : ReceiveProgress(consumed: 1, next: .pause)
         }
         let (server, client) = try pair.open()
-        client.say([1, 2])
+        client.send([1, 2])
         pair.pass()
-        client.say([3])
+        client.send([3])
         pair.pass()
         let calls = server.inputs.count
         server.port.wake()
@@ -127,11 +127,11 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(server.inputs.last?.last == 3)
     }
 
-    @Test func aReplyBeyondTheWindowGoesOutPieceByPiece() throws {
+    @Test func replyLargerThanTheWindowIsSentInPieces() throws {
         let pair = Pair()
         pair.world.network.windowBytes = 10_000
         let reply = bytes(1_000)
-        // Ten times, each when the one before went out.
+        // Ten replies, each after the previous one was sent.
         try pair.listen { talker, input, output in
             guard input.count > 0 else { return ReceiveProgress(consumed: 0, next: .receive) }
             talker.inputs.append([])
@@ -141,14 +141,14 @@ private struct Unchecked<Value>: @unchecked Sendable {
                 : ReceiveProgress(consumed: input.count, next: .close)
         }
         let (server, client) = try pair.open()
-        client.say([1])
+        client.send([1])
         pair.pass(1_000)
         #expect(client.heard.count == 200_000)
         #expect(client.heard.prefix(1_000) == reply[...])
         #expect(client.isClosed && server.isClosed)
     }
 
-    @Test func nobodyThereIsRefusedAndNoPowerIsSilence() throws {
+    @Test func connectWithoutAListenerIsRefusedAndWithoutPowerTimesOut() throws {
         let pair = Pair()
         pair.connect()
         pair.pass()
@@ -169,7 +169,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(try !pair.open().client.isClosed)
     }
 
-    @Test func aCrashEndsConnectionsAndPowerLossDoesNotTell() throws {
+    @Test func crashClosesConnectionsAndPowerLossDoesNot() throws {
         let pair = Pair()
         try pair.listen()
         let first = try pair.open()
@@ -183,13 +183,13 @@ private struct Unchecked<Value>: @unchecked Sendable {
         pair.pass(60_000)
         #expect(!second.client.isClosed)
         pair.environments[0] = pair.hosts[0].start()
-        second.client.say([1])
+        second.client.send([1])
         pair.pass()
         #expect(second.client.isClosed)
     }
 
-    /// It died at a disk operation, and what called that goes on to its end (seed 1580).
-    @Test func codeOfAProcessThatDiedReachesReactorsThatDoNothing() {
+    /// The process ended at a disk operation, but the calling code runs to its end (seed 1580).
+    @Test func endedProcessGetsReactorsThatDoNothing() {
         let pair = Pair()
         let network = pair.environments[0].network
         pair.hosts[0].crash()
@@ -200,36 +200,36 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(!hasRun.withLock { $0 })
     }
 
-    @Test func aSplitDelaysAndLosesNothing() throws {
+    @Test func splitDelaysButLosesNothing() throws {
         let pair = Pair()
         try pair.listen()
         let (server, client) = try pair.open()
         pair.world.apply(.split([["10.0.0.1"], ["10.0.0.2"]]))
-        client.say([1, 2, 3])
+        client.send([1, 2, 3])
         pair.pass(3_000)
-        client.say([4])
+        client.send([4])
         pair.pass(1_000)
         #expect(server.heard.isEmpty)
         pair.world.apply(.healNetwork)
         pair.pass(1_000)
-        client.say([5])
+        client.send([5])
         pair.pass()
         #expect(server.heard == [1, 2, 3, 4, 5])
     }
 
-    @Test func oneDirectionMayBeDeaf() throws {
+    @Test func oneDirectionCanBeCut() throws {
         let pair = Pair()
         try pair.listen()
         let (server, client) = try pair.open()
         pair.world.apply(.oneWay(from: "10.0.0.1", to: "10.0.0.2"))
-        client.say([1])
-        server.say([2])
+        client.send([1])
+        server.send([2])
         pair.pass(1_000)
         #expect(server.heard == [1])
         #expect(client.heard.isEmpty)
     }
 
-    @Test func aCutResetsBothEnds() throws {
+    @Test func cutConnectionIsResetAtBothEnds() throws {
         let pair = Pair()
         try pair.listen()
         let (server, client) = try pair.open()
@@ -238,7 +238,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(server.isClosed && client.isClosed)
     }
 
-    @Test func aListenerThatClosesClosesItsConnections() throws {
+    @Test func closedListenerClosesItsConnections() throws {
         let pair = Pair()
         try pair.listen()
         let (server, client) = try pair.open()
@@ -252,14 +252,14 @@ private struct Unchecked<Value>: @unchecked Sendable {
         #expect(pair.failures == [.refused])
     }
 
-    @Test func whoTakesNothingIsDropped() throws {
+    @Test func readerThatReadsNothingIsClosed() throws {
         let pair = Pair()
         let flood = bytes(2 << 20)
         try pair.listen { _, input, output in
             if input.count > 0 { output.append(flood) }
             return ReceiveProgress(consumed: input.count, next: .receive)
         }
-        // Says its word, and looks at nothing.
+        // Sends its bytes and reads nothing.
         pair.connect { talker, input, output in
             output.append(talker.outbox)
             talker.outbox = []
@@ -267,7 +267,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
         }
         pair.pass()
         let (server, client) = (try #require(pair.server), try #require(pair.client))
-        client.say([1])
+        client.send([1])
         pair.pass(29_000)
         #expect(!server.isClosed)
         pair.pass(2_000)
@@ -293,10 +293,10 @@ private struct Unchecked<Value>: @unchecked Sendable {
         try #require(servers.count == 4 && clients.count == 4)
         let memory = pair.environments[0].network.memory
         let part = [UInt8](repeating: 1, count: frameBytes - 1)
-        for client in clients.prefix(3) { client.say(part) }
+        for client in clients.prefix(3) { client.send(part) }
         pair.pass(10_000)
         #expect(memory.usage.waitingCount == 0)
-        clients[3].say(part)
+        clients[3].send(part)
         pair.pass(15_000)
         #expect(memory.usage.waitingCount == 1)
         #expect(memory.usage.receivedBytes <= memory.usage.receiveBytesMax)
@@ -304,7 +304,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
         pair.pass(15_000)
         #expect(servers.filter(\.isClosed).count == 3)
         #expect(memory.usage.waitingCount == 0)
-        clients[3].say([1])
+        clients[3].send([1])
         pair.pass(1_000)
         #expect(clients[3].heard == [1])
         #expect(memory.usage.receivedBytes == 0)

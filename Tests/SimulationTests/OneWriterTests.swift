@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What is said of who writes: each check is fed what it has to find, and what it has to let pass.
+/// The check of one writer, with input that it must find and input that it must accept.
 @Suite struct OneWriterTests {
     private let place = OneWriter.Place(bucket: "bucket", vBucket: VBucketID(3))
     private let old = VBucketUUID(1)
@@ -14,7 +14,7 @@ import Wire
         LateAnswers.Token(uuid: uuid, seqno: Seqno(seqno))
     }
 
-    /// Answers as a node writes them, one behind the other.
+    /// Consecutive responses, as a node writes them.
     private func answers(_ write: (ByteWriter) -> Void) -> ByteWriter {
         let writer = ByteWriter()
         write(writer)
@@ -44,9 +44,9 @@ import Wire
         }
     }
 
-    // MARK: What answers say
+    // MARK: Tokens of responses
 
-    /// A turn's answers are many, of all kinds: none hides those behind it.
+    /// A turn has many responses of all kinds: none hides the following ones.
     @Test func everyTokenOfATurnIsRead() {
         let output = answers { writer in
             ResponseEncoder.append(
@@ -72,8 +72,8 @@ import Wire
         #expect(LateAnswers.tokens(output.view) == [token(old, 5), token(old, 6), token(new, 1)])
     }
 
-    /// A counter's token has a value behind it.
-    @Test func theTokenOfACounterIsRead() {
+    /// A counter's token is followed by a value.
+    @Test func tokenOfACounterIsRead() {
         let output = answers { writer in
             extras(token(old, 5)).withUnsafeBytes { extras in
                 [UInt8](repeating: 1, count: 8).withUnsafeBytes { value in
@@ -94,13 +94,13 @@ import Wire
         Opcode.set, .add, .replace, .delete, .increment, .decrement, .append, .prepend, .touch,
         .setWithMeta, .addWithMeta, .deleteWithMeta, .subdocCounter, .subdocMultiMutation,
     ])
-    func noCommandThatWritesIsMissed(_ opcode: Opcode) {
+    func tokenOfEveryWritingCommandIsRead(_ opcode: Opcode) {
         let output = answers { stored(opcode, token(old, 5), to: $0) }
         #expect(LateAnswers.tokens(output.view) == [token(old, 5)])
     }
 
-    /// A map that is sent unasked has the number of `set`, and extras as long as a token.
-    @Test func whatIsNoAnswerHasNoToken() {
+    /// A pushed map has the opcode of `set`, and extras as long as a token.
+    @Test func pushedMapHasNoToken() {
         let output = answers { writer in
             [UInt8]("bucket".utf8).withUnsafeBytes { bucket in
                 ResponseEncoder.appendClusterMapChange(
@@ -124,8 +124,8 @@ import Wire
         #expect(LateAnswers.tokens(output.view) == [])
     }
 
-    /// What a turn began with is read, though it was cut off behind that.
-    @Test func whatWasCutOffHidesNothingBeforeIt() {
+    /// The complete responses before a truncated one are read.
+    @Test func truncatedResponseDoesNotHideEarlierTokens() {
         let output = answers { writer in
             stored(.set, token(old, 5), to: writer)
             stored(.set, token(old, 6), to: writer)
@@ -134,16 +134,16 @@ import Wire
         #expect(LateAnswers.tokens(output.view) == [token(old, 5)])
     }
 
-    // MARK: Who writes
+    // MARK: One writer
 
-    /// What came of a course, of one vBucket.
+    /// The flaws of a sequence of acknowledgements of one vBucket.
     private func flaws(_ course: (inout OneWriter, inout [String]) -> Void) -> [String] {
         var (writer, flaws) = (OneWriter(), [String]())
         course(&writer, &flaws)
         return flaws
     }
 
-    private func tell(
+    private func record(
         _ token: LateAnswers.Token,
         _ sentAt: UInt64,
         _ now: UInt64,
@@ -160,81 +160,82 @@ import Wire
         )
     }
 
-    private func sayLate(_ tokens: [LateAnswers.Token], _ writer: inout OneWriter) {
+    private func recordLate(_ tokens: [LateAnswers.Token], _ writer: inout OneWriter) {
         let output = answers { output in
             for token in tokens { stored(.set, token, to: output) }
         }
-        writer.saidLate(output.view)
+        writer.recordLateOutput(output.view)
     }
 
-    @Test func oneHistoryAfterTheOtherIsInOrder() {
+    @Test func consecutiveHistoriesAreAccepted() {
         let found = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            tell(token(old, 2), 11, 20, &writer, &flaws)
-            // Asked for at one time, and answered in any order.
-            tell(token(old, 4), 21, 30, &writer, &flaws)
-            tell(token(old, 3), 21, 31, &writer, &flaws)
-            tell(token(new, 3), 32, 40, &writer, &flaws)
-            // It was on its way when the new one began, and nobody said it late.
-            tell(token(old, 5), 32, 41, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            record(token(old, 2), 11, 20, &writer, &flaws)
+            // Requests sent at one time may be acknowledged in any order.
+            record(token(old, 4), 21, 30, &writer, &flaws)
+            record(token(old, 3), 21, 31, &writer, &flaws)
+            record(token(new, 3), 32, 40, &writer, &flaws)
+            // The response was in transit when the new history began, and was not made late.
+            record(token(old, 5), 32, 41, &writer, &flaws)
         }
         #expect(found == [])
     }
 
-    @Test func anOlderHistoryThatWasAskedLaterIsFound() {
+    @Test func laterWriteInAnOlderHistoryIsFound() {
         let found = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            tell(token(new, 1), 11, 20, &writer, &flaws)
-            tell(token(old, 2), 21, 30, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            record(token(new, 1), 11, 20, &writer, &flaws)
+            record(token(old, 2), 21, 30, &writer, &flaws)
         }
         #expect(found.count == 1)
-        // Durable or not: nobody takes a write for an older history.
+        // Durable or not: no later write may be in an older history.
         let durable = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            tell(token(new, 1), 11, 20, &writer, &flaws)
-            tell(token(old, 2), 21, 30, isDurable: true, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            record(token(new, 1), 11, 20, &writer, &flaws)
+            record(token(old, 2), 21, 30, isDurable: true, &writer, &flaws)
         }
         #expect(durable.count == 1)
     }
 
-    @Test func aSeqnoThatFallsIsFound() {
+    @Test func decreasingSeqnoIsFound() {
         for seqno in [4, 5] as [UInt64] {
             let found = flaws { writer, flaws in
-                tell(token(old, 5), 0, 10, &writer, &flaws)
-                tell(token(old, seqno), 11, 20, &writer, &flaws)
+                record(token(old, 5), 0, 10, &writer, &flaws)
+                record(token(old, seqno), 11, 20, &writer, &flaws)
             }
             #expect(found.count == 1)
         }
     }
 
-    /// Asked for in time and said too late: a client must not hear of it.
-    @Test func whatAStoppedNodeSaysAfterAnotherAcknowledgedIsFound() {
+    /// Requested in time but acknowledged too late: the client must not receive it.
+    @Test func lateAcknowledgementOfAnOlderHistoryIsFound() {
         let found = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            tell(token(new, 2), 11, 20, &writer, &flaws)
-            sayLate([token(old, 2), token(old, 3)], &writer)
-            tell(token(old, 3), 11, 30, &writer, &flaws)
-            tell(token(old, 2), 11, 31, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            record(token(new, 2), 11, 20, &writer, &flaws)
+            recordLate([token(old, 2), token(old, 3)], &writer)
+            record(token(old, 3), 11, 30, &writer, &flaws)
+            record(token(old, 2), 11, 31, &writer, &flaws)
         }
         #expect(found.count == 2)
     }
 
-    @Test func whatIsSaidLateAndHoldsIsLetPass() {
-        // Nobody else has acknowledged when it is said; or it is the newest history that says it.
+    @Test func lateAcknowledgementOfADurableWriteIsAccepted() {
+        // No newer history has acknowledged before, or the acknowledgement is of the newest
+        // history.
         let inTime = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            sayLate([token(old, 2)], &writer)
-            tell(token(new, 2), 11, 20, &writer, &flaws)
-            tell(token(old, 2), 11, 21, &writer, &flaws)
-            sayLate([token(new, 3)], &writer)
-            tell(token(new, 3), 21, 30, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            recordLate([token(old, 2)], &writer)
+            record(token(new, 2), 11, 20, &writer, &flaws)
+            record(token(old, 2), 11, 21, &writer, &flaws)
+            recordLate([token(new, 3)], &writer)
+            record(token(new, 3), 21, 30, &writer, &flaws)
         }
         #expect(inTime == [])
         let durable = flaws { writer, flaws in
-            tell(token(old, 1), 0, 10, &writer, &flaws)
-            tell(token(new, 2), 11, 20, &writer, &flaws)
-            sayLate([token(old, 2)], &writer)
-            tell(token(old, 2), 11, 30, isDurable: true, &writer, &flaws)
+            record(token(old, 1), 0, 10, &writer, &flaws)
+            record(token(new, 2), 11, 20, &writer, &flaws)
+            recordLate([token(old, 2)], &writer)
+            record(token(old, 2), 11, 30, isDurable: true, &writer, &flaws)
         }
         #expect(durable == [])
     }

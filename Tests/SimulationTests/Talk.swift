@@ -1,7 +1,7 @@
 import Bytes
 import Seams
 
-/// A handler whose test says what it does, and that remembers what happened to it.
+/// A handler whose test provides its behavior, and that records its calls.
 final class Talker: ConnectionHandler, @unchecked Sendable {
     typealias Act = (Talker, ByteView, ByteWriter) -> ReceiveProgress
 
@@ -12,7 +12,7 @@ final class Talker: ConnectionHandler, @unchecked Sendable {
     var outbox: [UInt8] = []
     private let act: Act
 
-    /// Takes everything, and says what is in the outbox.
+    /// Consumes all input and sends the outbox.
     @Sendable static func listening(
         _ talker: Talker,
         _ input: ByteView,
@@ -31,7 +31,7 @@ final class Talker: ConnectionHandler, @unchecked Sendable {
 
     var heard: [UInt8] { inputs.flatMap(\.self) }
 
-    func say(_ bytes: [UInt8]) {
+    func send(_ bytes: [UInt8]) {
         outbox += bytes
         port.wake()
     }

@@ -1,18 +1,18 @@
 package import Vocabulary
 
-/// Where the acknowledged writes of a vBucket are in the end, by their tokens.
+/// Checks the acknowledged writes of a vBucket against its final content, by their tokens.
 ///
-/// A token is a history and a seqno in it. Of the log that is left in the end:
+/// A token is a history (vBucket UUID) and a seqno in it. The final failover log
 ///
-/// - it has the history that far: the write is there, or a newer one of its key;
-/// - it has it, and another one follows it from an earlier seqno on: a promotion lost the write, as
-///   promotions may (`Losses`), but nothing else;
-/// - it does not have it at all: so it was with all of the vBucket, or a promotion at an earlier
-///   seqno put the whole history aside.
+/// - has the history up to the seqno: the write must be there, or a newer one of its key;
+/// - has the history, but the next one begins at an earlier seqno: a promotion lost the write,
+///   which only promotions may (`Losses`);
+/// - does not have the history: the whole vBucket was lost, or a promotion at an earlier seqno
+///   replaced the whole history.
 package struct AcknowledgedWrites: Sendable {
     package struct Write: Hashable, Sendable {
         package var key: [UInt8]
-        /// Nil for a removal.
+        /// Nil for a deletion.
         package var value: [UInt8]?
         package var uuid: VBucketUUID
         package var seqno: Seqno
@@ -25,12 +25,14 @@ package struct AcknowledgedWrites: Sendable {
         }
     }
 
-    /// What may have become of a vBucket.
+    /// Which losses of a vBucket are allowed.
     package enum Losses: Sendable {
-        /// Nothing: nobody died, was cut off or failed over.
+        /// None: no node ended, was cut off or failed over.
         case none
+        /// Changes that a promoted copy did not cover.
         case byPromotion
-        /// All copies were gone once, or it was emptied, or deleted and made again.
+        /// Everything: all copies were lost once, or the vBucket was emptied or deleted and
+        /// recreated.
         case ofEverything
     }
 
@@ -48,6 +50,7 @@ package struct AcknowledgedWrites: Sendable {
 
     package mutating func add(_ write: Write) { writes.append(write) }
 
+    /// Counts found and lost writes in the final copy; the flaws are sentences.
     package func findings(in copy: CopyContent, _ losses: Losses) -> Findings {
         var findings = Findings()
         for write in writes {
@@ -61,7 +64,7 @@ package struct AcknowledgedWrites: Sendable {
             } else {
                 findings.lost += 1
                 if !isExplained(write, copy.log, losses) {
-                    findings.flaws.append("\(name), \(write.seqno.value), is gone, by nothing")
+                    findings.flaws.append("\(name), \(write.seqno.value), is lost without a cause")
                 }
             }
         }
@@ -71,7 +74,7 @@ package struct AcknowledgedWrites: Sendable {
     private func isExplained(_ write: Write, _ log: FailoverLog, _ losses: Losses) -> Bool {
         switch losses {
         case .none: false
-        // Of the history that goes on, nothing may be missing.
+        // Writes of the current history must not be missing.
         case .ofEverything: log.current.uuid != write.uuid
         case .byPromotion: log.current.uuid != write.uuid && log.entries.count > 1
         }
@@ -79,15 +82,15 @@ package struct AcknowledgedWrites: Sendable {
 
     private func flaw(_ write: Write, _ version: CopyContent.Version?) -> String? {
         guard let version else {
-            // Its tombstone may have been forgotten.
-            return write.value == nil ? nil : "is in the history that is left, and not there"
+            // A tombstone may have been purged.
+            return write.value == nil ? nil : "is in the final history, but missing"
         }
         if version.seqno > write.seqno { return nil }
         if version.seqno < write.seqno {
-            return "is in the history that is left, and \(version.seqno.value) is there"
+            return "is in the final history, but found \(version.seqno.value)"
         }
         if version.isDeleted, write.value == nil { return nil }
-        // What memory does not have may be the same.
+        // A value that is not in memory cannot be compared.
         if !version.isDeleted, version.value == nil || version.value == write.value { return nil }
         return "has become \(version)"
     }

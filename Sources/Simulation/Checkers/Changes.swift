@@ -1,28 +1,31 @@
 package import Orchestration
 internal import Vocabulary
 
-/// Counts what becomes of a cluster, from one state that was agreed on to a later one.
+/// Counts changes of a cluster between two committed states.
 package struct Changes {
     private var last: ClusterState?
     package private(set) var tally = Tally()
-    /// vBuckets that began anew, or whose bucket was deleted: another one may have its name by now.
+    /// vBuckets that were recreated empty, or whose bucket was deleted; a new bucket may have the
+    /// name.
     package private(set) var remade: Set<String> = []
-    /// How often each node was failed over, or copies of it were given up by a promotion, by its host:
-    /// a failover may be broken off between the two.
+    /// How often each node was failed over or lost copies by a promotion, by its host.
+    ///
+    /// Both are counted, since a failover may be interrupted between the two.
     package private(set) var failovers: [String: Int] = [:]
 
-    /// Nodes whose copies a promotion left out, of the states that are looked at.
+    /// Nodes whose copies a promotion removed from a chain, in the current call of `record`.
     private var givenUp: Set<NodeNumber> = []
 
     package init() {}
 
     package static func name(_ bucket: String, _ vBucket: Int) -> String { "\(bucket) \(vBucket)" }
 
-    package mutating func look(_ state: ClusterState) {
+    /// Counts the changes since the previous call's state.
+    package mutating func record(_ state: ClusterState) {
         defer { last = state }
         guard let last, last.index != state.index else { return }
-        look(atNodes: last, state)
-        look(atDeletions: last, state)
+        recordNodes(last, state)
+        recordDeletions(last, state)
         for bucket in state.buckets {
             guard let old = last.bucket(named: bucket.settings.name),
                 old.settings.uuid == bucket.settings.uuid
@@ -32,7 +35,7 @@ package struct Changes {
             }
             if isEmptied { tally[.change, "flush"] += 1 }
             for number in bucket.placements.indices {
-                look(old.placements[number], bucket.placements[number], bucket, number)
+                recordPlacement(old.placements[number], bucket.placements[number], bucket, number)
             }
         }
         for node in givenUp {
@@ -44,7 +47,7 @@ package struct Changes {
         }
     }
 
-    private mutating func look(atDeletions old: ClusterState, _ state: ClusterState) {
+    private mutating func recordDeletions(_ old: ClusterState, _ state: ClusterState) {
         for bucket in old.buckets {
             let name = bucket.settings.name
             guard state.bucket(named: name)?.settings.uuid != bucket.settings.uuid else { continue }
@@ -52,10 +55,10 @@ package struct Changes {
         }
     }
 
-    private mutating func look(atNodes old: ClusterState, _ state: ClusterState) {
+    private mutating func recordNodes(_ old: ClusterState, _ state: ClusterState) {
         for node in state.nodes {
             let before = old.node(number: node.number)
-            // Those that the cluster was built of are no news.
+            // The initial nodes of the cluster are not counted.
             if before == nil, state.lastRebalance != nil { tally[.change, "arrival"] += 1 }
             if node.membership == .inactiveFailed, before?.membership != .inactiveFailed {
                 tally[.change, "failover"] += 1
@@ -67,7 +70,7 @@ package struct Changes {
         }
     }
 
-    private mutating func look(
+    private mutating func recordPlacement(
         _ old: VBucketPlacement,
         _ new: VBucketPlacement,
         _ bucket: BucketRecord,
@@ -75,7 +78,7 @@ package struct Changes {
     ) {
         if new.origin != old.origin { remade.insert(Changes.name(bucket.settings.name, number)) }
         guard new.fence != old.fence else {
-            // The same owner, and another set of copies counts: a replica has moved.
+            // The same owner with another chain: a replica has moved.
             if old.isJoint, !new.isJoint, new.chain != old.chain {
                 tally[.change, "replicaMove"] += 1
             }

@@ -6,11 +6,11 @@ internal import Persistence
 internal import Server
 internal import Vocabulary
 
-/// Whether disks hold what memory holds.
+/// Compares disks with memory.
 extension Convergence {
     private typealias OnDisk = (node: SimulatedNode, bucket: OpenBucket, vBucket: VBucketID)
 
-    /// All copies that the map names, of buckets that have a disk.
+    /// All copies of the map whose buckets are stored on disk.
     private var copiesOnDisk: [OnDisk] {
         guard let state = cluster.newestState else { return [] }
         return cluster.nodes.flatMap { node -> [OnDisk] in
@@ -28,7 +28,7 @@ extension Convergence {
         }
     }
 
-    /// Everything has been flushed.
+    /// Whether every change is persisted.
     var isOnDisk: Bool {
         copiesOnDisk.allSatisfy { copy in
             copy.bucket.engine.all[Int(copy.vBucket.number)].withCore {
@@ -37,7 +37,7 @@ extension Convergence {
         }
     }
 
-    /// Where a disk has another version of a document than memory has, or none, or one too many.
+    /// A sentence for each copy whose disk differs from its memory; empty if all agree.
     func diskFlaws() -> [String] {
         copiesOnDisk.compactMap { copy in
             let name = "\(copy.bucket.name) \(copy.vBucket) at \(copy.node.address)"
@@ -48,8 +48,8 @@ extension Convergence {
             let other = keys.filter { key in
                 switch (held.documents[key], stored[key]) {
                 case (let memory?, let disk?): !memory.agrees(with: disk)
-                // A tombstone may have been forgotten by one of them.
-                case (let one?, nil), (nil, let one?): !one.isDeleted
+                // Memory or disk may have purged a tombstone.
+                case (let version?, nil), (nil, let version?): !version.isDeleted
                 case (nil, nil): false
                 }
             }
@@ -66,7 +66,7 @@ extension Convergence {
 }
 
 extension CopyContent {
-    /// The newest version of each key in a file; nil where it cannot be read.
+    /// The newest version of each key on disk; nil if it cannot be read.
     static func onDisk(_ vBucket: VBucketID, _ bucket: OpenBucket) -> [[UInt8]: Version]? {
         guard let file = bucket.disk?.file(of: vBucket) else { return nil }
         var stored: [[UInt8]: Version] = [:]

@@ -7,36 +7,36 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Whether all copies that the map names are there, confirmed, and hold the same.
+/// Checks that all copies of the map exist, are confirmed, and have the same content.
 struct Convergence {
     let cluster: SimulatedCluster
 
-    /// What is missing in the map; empty where all is as it should be.
+    /// The flaws of the map and its members.
     ///
     /// - Parameters:
-    ///   - toleratingLoss: vBuckets that have no copy left are none of it, nor are those of which
-    ///     a node that was failed over may have more than all others.
-    ///   - toleratingInvited: Nor are nodes that were invited: whoever did may have died, and then
-    ///     they have a minute to come before they are given up.
-    /// - Returns: A sentence for each.
+    ///   - toleratingLoss: Whether to ignore vBuckets without a copy, and those of which a
+    ///     failed-over node may have more than all other copies.
+    ///   - toleratingInvited: Whether to ignore nodes that are joining: if the inviting node ended,
+    ///     they have a minute to join before they are removed.
+    /// - Returns: A sentence for each flaw; empty if there is none.
     func mapFlaws(toleratingLoss: Bool = false, toleratingInvited: Bool = false) -> [String] {
         guard let state = cluster.newestState else { return ["no node has a state"] }
         var flaws: [String] = []
         for node in cluster.nodes {
-            let its = node.service?.state
+            let applied = node.service?.state
             if let record = state.nodes.first(where: { $0.host == node.address }) {
                 if record.membership == .joining {
                     if !toleratingInvited {
-                        flaws.append("\(node.address) neither came as invited nor was given up")
+                        flaws.append("\(node.address) neither joined nor was removed")
                     }
-                } else if its?.index != state.index {
+                } else if applied?.index != state.index {
                     flaws.append("\(node.address) has not applied index \(state.index)")
                 }
-            } else if its?.isProvisioned != false {
-                flaws.append("\(node.address) does not know that it was taken out")
+            } else if applied?.isProvisioned != false {
+                flaws.append("\(node.address) has not learned that it was removed")
             }
         }
-        if cluster.leader == nil { flaws.append("nobody leads") }
+        if cluster.leader == nil { flaws.append("there is no leader") }
         if state.rebalance != nil { flaws.append("a rebalance runs") }
         for bucket in state.buckets {
             if bucket.flush != nil { flaws.append("\(bucket.settings.name) is being emptied") }
@@ -52,7 +52,7 @@ struct Convergence {
         return flaws
     }
 
-    /// Some vBucket has no copy at all, or none that has anything but one that was given up.
+    /// Some vBucket has no copy, or only failed-over nodes have data of it.
     var hasLost: Bool {
         guard let state = cluster.newestState else { return false }
         return state.buckets.contains { bucket in
@@ -76,7 +76,8 @@ struct Convergence {
         }
     }
 
-    /// Whether every copy of every row holds what the active one holds.
+    /// A sentence for each copy that is missing, in the wrong state, or differs from the active
+    /// copy.
     func copyFlaws() -> [String] {
         guard let state = cluster.newestState else { return ["no node has a state"] }
         var flaws: [String] = []
@@ -87,7 +88,7 @@ struct Convergence {
                 var active: [[UInt8]: CopyContent.Version]?
                 for (place, owner) in placement.chain.nodes.enumerated() {
                     guard let node = node(owner, state), let data = node.node?.data else {
-                        flaws.append("\(name): its node \(owner) is not there")
+                        flaws.append("\(name): its node \(owner) does not run")
                         continue
                     }
                     let report = data.reports(bucket.settings.name).first {
@@ -106,7 +107,7 @@ struct Convergence {
                     }
                     let copy = node.copy(vBucket, of: bucket.settings.name)
                     if let prepares = copy?.prepares, prepares > 0 {
-                        flaws.append("\(name): \(node.address) has \(prepares) undecided writes")
+                        flaws.append("\(name): \(node.address) has \(prepares) pending prepares")
                     }
                     let held = copy?.documents ?? [:]
                     if place == 0 {
@@ -140,7 +141,9 @@ struct Convergence {
 }
 
 extension VBucket {
-    /// How far a copy is, and whether something is undecided in it; nil where it means nothing now.
+    /// A copy's progress and whether it has outstanding prepares.
+    ///
+    /// Nil if the copy does not exist, is resetting or is not loaded.
     var standing: (fence: UInt64, covered: Seqno, high: Seqno, hasPrepares: Bool)? {
         withCore { core in
             guard core.ownership.exists, !core.ownership.isResetting, core.isLoaded else {
@@ -150,6 +153,6 @@ extension VBucket {
         }
     }
 
-    /// The seqnos of what is undecided in it.
-    var undecided: Set<Seqno> { withCore { Set($0.outstandingPrepares.map(\.seqno)) } }
+    /// The seqnos of its outstanding prepares.
+    var outstandingSeqnos: Set<Seqno> { withCore { Set($0.outstandingPrepares.map(\.seqno)) } }
 }

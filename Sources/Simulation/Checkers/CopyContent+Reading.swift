@@ -6,8 +6,9 @@ internal import Server
 internal import Vocabulary
 
 extension SimulatedNode {
-    /// What a node has of a copy, in memory and of the rest on disk; nil where there is none, or none
-    /// that means anything now, or its disk cannot be read.
+    /// The content of a node's copy, from memory and, for ejected documents, from disk.
+    ///
+    /// Nil if the copy does not exist, is resetting or not loaded, or its disk cannot be read.
     func copy(_ vBucket: VBucketID, of name: String) -> CopyContent? {
         guard let bucket = node?.data.bucket(named: name) else { return nil }
         var isWhole = true
@@ -41,7 +42,7 @@ extension SimulatedNode {
 }
 
 extension CopyContent {
-    /// Adds what has left memory; whether the disk could be read.
+    /// Adds ejected documents from disk; returns whether the disk could be read.
     fileprivate mutating func readRest(of vBucket: VBucketID, _ bucket: OpenBucket) -> Bool {
         guard let file = bucket.disk?.file(of: vBucket) else { return false }
         let table = bucket.engine.all[Int(vBucket.number)]

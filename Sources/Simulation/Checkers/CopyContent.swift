@@ -1,11 +1,11 @@
 package import Vocabulary
 
-/// What one copy of a vBucket holds, and which histories it speaks of.
+/// The documents and the failover log of one copy of a vBucket.
 package struct CopyContent: Hashable, Sendable {
     package struct Version: Hashable, Sendable, CustomStringConvertible {
         package let seqno: Seqno
         package let cas: CAS
-        /// Nil where memory does not have it.
+        /// Nil if it is not in memory.
         package let value: [UInt8]?
         package let isDeleted: Bool
 
@@ -16,11 +16,11 @@ package struct CopyContent: Hashable, Sendable {
             self.isDeleted = isDeleted
         }
 
-        /// As far as both are in memory.
+        /// Whether two versions are equal; values are compared only if both are in memory.
         func agrees(with other: Version) -> Bool {
             let isSame = seqno == other.seqno && cas == other.cas && isDeleted == other.isDeleted
-            guard isSame, !isDeleted, let value, let others = other.value else { return isSame }
-            return value == others
+            guard isSame, !isDeleted, let value, let otherValue = other.value else { return isSame }
+            return value == otherValue
         }
 
         package var description: String {
@@ -29,7 +29,7 @@ package struct CopyContent: Hashable, Sendable {
     }
 
     package var log: FailoverLog
-    /// Up to here nothing is missing.
+    /// The seqno up to which the copy is complete.
     package var covered: Seqno
     package var documents: [[UInt8]: Version]
     /// Durable writes that are neither committed nor aborted.
@@ -42,24 +42,24 @@ package struct CopyContent: Hashable, Sendable {
     }
 }
 
-/// Whether two copies agree on the past that they have in common.
+/// Checks that two copies agree on their common history.
 ///
-/// - Up to the last seqno of which both say that it is of the same history, each has the other's
+/// - Up to the last seqno that both logs assign to the same history, each copy has the other copy's
 ///   newest version of every key, or a newer one.
-/// - In a log neither seqnos nor fences fall with time.
+/// - Within a log, seqnos and fences never decrease with time.
 package enum CommonHistory {
-    /// Up to where both speak of the same history; nil where there is none.
+    /// The end of the common history of two copies; nil if they have none.
     package static func end(_ one: CopyContent, _ other: CopyContent) -> Seqno? {
         for entry in one.log.entries {
-            guard let its = one.log.end(of: entry.uuid, high: one.covered),
-                let others = other.log.end(of: entry.uuid, high: other.covered)
+            guard let firstEnd = one.log.end(of: entry.uuid, high: one.covered),
+                let secondEnd = other.log.end(of: entry.uuid, high: other.covered)
             else { continue }
-            return min(its, others, one.covered, other.covered)
+            return min(firstEnd, secondEnd, one.covered, other.covered)
         }
         return nil
     }
 
-    /// What is wrong between two copies, in a sentence; nil where nothing is.
+    /// A sentence on the first difference within the common history; nil if there is none.
     package static func flaw(_ one: CopyContent, _ other: CopyContent) -> String? {
         guard let end = end(one, other), end > .zero else { return nil }
         return missing(from: other, of: one, to: end) ?? missing(from: one, of: other, to: end)
@@ -74,7 +74,7 @@ package enum CommonHistory {
         for (key, version) in one.documents where version.seqno <= end {
             let found = other.documents[key]
             if let found, found.seqno > version.seqno || found.agrees(with: version) { continue }
-            // A tombstone may have been forgotten.
+            // A tombstone may have been purged.
             if found == nil, version.isDeleted { continue }
             if let first, first.key.lexicographicallyPrecedes(key) { continue }
             let name = String(decoding: key, as: UTF8.self)
@@ -87,11 +87,11 @@ package enum CommonHistory {
         return first?.text
     }
 
-    /// What is wrong with a log; nil where nothing is.
+    /// A sentence on the first flaw of a log; nil if there is none.
     package static func flaw(_ log: FailoverLog) -> String? {
         for (newer, older) in zip(log.entries, log.entries.dropFirst()) {
-            if newer.seqno < older.seqno { return "a history began before the one it followed" }
-            if newer.fence < older.fence { return "a history of an older fence followed" }
+            if newer.seqno < older.seqno { return "a history began before its predecessor" }
+            if newer.fence < older.fence { return "a history has a lower fence than the previous" }
         }
         return nil
     }

@@ -1,14 +1,14 @@
 package import Vocabulary
 
-/// Whether more was lost than `persistToMajority` promises to survive: as many disks as a majority
-/// is, and then a memory.
+/// Whether a run lost more than `persistToMajority` promises to survive: the disks of a majority,
+/// and then a process's memory.
 ///
-/// - A failover gives up a node's disk. By itself it loses nothing, however many there are, for it
-///   happens only where others have everything; but they may have that in memory alone.
-/// - So what ends the promise is the end of a process while so many disks are given up, of which
-///   nothing has reached the disks of those that count now. An end by itself loses no disk.
+/// - A failover discards a node's disk. It loses nothing by itself, since it happens only if other
+///   copies have everything; but those may have it in memory only.
+/// - The promise ends if a process ends while a majority of disks is discarded whose content has
+///   not reached the disks of the current copies. The end of a process alone loses no disk.
 package struct DiskExposure: Sendable {
-    /// How far one copy is, and how much of that is on its disk.
+    /// A copy's high seqno and persisted seqno.
     package struct Progress: Hashable, Sendable {
         package var high: Seqno
         package var persisted: Seqno
@@ -19,24 +19,28 @@ package struct DiskExposure: Sendable {
         }
     }
 
-    /// It happened, at some time.
+    /// The losses exceeded the promise at some time.
     package private(set) var isBeyond = false
-    /// Disks of which not everything has reached others.
+    /// The number of discarded disks whose content has not reached the disks of current copies.
     package private(set) var givenUp = 0
     private var known = (failovers: 0, ends: 0)
-    /// The smallest there ever was.
+    /// The smallest majority of any vBucket so far.
     private var majority = Int.max
-    /// What has to be on which disk, until all is there that was when everything was whole.
+    /// The seqno that each disk must have persisted before the discarded disks no longer count; nil
+    /// until everything is whole.
     private var goals: [String: Seqno]?
 
     package init() {}
 
+    /// Updates the losses with the current counts.
+    ///
     /// - Parameters:
-    ///   - failovers: Since the beginning, as are `ends`.
-    ///   - ends: Of processes.
-    ///   - majority: The smallest of any vBucket now.
-    ///   - copies: All that count, by their place; nil unless everything is whole (`Exposure`).
-    package mutating func look(
+    ///   - failovers: The number of failovers since the start.
+    ///   - ends: The number of ended processes since the start.
+    ///   - majority: The smallest majority of any vBucket now.
+    ///   - copies: The progress of all current copies by place; nil unless everything is whole
+    ///     (`Exposure`).
+    package mutating func update(
         failovers: Int,
         ends: Int,
         majority: Int,

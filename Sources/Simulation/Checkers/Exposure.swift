@@ -1,28 +1,29 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// How many copies of anything may have lost what they had since all of it was last held by as many
-/// copies as a majority is: what `majority` promises ends where that is a majority.
+/// How many copies of a vBucket may have lost data since all vBuckets were last whole: the promise
+/// of `majority` ends if that number is a majority.
 ///
-/// - Counted too high rather than too low: a node whose process ended, or that was failed over,
-///   counts for all vBuckets, and whole they are only when all of them are at once.
-/// - A node counts once, whatever happens to it: of one vBucket it has one copy.
-/// - Whole is a vBucket whose copies are a majority and all intact: each reached what the active one
-///   had after it last began, so that what was acknowledged before is there again.
+/// - An upper bound: a node whose process ended, or that was failed over, counts for all vBuckets,
+///   and the count resets only when all vBuckets are whole at once.
+/// - A node counts once, since it has one copy of a vBucket.
+/// - A vBucket is whole if its copies are a majority and all intact: each reached the active copy's
+///   state after it last started, so every earlier acknowledged write is there again.
 package struct Exposure {
-    /// Hosts of nodes that lost something since everything was whole.
+    /// Hosts of nodes that lost data since everything was whole.
     private var lost: Set<String> = []
-    /// The most that ever were at once.
+    /// The maximum of `losses` so far.
     package private(set) var worst = 0
     private var known: [String: Int] = [:]
 
-    /// Nodes that lost something since everything was whole.
+    /// The number of nodes that lost data since everything was whole.
     package var losses: Int { lost.count }
 
     package init() {}
 
-    /// `events`: ends of each node's process and failovers of it, since the beginning.
-    package mutating func look(events: [String: Int], _ isWhole: () -> Bool) {
+    /// Updates the losses; `events` has the process ends plus failovers of each host since the
+    /// start.
+    package mutating func update(events: [String: Int], _ isWhole: () -> Bool) {
         let news = events.filter { $0.value > known[$0.key] ?? 0 }.map(\.key)
         if !news.isEmpty {
             lost.formUnion(news)
@@ -33,7 +34,7 @@ package struct Exposure {
         }
     }
 
-    /// Whether all vBuckets have a majority of copies, and those that the map names are intact.
+    /// Whether all vBuckets have a majority of copies, and all copies of the map are intact.
     static func isWhole(
         _ state: ClusterState,
         _ reports: (NodeNumber, BucketRecord) -> [CopyReport]

@@ -2,11 +2,11 @@ package import Bytes
 package import Vocabulary
 internal import Wire
 
-/// What answers on their way to a client say was written.
+/// The mutation tokens of responses in transit to a client.
 ///
-/// - Whatever has the extras of a token is one, as for `DivanClient`: a list of the commands that
-///   give tokens would be blind to those that are missing in it.
-/// - A map that a node sends unasked has a number and extras like a write's, and is no answer.
+/// - Every response with extras of a token's size is counted, as in `DivanClient`: a list of
+///   commands with tokens would miss new commands.
+/// - A map that a node pushes has similar extras, but is not a response.
 package enum LateAnswers {
     package struct Token: Hashable, Sendable {
         package let uuid: VBucketUUID
@@ -20,7 +20,7 @@ package enum LateAnswers {
 
     private static let tokenCount = 16
 
-    /// The tokens of all answers in `bytes`, which begin with a frame.
+    /// The tokens of all responses in `bytes`, which begin at a frame.
     package static func tokens(_ bytes: ByteView) -> [Token] {
         let decoder = FrameDecoder()
         var tokens: [Token] = []

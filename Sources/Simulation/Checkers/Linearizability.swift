@@ -1,23 +1,23 @@
-/// Whether there is an order of the operations on one document that respects time and explains
-/// every result.
+/// Whether a linearization of the operations on one document exists: an order that respects time
+/// and explains every result.
 ///
-/// Wing and Gong's search as Lowe does it: events in order of time, and beside them the set of all
-/// worlds that are possible (`World`: a state, and which of the operations under way have had their
-/// effect). When an operation returns, worlds in which it cannot have happened by then are gone; when
-/// none is left, there is no order. Two ways to the same world are one world, which is the memo, and
-/// at a quiet point worlds are no more than states.
+/// Wing and Gong's search in Lowe's form: it processes events in order of time and keeps the set of
+/// all possible worlds (`World`: a state, and which pending operations have taken effect). When an
+/// operation returns, worlds in which it cannot have taken effect are removed; if none remains,
+/// there is no linearization. Equal worlds are merged, which is the memoization; without pending
+/// operations a world is only a state.
 ///
-/// - An operation of unknown outcome never returns: it may have its effect at any time after its
-///   call, or never.
-/// - Each of those doubles the worlds. At the ninth the document is *retired*: what came before is
-///   checked, what comes later is not.
+/// - An operation of unknown outcome never returns: it may take effect at any time after its call,
+///   or never.
+/// - Each of those doubles the worlds. At the ninth the document is *retired*: earlier operations
+///   are checked, later ones are not.
 package struct Linearizability: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// `checked`: operations that returned before the document was retired.
         case explained(checked: Int)
-        /// No world is left at the return of this one; some states that were possible before.
+        /// No world remains at this operation's return; `states` has some of the states before it.
         case impossible(RegisterOperation, states: [[UInt8]?])
-        /// More worlds than anybody looks at: nothing is known from here on.
+        /// The number of worlds exceeds the limit; later operations are not checked.
         case tooMany(checked: Int)
     }
 
@@ -26,12 +26,12 @@ package struct Linearizability: Sendable {
 
     private struct World: Hashable {
         var state: [UInt8]?
-        /// Bit i: the operation in slot i had its effect.
+        /// Bit i: the operation in slot i has taken effect.
         var done: UInt64 = 0
     }
 
     private var worlds: Set<World>
-    /// Operations under way; a slot is taken anew when its operation has returned.
+    /// Pending operations; a slot is reused after its operation has returned.
     private var slots: [RegisterOperation?] = []
 
     private init(initial: [UInt8]?) {
@@ -40,8 +40,12 @@ package struct Linearizability: Sendable {
 
     // MARK: Checking
 
-    /// `operations` come in any order, and those that were refused not at all; `initial` was there
-    /// before the first.
+    /// Searches a linearization.
+    ///
+    /// - Parameters:
+    ///   - operations: In any order, without operations that were refused.
+    ///   - initial: The value before the first operation.
+    /// - Returns: The verdict.
     package static func check(
         _ operations: [RegisterOperation],
         initial: [UInt8]? = nil
@@ -55,7 +59,7 @@ package struct Linearizability: Sendable {
         let isReturn: Bool
         let operation: Int
 
-        /// A return at the instant of a call is not before it.
+        /// A return at the same time as a call is ordered after the call.
         func comes(before other: Event) -> Bool {
             if time != other.time { return time < other.time }
             if isReturn != other.isReturn { return !isReturn }
@@ -66,7 +70,7 @@ package struct Linearizability: Sendable {
     private mutating func check(_ operations: [RegisterOperation]) -> Verdict {
         var events: [Event] = []
         for (number, operation) in operations.enumerated() {
-            // A read that nobody got an answer to says nothing.
+            // A read without a response constrains nothing.
             if operation.returned == nil, operation.isRead { continue }
             events.append(Event(time: operation.called, isReturn: false, operation: number))
             guard let returned = operation.returned else { continue }
@@ -86,7 +90,7 @@ package struct Linearizability: Sendable {
             }
             guard let slot = slotOf.removeValue(forKey: event.operation) else { continue }
             let before = worlds
-            guard settle(slot) else { return .tooMany(checked: checked) }
+            guard completeOperation(in: slot) else { return .tooMany(checked: checked) }
             if worlds.isEmpty {
                 return .impossible(operation, states: Self.someStates(before))
             }
@@ -95,7 +99,7 @@ package struct Linearizability: Sendable {
         return .explained(checked: checked)
     }
 
-    /// Nil where more are under way than bits.
+    /// Assigns a slot to a pending operation; nil if more operations are pending than bits.
     private mutating func open(_ operation: RegisterOperation) -> Int? {
         if let free = slots.firstIndex(where: { $0 == nil }) {
             slots[free] = operation
@@ -106,18 +110,18 @@ package struct Linearizability: Sendable {
         return slots.count - 1
     }
 
-    /// The operation in `slot` returned: only worlds in which it happened stay.
+    /// Keeps only worlds in which the returned operation in `slot` has taken effect.
     ///
-    /// - Returns: Whether it could be looked at.
-    private mutating func settle(_ slot: Int) -> Bool {
+    /// - Returns: False if there are too many worlds.
+    private mutating func completeOperation(in slot: Int) -> Bool {
         let bit = UInt64(1) << UInt64(slot)
-        var settled: Set<World> = []
+        var completed: Set<World> = []
         var seen: Set<World> = worlds
         var waiting = Array(worlds)
         while let world = waiting.popLast() {
             if world.done & bit != 0 {
-                // Others may happen later: not before they must.
-                settled.insert(World(state: world.state, done: world.done & ~bit))
+                // Pending operations may take effect later; they are applied only if necessary.
+                completed.insert(World(state: world.state, done: world.done & ~bit))
                 continue
             }
             for (number, operation) in slots.enumerated() {
@@ -130,7 +134,7 @@ package struct Linearizability: Sendable {
             }
             if seen.count > Self.worldsMax { return false }
         }
-        worlds = settled
+        worlds = completed
         slots[slot] = nil
         return true
     }

@@ -2,23 +2,24 @@ package import Consensus
 package import Orchestration
 internal import Vocabulary
 
-/// The entries of Raft's logs, as the members of a cluster have them: what anybody knows to be
-/// committed is the same everywhere, for ever.
+/// Raft's safety properties, checked on the logs of all members: an entry that any member knows to
+/// be committed is the same everywhere, forever.
 ///
-/// - State machine safety: an index that is committed at two members is one entry.
-/// - Log matching: an index and a term name one entry, with one before it; so by induction all
-///   before it are the same.
-/// - Leader append-only: whoever leads takes nothing of its log back, and changes none.
-/// - Leader completeness: who leads has whatever was known to be committed in an earlier term.
-/// - Proposals: one that was agreed on twice, for want of an answer, changes nothing the second time.
+/// - State machine safety: an index that two members committed has the same entry.
+/// - Log matching: an index and a term identify one entry and its predecessor's term; so by
+///   induction all entries before it are the same.
+/// - Leader append-only: a leader removes and changes no entry of its log.
+/// - Leader completeness: a leader has every entry that was known to be committed in an earlier
+///   term.
+/// - Proposals: a proposal that was committed twice, since its reply was lost, changes nothing the
+///   second time.
 ///
-/// Applies what is committed, one entry after the other, and so sees every agreed state: `QuotaBound`
-/// looks at each.
+/// It applies committed entries one by one and so passes every committed state to `QuotaBound`.
 package struct LogSafety {
-    /// What a member is as of now.
+    /// A member's current Raft state.
     package struct Member {
         package let address: String
-        /// Counts its starts.
+        /// The number of the member's process.
         package let process: Int
         package let isLeader: Bool
         package let term: Term
@@ -50,20 +51,20 @@ package struct LogSafety {
 
     private struct Committed {
         let entry: LogEntry
-        /// It was committed in this term, or an earlier one.
+        /// The entry was committed in this term or an earlier one.
         let term: Term
     }
 
-    /// An entry that anybody has, committed or not, and the term of the one before it.
+    /// An entry of any member's log, committed or not, and the term of its predecessor.
     private struct Written {
         let entry: LogEntry
         let before: Term?
     }
 
-    /// How far a member's log has been looked at.
-    private struct Look {
+    /// A member's state at the previous check.
+    private struct Checked {
         var last: LogPosition
-        /// The term in which it led then.
+        /// The term that the member led; nil if it was not the leader.
         var leads: Term?
     }
 
@@ -73,12 +74,12 @@ package struct LogSafety {
         let number: UInt64
     }
 
-    /// What is known of one group.
+    /// The observations of one Raft group.
     private struct Group {
         var committed: [LogIndex: Committed] = [:]
         var written: [LogPosition: Written] = [:]
         var newest: LogIndex = 0
-        /// Everything through `applied`, applied here.
+        /// The state after all entries up to `applied`.
         var model: ClusterState?
         var applied: LogIndex = 0
         var quotas = QuotaBound()
@@ -98,28 +99,29 @@ package struct LogSafety {
         }
     }
 
-    /// So many entries of a new leader's are looked at.
+    /// The number of a new leader's newest entries that are checked for completeness.
     private static let depth: UInt64 = 64
 
     private var groups: [UInt64: Group] = [:]
     private var seen: [Place: LogIndex] = [:]
-    private var looked: [Place: Look] = [:]
-    /// Entries that were compared, and proposals that came twice.
+    private var checked: [Place: Checked] = [:]
+    /// The number of compared committed entries.
     package private(set) var compared = 0
+    /// The number of proposals that were committed twice.
     package private(set) var repeated = 0
-    /// What `QuotaBound` says of the agreed states, in their order.
+    /// The flaws that `QuotaBound` found in committed states, in their order.
     package private(set) var quotaFlaws: [String] = []
 
     package init() {}
 
-    /// Looks at one member.
+    /// Checks one member's log against all observations.
     ///
-    /// - Returns: What cannot be.
-    package mutating func look(_ member: Member) -> [String] {
+    /// - Returns: A sentence for each violated property.
+    package mutating func check(_ member: Member) -> [String] {
         let group = member.state.groupID
         var known = groups.removeValue(forKey: group) ?? Group()
         defer { groups[group] = known }
-        var flaws = takeWritten(member, &known) + takeCommitted(member, &known)
+        var flaws = checkWritten(member, &known) + checkCommitted(member, &known)
         if member.isLeader, known.leaders.insert(member.term).inserted {
             flaws += incompleteness(member, known)
         }
@@ -131,20 +133,20 @@ package struct LogSafety {
         return flaws
     }
 
-    private mutating func takeWritten(_ member: Member, _ known: inout Group) -> [String] {
+    private mutating func checkWritten(_ member: Member, _ known: inout Group) -> [String] {
         let (place, log) = (Place(member), member.log)
-        let before = looked[place]
+        let before = checked[place]
         let isKept = before.map { log.contains($0.last) } ?? false
-        looked[place] = Look(last: log.last, leads: member.isLeader ? member.term : nil)
+        checked[place] = Checked(last: log.last, leads: member.isLeader ? member.term : nil)
         if let before, before.leads == member.term, member.isLeader, !isKept,
             before.last.index > log.base.index
         {
             return [
-                "\(member.address) leads in term \(member.term), and took entry "
-                    + "\(before.last.index) of its log back"
+                "\(member.address) leads in term \(member.term), but removed entry "
+                    + "\(before.last.index) from its log"
             ]
         }
-        // What was cut off below is written anew from some place behind what is committed.
+        // After a truncation all entries are compared again from the log's first.
         let from = isKept ? (before?.last.index ?? 0) + 1 : log.firstIndex
         guard from <= log.lastIndex else { return [] }
         for entry in log.entries(from: max(from, log.firstIndex)) {
@@ -156,14 +158,14 @@ package struct LogSafety {
                 || other.before == written.before
             guard other.entry != entry || !isSame else { continue }
             return [
-                "entry \(entry.index) of term \(entry.term) is one at \(member.address) and "
-                    + "another elsewhere, or follows on another"
+                "entry \(entry.index) of term \(entry.term) at \(member.address) differs from that "
+                    + "of another member, or has another predecessor"
             ]
         }
         return []
     }
 
-    private mutating func takeCommitted(_ member: Member, _ known: inout Group) -> [String] {
+    private mutating func checkCommitted(_ member: Member, _ known: inout Group) -> [String] {
         let place = Place(member)
         let log = member.log
         let first = max(log.firstIndex, (seen[place] ?? 0) + 1)
@@ -178,8 +180,8 @@ package struct LogSafety {
             }
             guard other.entry != entry else { continue }
             return [
-                "entry \(entry.index) is committed at \(member.address) as of term \(entry.term), "
-                    + "and elsewhere as of term \(other.entry.term)"
+                "entry \(entry.index) is committed at \(member.address) with term \(entry.term), "
+                    + "but at another member with term \(other.entry.term)"
             ]
         }
         return []
@@ -221,14 +223,14 @@ package struct LogSafety {
                 continue
             }
             repeated += 1
-            // Asked for nothing, under a number that nobody counts: it only takes its index.
+            // The expected effect is that of a command without effect: only the index advances.
             var expected = model
             _ = expected.apply(.dropRetry(id: ""), at: known.applied)
             _ = model.apply(envelope, at: known.applied)
             if model != expected {
                 flaws.append(
                     "entry \(known.applied) repeats proposal \(envelope.number) of node "
-                        + "\(envelope.proposer), and changed the state once more"
+                        + "\(envelope.proposer), but changed the state again"
                 )
             }
         }

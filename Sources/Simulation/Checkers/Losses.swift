@@ -1,28 +1,30 @@
 package import Vocabulary
 
-/// What promotions cost as they are decided: changes that whoever served had and the chosen copy does
-/// not cover; and whether failovers say no more than that.
+/// The changes that promotions lose: those of the active copy that the promoted copy does not
+/// cover.
 ///
-/// Not all of that is lost: where the chosen copy is gone before it serves, another one is.
+/// Also checks that failovers do not report more.
+///
+/// The sum is an upper bound: if the promoted copy ends before it serves, another one is promoted.
 package struct Losses {
     private struct Row {
         var fence: UInt64 = 0
         var high = Seqno.zero
-        /// The newest fence that somebody was promoted with.
+        /// The newest fence of a recorded promotion.
         var promoted: UInt64 = 0
     }
 
-    /// Looks are 20 ms apart: so much may have come since the last one, for each failover.
-    private static let unseen: UInt64 = 8
+    /// Changes for each failover that may have happened since the last observation, 20 ms before.
+    private static let unobservedMax: UInt64 = 8
 
     private var places: [String: Int] = [:]
-    /// By a bucket's place and the number of a vBucket; it is asked thousands of times a second.
+    /// Rows by a bucket's place and the vBucket's number; read thousands of times a second.
     private var rows: [[Row]] = []
     package private(set) var lost: UInt64 = 0
 
     package init() {}
 
-    /// What stands for a bucket in the calls below, by its UUID.
+    /// The index of a bucket, by its UUID, for the calls below.
     package mutating func place(of bucket: String) -> Int {
         if let place = places[bucket] { return place }
         rows.append([])
@@ -40,8 +42,8 @@ package struct Losses {
         rows[bucket][Int(vBucket.number)] = row
     }
 
-    /// Somebody serves a vBucket, and is so far.
-    package mutating func serves(
+    /// Records the progress of a vBucket's serving copy.
+    package mutating func recordActive(
         _ bucket: Int,
         _ vBucket: VBucketID,
         fence: UInt64,
@@ -53,14 +55,14 @@ package struct Losses {
         set(bucket, vBucket, row)
     }
 
-    /// Whether somebody served before this fence, and nobody has said yet how it began.
+    /// Whether a copy served before this fence and the promotion of this fence is not recorded yet.
     package func isNew(_ bucket: Int, _ vBucket: VBucketID, fence: UInt64) -> Bool {
         let row = row(bucket, vBucket)
         return row.fence > 0 && row.fence < fence && row.promoted < fence
     }
 
-    /// A copy that covers so much is to serve from this fence on.
-    package mutating func promoted(
+    /// Records the promotion of a copy with its fence and covered seqno.
+    package mutating func recordPromotion(
         _ bucket: Int,
         _ vBucket: VBucketID,
         fence: UInt64,
@@ -73,25 +75,25 @@ package struct Losses {
         set(bucket, vBucket, row)
     }
 
-    /// What failovers said, in one sentence after the other, is lost at least.
-    package static func told(
-        _ texts: some Sequence<String>
+    /// Sums the losses that failovers reported in log lines ("at least N changes").
+    package static func reported(
+        in texts: some Sequence<String>
     ) -> (failovers: UInt64, changes: UInt64) {
-        var told: (failovers: UInt64, changes: UInt64) = (0, 0)
+        var reported: (failovers: UInt64, changes: UInt64) = (0, 0)
         for text in texts {
             let words = text.split(separator: " ")
             guard let place = words.firstIndex(of: "least"), place + 2 < words.count,
                 words[place + 2].hasPrefix("change"), let count = UInt64(words[place + 1])
             else { continue }
-            told.failovers += 1
-            told.changes += count
+            reported.failovers += 1
+            reported.changes += count
         }
-        return told
+        return reported
     }
 
-    /// What cannot be, in a sentence; nil where all is well.
-    package func flaw(_ told: (failovers: UInt64, changes: UInt64)) -> String? {
-        guard told.changes > lost + told.failovers * Self.unseen else { return nil }
-        return "failovers say that at least \(told.changes) changes are lost, and \(lost) are"
+    /// A sentence if failovers reported more lost changes than promotions lost; nil otherwise.
+    package func flaw(_ reported: (failovers: UInt64, changes: UInt64)) -> String? {
+        guard reported.changes > lost + reported.failovers * Self.unobservedMax else { return nil }
+        return "failovers report at least \(reported.changes) lost changes, but \(lost) were lost"
     }
 }

@@ -1,12 +1,13 @@
 package import Bytes
 package import Vocabulary
 
-/// Whether what clients were told of a vBucket's writes could have come of one writer at a time.
+/// Checks that the acknowledgements of a vBucket's writes are those of one active copy at a time.
 ///
-/// - Once a write was acknowledged in a newer history, none that is sent later is in an older one.
-/// - Within a history, seqnos rise with time.
-/// - What a stopped node says late of an older history does not count, where a newer one had
-///   acknowledged by then. What was written durably holds, whoever says so, and when.
+/// - After a write was acknowledged in a newer history, no write that is sent later is acknowledged
+///   in an older one.
+/// - Within a history, seqnos increase with time.
+/// - A stopped node must not acknowledge a write of an older history late, after a newer history
+///   had acknowledged. A durable write holds whichever node acknowledges it, and when.
 package struct OneWriter: Sendable {
     package struct Place: Hashable, Sendable {
         package let bucket: String
@@ -20,9 +21,10 @@ package struct OneWriter: Sendable {
 
     private struct Branches {
         var current: VBucketUUID?
-        /// When another one followed.
+        /// The times at which the next history acknowledged first.
         var retired: [VBucketUUID: UInt64] = [:]
-        /// Acknowledged at these times, newest last: for comparing with what was sent later.
+        /// Times and highest seqnos of acknowledgements, newest last, to compare with later
+        /// requests.
         var steps: [(time: UInt64, seqno: Seqno)] = []
     }
 
@@ -31,7 +33,7 @@ package struct OneWriter: Sendable {
 
     package init() {}
 
-    /// A client was told `now` what it had asked for at `sentAt`: the flaws of that.
+    /// Records an acknowledgement at `now` of a request sent at `sentAt`; returns its flaws.
     package mutating func acknowledged(
         _ token: LateAnswers.Token,
         in place: Place,
@@ -40,15 +42,15 @@ package struct OneWriter: Sendable {
         now: UInt64
     ) -> [String] {
         var flaws: [String] = []
-        let told = "\(place.vBucket) acknowledged \(token.seqno.value)"
+        let subject = "\(place.vBucket) acknowledged \(token.seqno.value)"
         if !isDurable, late.contains(token) {
-            flaws.append("\(told) in an older history after a newer one had acknowledged")
+            flaws.append("\(subject) in an older history after a newer one had acknowledged")
         }
         var known = branches[place] ?? Branches()
         defer { branches[place] = known }
         if let retired = known.retired[token.uuid] {
             if sentAt > retired {
-                flaws.append("\(told) of an older history after a newer one had acknowledged")
+                flaws.append("\(subject) of an older history after a newer one had acknowledged")
             }
             return flaws
         }
@@ -60,7 +62,7 @@ package struct OneWriter: Sendable {
         if let earlier = known.steps.last(where: { $0.time < sentAt }),
             earlier.seqno >= token.seqno
         {
-            flaws.append("\(told) after \(earlier.seqno.value) of the same history")
+            flaws.append("\(subject) after \(earlier.seqno.value) of the same history")
         }
         let highest = max(known.steps.last?.seqno ?? token.seqno, token.seqno)
         known.steps.append((now, highest))
@@ -68,8 +70,8 @@ package struct OneWriter: Sendable {
         return flaws
     }
 
-    /// A node says this that was stopped while it was made.
-    package mutating func saidLate(_ bytes: ByteView) {
+    /// Records the output of a node that was stopped while it made this output.
+    package mutating func recordLateOutput(_ bytes: ByteView) {
         for token in LateAnswers.tokens(bytes)
         where branches.contains(where: { $0.value.retired[token.uuid] != nil }) {
             late.insert(token)

@@ -1,19 +1,19 @@
 package import Orchestration
 internal import Vocabulary
 
-/// Quota: in no agreed state do the buckets have more memory together than the memory quota, which
-/// holds on every node.
+/// Quota: in no committed state does the sum of the buckets' quotas exceed the memory quota, which
+/// applies to every node.
 ///
-/// Sums by itself: the function that the log decides by can be what is wrong.
+/// It sums independently, since the function under test may be wrong.
 package struct QuotaBound {
-    /// Bytes beyond the quota in the state before.
+    /// Bytes above the quota in the previous state.
     private var excess: UInt64 = 0
 
     package init() {}
 
-    /// Looks at the state of the next index.
+    /// Checks the next committed state.
     ///
-    /// - Returns: What is wrong with it that was not wrong before; nil if nothing is.
+    /// - Returns: A sentence if the excess grew; nil otherwise.
     package mutating func check(_ state: ClusterState) -> String? {
         var sum: UInt64 = 0
         for bucket in state.buckets { sum += bucket.settings.quota }
@@ -22,7 +22,7 @@ package struct QuotaBound {
         guard excess > before else { return nil }
         let buckets = state.buckets.map { "\($0.settings.name) \($0.settings.quota >> 20) MB" }
             .joined(separator: ", ")
-        return "index \(state.index) gives \(buckets), and the memory quota is "
+        return "index \(state.index) has buckets of \(buckets), but the memory quota is "
             + "\(state.memoryQuota >> 20) MB"
     }
 }

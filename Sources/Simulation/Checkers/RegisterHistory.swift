@@ -1,28 +1,28 @@
-/// What clients did to one document, and when.
+/// A client's operation on one document, with its times.
 ///
-/// A value that is not there is nil; values are bytes.
+/// The value of a missing document is nil; values are bytes.
 package struct RegisterOperation: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
-        /// Found this.
+        /// Returned this value.
         case read([UInt8]?)
         case set([UInt8])
-        /// Only where nothing is.
+        /// Succeeds only if the document is missing.
         case add([UInt8])
-        /// Only where something is.
+        /// Succeeds only if the document exists.
         case replace([UInt8])
         case remove
-        /// Only where this is.
+        /// Succeeds only if the value is `expected`.
         case compareAndSet(expected: [UInt8], new: [UInt8])
-        /// To the number that is there, or stores `initial` where nothing is; the result, where it
-        /// is known.
+        /// Adds to the number, or stores `initial` if the document is missing; `result` is nil if
+        /// it is unknown.
         case increment(by: UInt64, initial: UInt64, result: UInt64?)
-        /// Was told that something is there, which is not `except`.
+        /// Was refused because the document exists with a value other than `except`.
         case found(except: [UInt8]?)
     }
 
     package var action: Action
     package var called: UInt64
-    /// Nil: nobody knows whether it happened; it may yet.
+    /// Nil if the outcome is unknown; the operation may still take effect.
     package var returned: UInt64?
     package var client: Int
 
@@ -33,7 +33,7 @@ package struct RegisterOperation: Hashable, Sendable {
         self.client = client
     }
 
-    /// Says something of the state and leaves it as it is.
+    /// The operation observes the state without changing it.
     package var isRead: Bool {
         switch action {
         case .read, .found: true
@@ -41,7 +41,7 @@ package struct RegisterOperation: Hashable, Sendable {
         }
     }
 
-    /// What the action makes of a state; nil where it cannot have happened in it.
+    /// The state after the action; nil if the action is impossible in `state`.
     func apply(to state: [UInt8]?) -> [UInt8]?? {
         switch action {
         case .read(let value): return state == value ? .some(state) : nil
@@ -58,7 +58,7 @@ package struct RegisterOperation: Hashable, Sendable {
         }
     }
 
-    /// Nil where what is there is no number.
+    /// The incremented number; nil if the value is not a number.
     private static func increment(_ state: [UInt8]?, _ delta: UInt64, _ initial: UInt64) -> UInt64?
     {
         guard let state else { return initial }
@@ -83,8 +83,8 @@ extension RegisterOperation: CustomStringConvertible {
             "\(Self.text(expected)) becomes \(Self.text(new))"
         case .increment(let delta, _, let result):
             "add \(delta)" + (result.map { " makes \($0)" } ?? "")
-        case .found(nil): "there is something"
-        case .found(let other): "there is something, not \(Self.text(other))"
+        case .found(nil): "exists"
+        case .found(let other): "exists, not \(Self.text(other))"
         }
     }
 

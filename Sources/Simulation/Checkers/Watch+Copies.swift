@@ -5,30 +5,34 @@ internal import Server
 internal import Vocabulary
 internal import Wire
 
-/// Copies of which more is believed than they have.
+/// Checks that copies have what other components assume.
 ///
-/// - Acknowledged: an active copy counts nobody further than that one covers: inside a snapshot a
-///   copy may lack what another one was told of.
-/// - History: what begins with a promotion begins at what the promoted copy was known to cover.
+/// - Acknowledged: an active copy counts no replica beyond the seqno that the replica covers:
+///   inside a snapshot a replica may lack changes.
+/// - History: the history that a promotion begins starts at the seqno that the promoted copy
+///   reported as covered.
 extension Watch {
-    /// A promotion that is not over: what it was made with is looked at once it has begun.
-    struct Begun {
+    /// A promotion whose history has not begun yet.
+    struct PendingPromotion {
         let fence: UInt64
         let covered: Seqno
     }
 
-    func lookAtCopies(_ sight: Sight) {
-        for bucket in sight.state.buckets {
-            let copies = sight.copies(of: bucket.settings.name)
-            var begun = promotions[bucket.settings.uuid] ?? [:]
+    func checkCopies(_ view: ClusterView) {
+        for bucket in view.state.buckets {
+            let copies = view.copies(of: bucket.settings.name)
+            var pending = promotions[bucket.settings.uuid] ?? [:]
             let place = losses.place(of: bucket.settings.uuid)
             for (number, placement) in bucket.placements.enumerated() {
-                // What was restored is promoted later: nobody was asked what he covers yet.
+                // A restored vBucket is promoted later, after its copies report what they cover.
                 if !placement.isConfirmed, !placement.isRestored,
                     let expected = placement.expected
                 {
-                    begun[number] = Begun(fence: placement.fence, covered: expected.covered)
-                    losses.promoted(
+                    pending[number] = PendingPromotion(
+                        fence: placement.fence,
+                        covered: expected.covered
+                    )
+                    losses.recordPromotion(
                         place,
                         VBucketID(UInt16(number)),
                         fence: placement.fence,
@@ -40,31 +44,32 @@ extension Watch {
                 else { continue }
                 let vBucket = VBucketID(UInt16(number))
                 if placement.isConfirmed {
-                    lookAtBeginning(of: active, vBucket, place, placement.fence)
+                    recordUnobservedPromotion(of: active, vBucket, place, placement.fence)
                 }
-                lookAtWords(of: owner.bucket, active, placement, vBucket, bucket, copies)
-                guard let promotion = begun[number] else { continue }
+                checkAcknowledgements(of: owner.bucket, active, placement, vBucket, bucket, copies)
+                guard let promotion = pending[number] else { continue }
                 guard promotion.fence == placement.fence else {
-                    begun[number] = nil
+                    pending[number] = nil
                     continue
                 }
-                // The first of this fence: a copy that is alone and crashes begins another one.
+                // The first history of this fence: a single copy begins another one after a crash.
                 let log = active.withCore { $0.failoverLog.entries }
                 guard let entry = log.last(where: { $0.fence == placement.fence }) else { continue }
-                begun[number] = nil
+                pending[number] = nil
                 if entry.seqno > promotion.covered {
                     judge.accuse(
-                        "History: \(bucket.settings.name) \(vBucket) begins anew at "
-                            + "\(entry.seqno.value), and \(promotion.covered.value) were covered"
+                        "History: \(bucket.settings.name) \(vBucket) begins at "
+                            + "\(entry.seqno.value), but covered only \(promotion.covered.value)"
                     )
                 }
             }
-            promotions[bucket.settings.uuid] = begun.isEmpty ? nil : begun
+            promotions[bucket.settings.uuid] = pending.isEmpty ? nil : pending
         }
     }
 
-    /// A promotion may be decided and confirmed between two looks: the history that began says so.
-    private func lookAtBeginning(
+    /// Records a promotion that was decided and confirmed between two inspections, from the
+    /// failover log.
+    private func recordUnobservedPromotion(
         of active: VBucket,
         _ vBucket: VBucketID,
         _ place: Int,
@@ -73,32 +78,33 @@ extension Watch {
         guard losses.isNew(place, vBucket, fence: fence),
             let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
         else { return }
-        losses.promoted(place, vBucket, fence: fence, covered: entry.seqno)
+        losses.recordPromotion(place, vBucket, fence: fence, covered: entry.seqno)
     }
 
-    private func lookAtWords(
+    private func checkAcknowledgements(
         of owner: OpenBucket,
         _ active: VBucket,
         _ placement: VBucketPlacement,
         _ vBucket: VBucketID,
         _ bucket: BucketRecord,
-        _ copies: [Sight.Copies]
+        _ copies: [ClusterView.Copies]
     ) {
         guard active.withCore({ $0.feeds(placement.fence) }) else { return }
-        for (node, word) in owner.acknowledgements(of: vBucket)
-        where word.fence == placement.fence {
+        for (node, acknowledgement) in owner.acknowledgements(of: vBucket)
+        where acknowledgement.fence == placement.fence {
             guard let other = copies.on(node)?[Int(vBucket.number)] else { continue }
             let standing: (Seqno, Seqno)? = other.withCore { core in
-                core.follows(word.fence) ? (core.coveredSeqno, core.highSeqno) : nil
+                core.follows(acknowledgement.fence) ? (core.coveredSeqno, core.highSeqno) : nil
             }
-            // Who has less than it said began anew, and the next stream tells.
-            guard let (covered, high) = standing, covered < word.covered, high >= word.covered
+            // A replica with a lower high seqno was reset, which the next stream reports.
+            guard let (covered, high) = standing, covered < acknowledgement.covered,
+                high >= acknowledgement.covered
             else {
                 continue
             }
             judge.accuse(
-                "Acknowledged: \(bucket.settings.name) \(vBucket) counts node \(node) as far as "
-                    + "\(word.covered.value), which covers \(covered.value) only"
+                "Acknowledged: \(bucket.settings.name) \(vBucket) counts node \(node) up to "
+                    + "\(acknowledgement.covered.value), but it covers only \(covered.value)"
             )
         }
     }

@@ -3,26 +3,26 @@ internal import DataService
 internal import Engine
 internal import Server
 
-/// A bucket in one life of a node.
+/// A bucket in one process of a node.
 struct MemoryPlace: Hashable {
     let address: String
     let process: Int
     let bucket: String
 }
 
-/// How much memory a bucket may have, by what it was told last.
+/// The memory that a bucket may use after its last change of quota.
 package struct MemoryBound {
-    /// Deletions, and what was decided of durable writes, are taken by a full bucket too.
+    /// A full bucket still accepts deletions and outcomes of durable writes.
     private static let slack: UInt64 = 32 << 10
 
     private var quota: UInt64 = 0
-    /// The quota, or what was there when it became as small as that.
+    /// The quota, or the usage at the time when the quota was lowered, if that is higher.
     private var most: UInt64 = 0
 
     package init() {}
 
-    /// - Returns: By how many bytes it is beyond what it may have; 0 for not at all.
-    package mutating func look(bytes: UInt64, quota now: UInt64) -> UInt64 {
+    /// Updates the bound; returns the bytes above it, 0 if there are none.
+    package mutating func excess(bytes: UInt64, quota now: UInt64) -> UInt64 {
         if now != quota {
             quota = now
             most = bytes
@@ -33,8 +33,8 @@ package struct MemoryBound {
 }
 
 extension Watch {
-    /// Memory: no bucket goes on growing beyond its quota.
-    func lookAtMemory() {
+    /// Memory: no bucket above its quota continues to grow.
+    func checkMemory() {
         for node in cluster.nodes {
             for bucket in node.node?.data.buckets ?? [] {
                 let place = MemoryPlace(
@@ -43,11 +43,11 @@ extension Watch {
                     bucket: bucket.name
                 )
                 let account = bucket.engine.account
-                let beyond = memory[place, default: MemoryBound()]
-                    .look(bytes: account.bytes, quota: account.quota)
-                guard beyond > 0 else { continue }
+                let excess = memory[place, default: MemoryBound()]
+                    .excess(bytes: account.bytes, quota: account.quota)
+                guard excess > 0 else { continue }
                 judge.accuse(
-                    "Memory: \(bucket.name) at \(node.address) is \(beyond) bytes beyond its quota "
+                    "Memory: \(bucket.name) at \(node.address) is \(excess) bytes above its quota "
                         + "of \(account.quota)"
                 )
             }

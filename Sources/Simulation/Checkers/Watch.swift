@@ -9,20 +9,23 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Looks at every node many times a second, at the same true instant, as nobody in the world can.
+/// Inspects all nodes many times a second, each time at one instant of true time.
 ///
-/// - Raft: a term has one leader; the same index of one group's log is the same entry (`LogSafety`)
-///   and the same state everywhere; what was applied is never taken back while a process lives.
-/// - Lease: of a vBucket no two nodes may serve at one instant, and nobody who was promoted serves
-///   before that is confirmed.
-/// - History: copies of a vBucket agree on the past that they have in common; every five seconds.
-///   One that has all of the active one's has no durable write undecided that the other has decided.
-/// - Quota: no agreed state gives the buckets more memory than the memory quota (`QuotaBound`).
-/// - MapOrder: (revEpoch, rev) of a bucket never falls at a node, and its rows name distinct nodes.
+/// - Raft: a term has one leader; an index of a group's log has the same entry (`LogSafety`) and
+///   the same state at all members; the applied index never decreases while a process runs.
+/// - Lease: no two nodes serve a vBucket at one instant, and a promoted copy does not serve before
+///   it is confirmed.
+/// - History: copies of a vBucket agree on their common history; checked every five seconds. A copy
+///   with all changes of the active copy has no prepare outstanding that the active copy has
+///   decided.
+/// - Quota: no committed state has buckets above the memory quota (`QuotaBound`).
+/// - MapOrder: (revEpoch, rev) of a bucket never decreases at a node, and its rows have distinct
+///   nodes.
 final class Watch {
     static let interval: UInt64 = 20_000_000
     private static let statesMax = 400
-    private static let looksOfHistories = 250
+    /// Inspections between two comparisons of histories.
+    private static let historyInterval = 250
 
     private struct Position: Hashable {
         let group: UInt64
@@ -34,8 +37,8 @@ final class Watch {
         let term: UInt64
     }
 
-    /// What a member knows of its log: while it is the same, there is no news in it.
-    private struct LogNews: Hashable {
+    /// The key of a member's log: while it is the same, the log is unchanged.
+    private struct LogVersion: Hashable {
         let process: Int
         let group: UInt64
         let isLeader: Bool
@@ -61,9 +64,9 @@ final class Watch {
     private(set) var disks = DiskExposure()
     private var logs = LogSafety()
     /// By the UUID of a bucket and the number of a vBucket.
-    var promotions: [String: [Int: Begun]] = [:]
-    private var logNews: [String: LogNews] = [:]
-    private var looks = 0
+    var promotions: [String: [Int: PendingPromotion]] = [:]
+    private var logVersions: [String: LogVersion] = [:]
+    private var inspections = 0
     private var compared = 0
     var losses = Losses()
     /// By node, process and bucket.
@@ -79,54 +82,54 @@ final class Watch {
     var tally: Tally {
         var tally = changes.tally
         tally[.check, "comparedCopies"] = compared
-        // How seldom the strongest level is not judged.
+        // Seeds in which the strongest durability level is not checked.
         tally[.check, "seedsBeyondDisks"] = disks.isBeyond ? 1 : 0
         tally[.check, "comparedEntries"] = logs.compared
         tally[.check, "repeatedProposals"] = logs.repeated
         tally[.check, "lostChanges"] = Int(losses.lost)
-        tally[.check, "lostChangesTold"] = Int(told.changes)
+        tally[.check, "lostChangesTold"] = Int(reportedLosses.changes)
         return tally
     }
 
     private func next() {
         cluster.world.after(Watch.interval) { [weak self] in
             guard let self else { return }
-            look()
+            inspect()
             next()
         }
     }
 
-    private func look() {
-        looks += 1
-        let sight = cluster.newestState.map { Sight(cluster, $0) }
-        if let sight {
-            changes.look(sight.state)
-            if looks % Watch.looksOfHistories == 0 { compareHistories(sight.state) }
-            if looks % 5 == 0 { comparePrepares(sight) }
-            lookAtLosses(sight)
+    private func inspect() {
+        inspections += 1
+        let view = cluster.newestState.map { ClusterView(cluster, $0) }
+        if let view {
+            changes.record(view.state)
+            if inspections % Watch.historyInterval == 0 { compareHistories(view.state) }
+            if inspections % 5 == 0 { comparePrepares(view) }
+            updateExposure(view)
         }
-        lookAtLogs()
-        lookAtMemory()
-        if let sight { lookAtCopies(sight) }
-        // Of each bucket by vBucket.
+        checkLogs()
+        checkMemory()
+        if let view { checkCopies(view) }
+        // The serving node of each vBucket, by bucket.
         var serving: [ServedBucket: [Int: (address: String, fence: UInt64)]] = [:]
         for node in cluster.nodes {
             guard let service = node.service else { continue }
             let state = service.state
-            look(node, service.raftStatus, state)
-            look(node, node.restarts, state)
-            // Who is being stopped has left the network already.
+            checkLeader(node, service.raftStatus, state)
+            checkApplied(node, node.restarts, state)
+            // A stopping node has left the network already.
             guard let data = node.node?.data, !node.host.isFrozen, !node.isStopping,
                 data.holdsLease
             else { continue }
             for bucket in state.buckets {
                 let served = ServedBucket(uuid: bucket.settings.uuid, name: bucket.settings.name)
-                lookAtOwners(node, bucket, data, &serving[served, default: [:]])
+                checkActiveCopies(node, bucket, data, &serving[served, default: [:]])
             }
         }
     }
 
-    private func lookAtOwners(
+    private func checkActiveCopies(
         _ node: SimulatedNode,
         _ bucket: BucketRecord,
         _ data: DocumentService,
@@ -141,11 +144,11 @@ final class Watch {
                 return (core.id, core.ownership.fence, high)
             }
             guard let (id, fence, high) = serves else { continue }
-            losses.serves(place, id, fence: fence, high: high)
+            losses.recordActive(place, id, fence: fence, high: high)
             let placement = bucket[id]
             if placement.fence == fence, !placement.isConfirmed {
                 judge.accuse(
-                    "Lease: \(node.address) serves \(name) \(id) (\(fence)) before that is confirmed"
+                    "Lease: \(node.address) serves \(name) \(id) (\(fence)) before its confirmation"
                 )
             }
             if let other = serving.updateValue((node.address, fence), forKey: Int(id.number)),
@@ -159,39 +162,39 @@ final class Watch {
         }
     }
 
-    // MARK: What was lost of copies
+    // MARK: Losses of copies
 
-    /// What failovers said of their losses.
-    private var told: (failovers: UInt64, changes: UInt64) {
-        Losses.told(
-            cluster.world.transcript.lines.compactMap { line in
+    /// The losses that failovers reported in the log.
+    private var reportedLosses: (failovers: UInt64, changes: UInt64) {
+        Losses.reported(
+            in: cluster.world.transcript.lines.compactMap { line in
                 if case .told(_, _, let text) = line.event { text } else { nil }
             }
         )
     }
 
-    /// What can only be judged in the end.
+    /// Checks that are possible only at the end of a run.
     func conclude() {
-        if let flaw = losses.flaw(told) { judge.accuse("Acknowledged: \(flaw)") }
+        if let flaw = losses.flaw(reportedLosses) { judge.accuse("Acknowledged: \(flaw)") }
     }
 
-    private func lookAtLosses(_ sight: Sight) {
-        let state = sight.state
+    private func updateExposure(_ view: ClusterView) {
+        let state = view.state
         func reports(_ number: NodeNumber, _ bucket: BucketRecord) -> [CopyReport] {
-            guard let node = sight.node(number), !node.host.isFrozen else { return [] }
+            guard let node = view.node(number), !node.host.isFrozen else { return [] }
             return node.node?.data.reports(bucket.settings.name) ?? []
         }
         let failovers = changes.tally[.change, "failover"]
         var events = changes.failovers
         for node in cluster.nodes { events[node.address, default: 0] += node.restarts }
-        exposure.look(events: events) { Exposure.isWhole(state, reports) }
+        exposure.update(events: events) { Exposure.isWhole(state, reports) }
         var majority = Int.max
         for bucket in state.buckets {
             for placement in bucket.placements {
                 majority = min(majority, Int(placement.copies) / 2 + 1)
             }
         }
-        disks.look(
+        disks.update(
             failovers: failovers,
             ends: cluster.restarts,
             majority: majority
@@ -216,21 +219,21 @@ final class Watch {
 
     // MARK: Raft
 
-    /// What lasts but a moment: also for whoever is about to end somebody.
+    /// Checks conditions that last only a moment; also called before a fault ends a process.
     func lookClosely() {
-        lookAtLogs()
-        if let state = cluster.newestState { lookAtCopies(Sight(cluster, state)) }
+        checkLogs()
+        if let state = cluster.newestState { checkCopies(ClusterView(cluster, state)) }
     }
 
-    /// What the members of the log have in theirs, wherever that is news.
-    private func lookAtLogs() {
+    /// Checks the logs of all members that changed since the last inspection.
+    private func checkLogs() {
         for node in cluster.nodes {
             guard let service = node.service else { continue }
             let status = service.raftStatus
             let state = service.state
             guard state.groupID != 0, state.isProvisioned else { continue }
             let log = service.raftLog
-            let news = LogNews(
+            let version = LogVersion(
                 process: node.restarts,
                 group: state.groupID,
                 isLeader: status.role == .leader,
@@ -238,25 +241,25 @@ final class Watch {
                 commit: log.commit,
                 last: log.last
             )
-            // `LogSafety` looks at nothing else, and has seen that.
-            if logNews.updateValue(news, forKey: node.address) == news { continue }
+            // `LogSafety` depends on nothing else and has checked this version.
+            if logVersions.updateValue(version, forKey: node.address) == version { continue }
             let member = LogSafety.Member(
                 address: node.address,
-                process: news.process,
-                isLeader: news.isLeader,
-                term: news.term,
-                commit: news.commit,
+                process: version.process,
+                isLeader: version.isLeader,
+                term: version.term,
+                commit: version.commit,
                 applied: status.applied,
                 log: log,
                 state: state
             )
-            let toldOfQuotas = logs.quotaFlaws.count
-            for flaw in logs.look(member) { judge.giveUp("Raft: \(flaw)") }
-            for flaw in logs.quotaFlaws.dropFirst(toldOfQuotas) { judge.accuse("Quota: \(flaw)") }
+            let reportedCount = logs.quotaFlaws.count
+            for flaw in logs.check(member) { judge.accuseFatally("Raft: \(flaw)") }
+            for flaw in logs.quotaFlaws.dropFirst(reportedCount) { judge.accuse("Quota: \(flaw)") }
         }
     }
 
-    private func look(_ node: SimulatedNode, _ status: RaftStatus, _ state: ClusterState) {
+    private func checkLeader(_ node: SimulatedNode, _ status: RaftStatus, _ state: ClusterState) {
         guard status.role == .leader, state.groupID != 0 else { return }
         let term = Term(group: state.groupID, term: status.term)
         let known = leaders.updateValue(node.address, forKey: term)
@@ -265,7 +268,7 @@ final class Watch {
         }
     }
 
-    private func look(_ node: SimulatedNode, _ process: Int, _ state: ClusterState) {
+    private func checkApplied(_ node: SimulatedNode, _ process: Int, _ state: ClusterState) {
         guard state.groupID != 0, state.isProvisioned else { return }
         let before = seen[node.address]
         if let before, before.process == process, before.group == state.groupID {
@@ -278,14 +281,14 @@ final class Watch {
         let position = Position(group: state.groupID, index: state.index)
         if let known = states[position] {
             if known != state {
-                judge.accuse("Raft: two nodes differ in what index \(state.index) made")
+                judge.accuse("Raft: two nodes have different states of index \(state.index)")
             }
         } else {
             states[position] = state
             order.append(position)
             if order.count > Watch.statesMax { states[order.removeFirst()] = nil }
         }
-        look(atMapsOf: node, state)
+        checkMaps(of: node, state)
     }
 
     // MARK: Histories
@@ -303,8 +306,8 @@ final class Watch {
                     if let flaw = CommonHistory.flaw(copy.log) {
                         judge.accuse("History: \(name) at \(address): \(flaw)")
                     }
-                    for (other, its) in copies.dropFirst(place + 1) {
-                        guard let flaw = CommonHistory.flaw(copy, its) else { continue }
+                    for (other, otherCopy) in copies.dropFirst(place + 1) {
+                        guard let flaw = CommonHistory.flaw(copy, otherCopy) else { continue }
                         judge.accuse("History: \(name) at \(address) and \(other): \(flaw)")
                     }
                 }
@@ -312,24 +315,24 @@ final class Watch {
         }
     }
 
-    private func comparePrepares(_ sight: Sight) {
-        for bucket in sight.state.buckets {
+    private func comparePrepares(_ view: ClusterView) {
+        for bucket in view.state.buckets {
             let name = bucket.settings.name
-            let copies = sight.copies(of: name)
+            let copies = view.copies(of: name)
             for (number, placement) in bucket.placements.enumerated() where placement.isConfirmed {
                 let chain = placement.chain.compactMap { copies.on($0)?[number] }
                 let standings = chain.map(\.standing)
                 guard chain.count == placement.chain.count, standings.allSatisfy({ $0 != nil }),
                     let first = chain.first, let active = standings.first ?? nil
                 else { continue }
-                for case (let copy, let its?) in zip(chain, standings).dropFirst()
-                where its.fence == active.fence && its.covered == active.high
-                    && its.high == active.high && its.hasPrepares
-                    && !first.undecided.isSuperset(of: copy.undecided)
+                for case (let copy, let standing?) in zip(chain, standings).dropFirst()
+                where standing.fence == active.fence && standing.covered == active.high
+                    && standing.high == active.high && standing.hasPrepares
+                    && !first.outstandingSeqnos.isSuperset(of: copy.outstandingSeqnos)
                 {
                     judge.accuse(
-                        "History: \(name) \(VBucketID(UInt16(number))): a copy keeps what was "
-                            + "called off"
+                        "History: \(name) \(VBucketID(UInt16(number))): a replica keeps a prepare "
+                            + "that was decided"
                     )
                 }
             }
@@ -338,7 +341,7 @@ final class Watch {
 
     // MARK: Maps
 
-    private func look(atMapsOf node: SimulatedNode, _ state: ClusterState) {
+    private func checkMaps(of node: SimulatedNode, _ state: ClusterState) {
         var known = revisions[node.address] ?? [:]
         for bucket in state.buckets {
             let revision = (epoch: state.revEpoch, rev: bucket.rev)
@@ -353,7 +356,7 @@ final class Watch {
             known[bucket.settings.name] = revision
             for placement in bucket.placements
             where Set(placement.chain.nodes).count != placement.chain.count {
-                judge.accuse("MapOrder: a row of \(bucket.settings.name) names a node twice")
+                judge.accuse("MapOrder: a row of \(bucket.settings.name) has a node twice")
             }
         }
         revisions[node.address] = known

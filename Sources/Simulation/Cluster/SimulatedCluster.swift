@@ -6,7 +6,7 @@ internal import Seams
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Several nodes in one world, and an administrator who asks them things.
+/// The nodes of a cluster in one simulated world, and administration requests to them.
 final class SimulatedCluster {
     static let user = "Administrator"
     static let password = "simulated"
@@ -15,7 +15,7 @@ final class SimulatedCluster {
     let world: SimulatedWorld
     private(set) var nodes: [SimulatedNode] = []
     private var orders: [Order] = []
-    /// What users' clients are made with, but for the bucket.
+    /// The settings of users' clients, except the bucket.
     private(set) var clientSettings = ClientSettings(
         bootstrap: [],
         bucket: "",
@@ -31,7 +31,7 @@ final class SimulatedCluster {
         }
     }
 
-    /// Breaks the circles that processes leave behind.
+    /// Ends all processes and breaks their reference cycles.
     func dismantle() {
         for node in nodes {
             node.isWanted = false
@@ -41,13 +41,15 @@ final class SimulatedCluster {
         world.run(for: 1)
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     private final class Answer<Value>: @unchecked Sendable {  // tidy:allow one thread
         var value: Value?
     }
 
-    /// Has a node do something and lets time pass until it has; nil where it took too long.
+    /// Calls a node's service and runs the world until the reply.
+    ///
+    /// - Returns: The reply; nil if the node does not run or the timeout elapsed.
     func ask<Value: Sendable>(
         _ node: SimulatedNode,
         seconds: UInt64 = 30,
@@ -60,8 +62,8 @@ final class SimulatedCluster {
         return answer.value
     }
 
-    /// Has a node do something, whenever that may be done.
-    func tell(
+    /// Calls a node's service without waiting; the transcript notes the outcome.
+    func submit(
         _ node: SimulatedNode,
         _ what: String,
         _ order: @escaping @Sendable (AdministrationService) async -> String
@@ -79,7 +81,7 @@ final class SimulatedCluster {
         }
     }
 
-    /// What a node was told to do, in its life of then.
+    /// A submitted request, with the process that received it.
     private final class Order: @unchecked Sendable {  // tidy:allow one thread
         let node: SimulatedNode
         private(set) weak var service: AdministrationService?
@@ -90,27 +92,27 @@ final class SimulatedCluster {
             self.service = service
         }
 
-        /// An order to a node that crashed since is never answered.
+        /// A request to a process that has ended is never answered, so it is not open.
         var isOpen: Bool {
             guard !isAnswered, let service else { return false }
             return node.service === service
         }
     }
 
-    /// Whether some node has yet to answer what it was told to do.
+    /// Whether a submitted request has no reply yet.
     var hasOpenOrders: Bool {
         orders.removeAll { !$0.isOpen }
         return !orders.isEmpty
     }
 
-    // MARK: As of now
+    // MARK: Current state
 
-    /// The newest state that some node has applied.
+    /// The newest state that any node has applied; nil if no node runs.
     var newestState: ClusterState? {
         newest?.service.state
     }
 
-    /// How new that is.
+    /// The age of the newest state.
     var newestAge: ClusterState.Age? { newest?.age }
 
     private var newest: (service: AdministrationService, age: ClusterState.Age)? {
@@ -129,10 +131,10 @@ final class SimulatedCluster {
         }
     }
 
-    /// How often processes ended.
+    /// The number of ended processes.
     var restarts: Int { nodes.reduce(0) { $0 + $1.restarts } }
 
-    /// A node that can be asked.
+    /// The leader, or any node of the cluster that runs; nil if there is none.
     var anybody: SimulatedNode? { leader ?? nodes.first { $0.isInCluster && !$0.host.isFrozen } }
 
     func waitUntil(seconds: UInt64, _ isSo: () -> Bool) -> Bool {
@@ -146,9 +148,9 @@ final class SimulatedCluster {
 
     // MARK: Building
 
-    /// Starts all nodes and makes one cluster of them, with the buckets of the workload on it.
+    /// Starts all nodes and forms a cluster with the workload's buckets.
     ///
-    /// - Returns: What went wrong, in a sentence; nil where all is well.
+    /// - Returns: A sentence on the failure; nil after success.
     func build(_ buckets: [BucketSettings], failoverSeconds: UInt16, failovers: UInt16) -> String? {
         for node in nodes { node.start() }
         guard waitUntil(seconds: 30, { nodes.allSatisfy(\.isServing) }) else {
@@ -186,7 +188,8 @@ final class SimulatedCluster {
         return rebalance(seconds: 120)
     }
 
-    /// 16 vBuckets are legal inside only, so the form is not asked.
+    /// Creates a bucket by its command, since the form of the admin interface does not allow 16
+    /// vBuckets.
     static func create(
         _ settings: BucketSettings,
         _ service: AdministrationService
@@ -209,9 +212,11 @@ final class SimulatedCluster {
         }
     }
 
-    /// Deals everything out over all nodes and waits for it; why that did not come to its end.
+    /// Rebalances over all nodes and waits for the end.
+    ///
+    /// - Returns: A sentence on the failure; nil after success.
     func rebalance(seconds: UInt64) -> String? {
-        guard let node = anybody else { return "there is nobody to ask for a rebalance" }
+        guard let node = self.anybody else { return "no node can start a rebalance" }
         let asked = ask(node) { await SimulatedCluster.startRebalance($0) }
         guard case .running(let id)? = asked else {
             return "no rebalance began: \(asked.map { "\($0)" } ?? "no answer")"

@@ -7,15 +7,15 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// A machine with a node on it: the shipped `Node`, without HTTP, started again whenever it ended.
+/// A machine that runs the shipped `Node` without HTTP, and restarts it whenever it ends.
 ///
-/// - The start is the real one: claim, read back, open, listen, announce.
-/// - A start that its disk refuses is tried again, as an operator would.
+/// - The start is the product's: claim, read the state, open, listen, announce.
+/// - A start that fails because of its disk is retried, as an operator would do.
 final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     /// One process.
     final class Running: @unchecked Sendable {  // tidy:allow one thread, and a check for it
         let environment: Environment
-        /// Where administrators' requests run, as on HTTP's threads.
+        /// Runs administrators' requests, as HTTP's threads do in the product.
         let executor: LaneExecutor
         let lane: any Lane
         var node: Node?
@@ -38,13 +38,13 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
     private(set) var running: Running?
     private let world: SimulatedWorld
     private let probe: SimulatedProbe
-    /// Somebody starts it again when it ended.
+    /// The node is started again after it ends.
     var isWanted = true
-    /// Called once, when this process ends, at the same instant.
+    /// Called once at the instant when this process ends.
     var beforeRestart: (() -> Void)?
-    /// How long until somebody starts it again, the next time.
+    /// Nanoseconds until the next restart; nil for a random delay.
     var restartDelay: UInt64?
-    /// How often a process ended.
+    /// The number of ended processes.
     private(set) var restarts = 0
 
     init(_ number: Int, cluster: SimulatedCluster) {
@@ -60,9 +60,9 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
     var name: String { "\(host.address):\(SimulatedNode.adminPort)" }
     var service: AdministrationService? { host.isRunning ? running?.node?.cluster : nil }
     var node: Node? { host.isRunning ? running?.node : nil }
-    /// It has left the network and puts to disk what there is.
+    /// The node has left the network and persists its changes.
     var isStopping: Bool { running?.isStopping == true }
-    /// It serves, and as a part of a cluster that was set up.
+    /// The node serves and its cluster is provisioned.
     var isInCluster: Bool { isServing && service?.state.isProvisioned == true }
     var isServing: Bool { host.isRunning && running?.isServing == true }
 
@@ -94,7 +94,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
             let addresses = try node.serve()
             running.executor.spawn { [self] in await announce(node, addresses, running) }
         } catch {
-            giveUp(running, error)
+            failStart(running, error)
         }
     }
 
@@ -103,11 +103,11 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
             try await node.announce(addresses, adminPort: SimulatedNode.adminPort)
             running.isServing = true
         } catch {
-            giveUp(running, error)
+            failStart(running, error)
         }
     }
 
-    private func giveUp(_ running: Running, _ error: NodeError) {
+    private func failStart(_ running: Running, _ error: NodeError) {
         running.environment.trace.warning("node", "cannot start: \(error)")
         world.after(0) { [weak self] in
             guard let self, self.running === running else { return }
@@ -124,7 +124,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         ended()
     }
 
-    /// A clean stop, as SIGTERM asks for it; a node that cannot is killed after a while.
+    /// Stops the node cleanly, as SIGTERM does; after eight seconds it is killed.
     func stop() {
         guard let running, let node = running.node, isServing else { return }
         running.isServing = false
@@ -147,14 +147,14 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         }
     }
 
-    /// Whatever ended the process, somebody starts it again.
+    /// Records the end of the process and schedules its restart.
     private func ended() {
         let before = running
         running = nil
         restarts += 1
-        let told = beforeRestart
+        let callback = beforeRestart
         beforeRestart = nil
-        told?()
+        callback?()
         world.after(0) { before?.node?.data.abandon() }
         var dice = world.dice("restart \(address) \(world.now)")
         let delay = restartDelay ?? 200_000_000 + dice.next() % 4_000_000_000

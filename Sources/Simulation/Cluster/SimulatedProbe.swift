@@ -4,8 +4,8 @@ internal import Seams
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// What one node learns of another at its admin port before they know each other: the answers that
-/// HTTP would carry, from the other node's own administration service.
+/// Requests to another node's admin port before it joins: the replies that HTTP would carry, made
+/// from the other node's administration service.
 struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one thread
     private weak let cluster: SimulatedCluster?
     private let from: String
@@ -16,7 +16,7 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
     }
 
     func ask(_ request: ProbeRequest) async -> ProbeAnswer {
-        // There and back; a process that died meanwhile never hears of it.
+        // The round trip; a process that ends meanwhile never receives the reply.
         await withUnsafeContinuation { waiter in
             cluster?.world.after(1_500_000) { waiter.resume() }
         }

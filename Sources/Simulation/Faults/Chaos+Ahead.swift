@@ -3,33 +3,36 @@ internal import Engine
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Active copies that end when the copy that is further on covers less than the other one.
+/// Ends an active copy when the replica with the higher high seqno covers less than the other
+/// replica.
 ///
-/// 1. One copy hears nothing; the other one receives a durable write, and nothing from then on.
-/// 2. What that one acknowledged decides the write.
-/// 3. The first copy hears all it missed as one snapshot, which has the write where it was decided:
-///    behind what the other one covers, and before that its memory ends.
+/// 1. One replica receives nothing; the other receives a durable write, and then nothing more.
+/// 2. The other replica's acknowledgement decides the write.
+/// 3. The first replica receives all missed changes as one snapshot, which has the write at the
+/// seqno of
+///    its decision, after the other replica's covered seqno; its memory runs out inside the
+///    snapshot.
 extension Chaos {
     private static let closeInterval: UInt64 = 50_000
 
-    /// The active copy and two others, and a durable write that one of them has.
+    /// The active copy, two replicas, and a durable write that one of the replicas has.
     private struct Ahead {
         let row: Row
-        /// The one that is to be further on.
+        /// The replica that will have the higher high seqno.
         let node: SimulatedNode
-        /// The one that covers more.
+        /// The replica that covers more.
         let whole: SimulatedNode
         let end: UInt64
-        /// On its way when the other one heard the last.
+        /// The durable write that was outstanding when `whole` received its last change.
         var write: Seqno?
-        /// The active copy's newest change before that write was decided.
+        /// The active copy's high seqno before that write was decided.
         var high = Seqno.zero
 
         var active: SimulatedNode { row.active }
     }
 
     func chaseAhead() {
-        guard let row = rowToHurt() else { return }
+        guard let row = rowToAttack() else { return }
         let others = row.owners.dropFirst().map(\.node).shuffled(using: &random)
         guard let node = others.first, let whole = others.last, node !== whole else { return }
         let end = cluster.world.now + 1_500_000_000
@@ -41,7 +44,7 @@ extension Chaos {
         cluster.world.after(deaf) { [weak self] in self?.awaitWrite(chase) }
     }
 
-    private func again(_ work: @escaping (Chaos) -> Void) {
+    private func retry(_ work: @escaping (Chaos) -> Void) {
         cluster.world.after(Chaos.closeInterval) { [weak self] in
             if let self { work(self) }
         }
@@ -52,8 +55,8 @@ extension Chaos {
         let active = chase.row.copies[0]
         guard let copy = chase.row.copy(on: chase.whole)?.progress(of: chase.row.fence),
             let write = active.outstanding.first(where: { $0 <= copy.covered })
-        else { return again { $0.awaitWrite(chase) } }
-        // What it acknowledges arrives.
+        else { return retry { $0.awaitWrite(chase) } }
+        // Its acknowledgement still arrives, since only the other direction is cut.
         last(
             2_000_000_000,
             [.oneWay(from: chase.active.address, to: chase.whole.address)],
@@ -64,14 +67,15 @@ extension Chaos {
         awaitDecision(chase)
     }
 
-    /// Lets the first copy hear once that write is decided, and something was written before that.
+    /// Reconnects the first replica once the write is decided and other changes precede the
+    /// decision.
     private func awaitDecision(_ chase: Ahead) {
         guard !isOver, chase.row.isThere, cluster.world.now < chase.end else { return }
         let active = chase.row.copies[0]
         if let write = chase.write, active.outstanding.contains(write) {
             var chase = chase
             chase.high = active.withCore { $0.highSeqno }
-            return again { $0.awaitDecision(chase) }
+            return retry { $0.awaitDecision(chase) }
         }
         let covered = chase.row.copy(on: chase.whole)?.progress(of: chase.row.fence)?.covered
         guard let covered, covered < chase.high else { return cluster.world.apply(.healNetwork) }
@@ -81,17 +85,17 @@ extension Chaos {
         awaitAhead(chase)
     }
 
-    /// The one that is to be ahead has memory for little more at a time, until it is, and for nothing
-    /// from then on.
+    /// Limits the first replica's memory to a few more bytes at a time until it is ahead, then to
+    /// none.
     private func awaitAhead(_ chase: Ahead) {
         guard !isOver else { return }
         guard chase.row.isThere, cluster.world.now < chase.end else { return release() }
         let isFound = chase.row.isAhead(chase.node, of: chase.whole)
         squeeze(chase.node, leaving: isFound ? 0 : 1 + random.next() % 100)
-        guard isFound else { return again { $0.awaitAhead(chase) } }
+        guard isFound else { return retry { $0.awaitAhead(chase) } }
         silence(
             chase.active,
-            because: "\(chase.node.address) is further on and covers less"
+            because: "\(chase.node.address) has a higher high seqno but covers less"
         )
         releaseOnceFailedOver(chase.active)
     }
@@ -107,7 +111,7 @@ extension Chaos.Row {
 }
 
 extension VBucket {
-    /// Durable writes that wait for disks: others are made before they are decided.
+    /// Outstanding durable writes that wait for disks, so other changes precede their decision.
     fileprivate var outstanding: [Seqno] {
         withCore { $0.outstandingPrepares.filter { $0.level == .persistToMajority }.map(\.seqno) }
     }

@@ -8,28 +8,28 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Active copies that end at the instant at which the others are not what they are.
+/// Ends an active copy at an instant when its replicas differ from it.
 ///
-/// - One at a time, each once nothing is missing of what was lost before: so that all levels of
-///   durable writes promise something.
+/// - One at a time, and only after earlier losses are replicated again, so that all durability
+///   levels promise something.
 extension Chaos {
-    /// How another copy is not what the active one is.
+    /// How the replicas differ.
     enum Unevenness: CaseIterable {
-        /// It has what the active one has decided already.
+        /// A replica has a prepare outstanding that the active copy has decided.
         case undecided
-        /// Two of them are not equally far.
+        /// Two replicas have different covered seqnos.
         case unequal
     }
 
     static let interval: UInt64 = 100_000
-    /// The map changes less often.
-    private static let looksOfOneMap = 200
+    /// Checks of the rows before the map is read again.
+    private static let checksOfOneMap = 200
 
-    /// One vBucket: the active copy first.
+    /// The copies of one vBucket, the active copy first.
     struct Row {
         let fence: UInt64
         let active: SimulatedNode
-        /// With the processes that they are of: what ended is not to be looked into.
+        /// The nodes with their processes' numbers: copies of an ended process must not be read.
         let owners: [(node: SimulatedNode, restarts: Int)]
         let copies: [VBucket]
 
@@ -38,7 +38,8 @@ extension Chaos {
         }
     }
 
-    /// Waits for such a copy and ends the active one's process; nothing of it arrives any more.
+    /// Waits for such a replica, then ends the active copy's process and drops its messages in
+    /// transit.
     func chaseCopies(_ wanted: Unevenness, until end: UInt64) {
         guard !isOver, cluster.world.now < end else { return }
         let rows = isWhole() ? cluster.newestState.map(rows) ?? [] : []
@@ -47,28 +48,27 @@ extension Chaos {
                 self?.chaseCopies(wanted, until: end)
             }
         }
-        chaseCopies(wanted, rows, looks: Chaos.looksOfOneMap, until: end)
+        chaseCopies(wanted, rows, checks: Chaos.checksOfOneMap, until: end)
     }
 
     private func chaseCopies(
         _ wanted: Unevenness,
         _ rows: [Row],
-        looks: Int,
+        checks: Int,
         until end: UInt64
     ) {
         guard !isOver else { return }
-        guard looks > 0 else { return chaseCopies(wanted, until: end) }
+        guard checks > 0 else { return chaseCopies(wanted, until: end) }
         let found = rows.first { $0.isThere && isUneven($0, wanted) }
         guard let active = found?.active else {
             return cluster.world.after(Chaos.interval) { [weak self] in
-                self?.chaseCopies(wanted, rows, looks: looks - 1, until: end)
+                self?.chaseCopies(wanted, rows, checks: checks - 1, until: end)
             }
         }
         silence(active, because: "a copy is \(wanted)")
     }
 
-    /// Ends its process; nothing of what it sent to other nodes arrives any more, nor what was held
-    /// back of it before.
+    /// Ends a node's process and drops its messages to other nodes, including delayed ones.
     func silence(_ node: SimulatedNode, because reason: String) {
         beforeEnd()
         let others = cluster.nodes.filter { $0 !== node }.map(\.address)

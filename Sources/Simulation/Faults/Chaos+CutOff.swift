@@ -2,15 +2,15 @@ internal import Bytes
 internal import Orchestration
 internal import SimulatedPlatform
 
-/// Nodes that are cut off from others and failed over by hand at the same instant: they serve their
-/// clients as long as their lease goes, and nothing but promises of others keeps what they do then
-/// from counting.
+/// Cuts a node off and fails it over by hand at the same instant: it serves its clients until its
+/// lease ends, and only the seals of other copies keep its writes from being acknowledged as
+/// durable.
 extension Chaos {
     func cutOff() {
         guard let (leader, active) = nodeToSpare() else { return }
         let others = cluster.nodes.filter { $0 !== active.node }
         let followers = others.filter { $0 !== leader }
-        // One may hear it still, and be heard: whoever was sealed is to take nothing of it.
+        // One node may stay connected: a sealed copy must accept no changes of the old active copy.
         let isAlone = followers.isEmpty || random.next() % 4 == 0
         let friend = isAlone ? nil : followers[Int(random.next() % UInt64(followers.count))]
         let here = active.node.address
@@ -18,7 +18,7 @@ extension Chaos {
             [.oneWay(from: here, to: other.address), .oneWay(from: other.address, to: here)]
         }
         last(1_500_000_000, cuts, [.healNetwork])
-        giveUp(active, asking: leader)
+        failOver(active, asking: leader)
         guard let friend, random.next() & 1 == 0 else { return }
         awaitSeals(for: active, until: cluster.world.now + 500_000_000) { [weak self] _ in
             guard let self, !isOver, isSealed(friend, for: active.record.number) else { return }
@@ -28,8 +28,8 @@ extension Chaos {
         }
     }
 
-    /// Stopped between its look at the clock and its answer, and somebody else serves before it goes
-    /// on: what it answers then counts for nothing.
+    /// Stops a node between its reading of the clock and its response; another node serves before
+    /// it continues, so its response must not count.
     func stopInTurn() {
         guard let (leader, active) = nodeToSpare() else { return }
         let host = active.node.host
@@ -37,7 +37,7 @@ extension Chaos {
         host.stoppedInTurn = { [weak self] in
             guard let self, !isOver else { return }
             cluster.world.transcript.note("\(host.address) is stopped in the middle of a turn")
-            giveUp(active, asking: leader)
+            failOver(active, asking: leader)
         }
         let turns = 1 + Int(random.next() % 40)
         let length = 1_500_000_000 + random.next() % 1_500_000_000

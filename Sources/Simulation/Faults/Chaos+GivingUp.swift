@@ -4,13 +4,13 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Copies that are failed over while another one is behind, and then the active one ends before
-/// that one has caught up: what was durable was with the two that went.
+/// Fails a replica over while another replica is behind, and ends the active copy before that
+/// replica has caught up: durable writes were only on the two lost copies.
 extension Chaos {
     func chaseGivingUp() {
-        // What it comes to is judged only where nothing else was lost, and where whoever was asked to
-        // fail over said what that costs.
-        guard isOnDisk(), let row = rowToHurt(), let leader = cluster.leader,
+        // The outcome is checked only if nothing else was lost and the failover's reply reports its
+        // losses.
+        guard isOnDisk(), let row = rowToAttack(), let leader = cluster.leader,
             let state = cluster.newestState, row.active !== leader
         else { return }
         let active = row.active
@@ -26,13 +26,13 @@ extension Chaos {
         )
         cluster.world.after(50_000_000 + random.next() % 400_000_000) { [weak self] in
             guard let self, !isOver, row.isThere, cluster.leader === leader else { return }
-            giveUp(Spare(node: gone, record: record), asking: leader)
+            failOver(Spare(node: gone, record: record), asking: leader)
             let end = cluster.world.now + 1_000_000_000
             awaitGivenUp(active, late, without: record.number, until: end)
         }
     }
 
-    /// Until the map says that these two are all there is.
+    /// Waits until the map has only these two copies, then ends the active one.
     private func awaitGivenUp(
         _ active: SimulatedNode,
         _ late: SimulatedNode,
@@ -48,6 +48,6 @@ extension Chaos {
                 self?.awaitGivenUp(active, late, without: gone, until: end)
             }
         }
-        silence(active, because: "\(late.address) is behind, and another copy was given up")
+        silence(active, because: "\(late.address) is behind, and another copy was failed over")
     }
 }

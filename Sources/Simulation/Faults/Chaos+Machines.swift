@@ -1,7 +1,7 @@
 internal import Bytes
 internal import SimulatedPlatform
 
-/// What happens to the network, to disks and to clocks.
+/// Faults of the network, of disks and of clocks.
 extension Chaos {
     func beginOnNetwork(_ kind: Kind, _ node: SimulatedNode) {
         let all = cluster.nodes.map(\.address)
@@ -57,7 +57,7 @@ extension Chaos {
             let drift = Int64(random.next() % 20_000) - 10_000
             cluster.world.apply(.clockRate(address, millionths: drift))
         case .clockFreeze:
-            // A machine that was suspended and does not know it: neither does its clock.
+            // A suspended machine whose clock does not count the suspension.
             last(
                 length,
                 [.clockFreeze(address), .freeze(address)],
@@ -80,21 +80,21 @@ extension Chaos {
         case .diskFull: last(length, .diskFull(address, true), .diskFull(address, false))
         default:
             let perMille = 1 + Int(random.next() % 100)
-            fellSick(node)
+            recordDiskError(node)
             failing.append(node)
             last(
                 length,
                 [.diskError(address, perMille: perMille)],
                 [.diskError(address, perMille: 0)]
             ) { [weak self] in
-                // Whoever started meanwhile has read from a disk that fails.
-                self?.fellSick(node)
+                // A process that started meanwhile has read from the failing disk too.
+                self?.recordDiskError(node)
                 self?.failing.removeAll { $0 === node }
             }
         }
     }
 
-    private func fellSick(_ node: SimulatedNode) {
+    private func recordDiskError(_ node: SimulatedNode) {
         sick.removeAll { $0.node === node }
         sick.append((node, node.restarts))
     }

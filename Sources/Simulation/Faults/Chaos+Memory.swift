@@ -5,7 +5,7 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Memory that runs short: streams lose their places in it, documents leave it, writes are refused.
+/// Shortage of memory: cursors are dropped, documents ejected, writes refused.
 extension Chaos {
     func beginInMemory(_ kind: Kind, _ node: SimulatedNode) {
         let length = 100_000_000 + random.next() % 6_000_000_000
@@ -17,7 +17,7 @@ extension Chaos {
         }
     }
 
-    /// Again and again, as a node does whose change orders are over their share.
+    /// Drops cursors repeatedly, as a node does whose checkpoints exceed their share of memory.
     private func dropCursors(_ node: SimulatedNode, every pause: UInt64, until end: UInt64) {
         guard !isOver, cluster.world.now < end else { return }
         for bucket in node.node?.data.buckets ?? [] {
@@ -28,7 +28,7 @@ extension Chaos {
         }
     }
 
-    /// All buckets of a node have about as much memory as they use, or half of that.
+    /// Lowers the quotas of a node's buckets to 50 to 130 percent of their usage for a duration.
     private func squeeze(_ node: SimulatedNode, for nanoseconds: UInt64) {
         cluster.world.transcript.note("memory of \(node.address) is short")
         guard squeeze(node, { $0 * (50 + self.random.next() % 80) / 100 }) else { return }
@@ -38,7 +38,7 @@ extension Chaos {
         }
     }
 
-    /// Writes are refused once a bucket of the node holds so many bytes more.
+    /// Lowers the quotas of a node's buckets so that writes are refused after `room` more bytes.
     func squeeze(_ node: SimulatedNode, leaving room: UInt64) {
         _ = squeeze(node) { ($0 + room) * 100 / 93 }
     }
@@ -55,7 +55,7 @@ extension Chaos {
         return true
     }
 
-    /// Whoever was short of memory has it again.
+    /// Restores all quotas.
     func release() {
         for bucket in cluster.nodes.compactMap({ $0.node?.data }).flatMap(\.buckets)
         where squeezed.contains(where: { $0.account === bucket.engine.account }) {

@@ -4,22 +4,22 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Rebalances in which a new copy is behind, and the active one ends as soon as the new copy counts.
+/// Rebalances with a slow new copy, in which the active copy ends as soon as the new copy counts.
 extension Chaos {
-    /// Has copies moved: a node goes, or all come that are not in.
+    /// Starts a rebalance that removes a node or adds all missing nodes.
     func chaseMoves() {
         guard isWhole(), let leader = cluster.leader, let state = leader.service?.state,
             state.rebalance == nil
         else { return }
         let leavers = state.activeNodes.filter { $0.host != leader.address }
         if state.activeNodes.count < cluster.nodes.count {
-            cluster.tell(leader, "all in") { service in
+            cluster.submit(leader, "all in") { service in
                 let added = await Operator.addAll(service)
                 return "\(added); \(await Operator.recover(service, .full))"
             }
         } else if leavers.count > 1 {
             let name = leavers[Int(random.next() % UInt64(leavers.count))].otpNode
-            cluster.tell(leader, "out \(name)") { service in
+            cluster.submit(leader, "out \(name)") { service in
                 let known = service.state.nodes.filter { $0.membership != .joining }
                     .map(\.otpNode)
                 return "\(await service.rebalance(known: known, ejected: [name]))"
@@ -29,7 +29,7 @@ extension Chaos {
         chaseMoves(delay, [:], until: cluster.world.now + 6_000_000_000)
     }
 
-    /// A copy that is being built, of which the active one is slow to tell.
+    /// A copy that is being built, with a slow connection from its active copy.
     private struct Newcomer {
         let node: SimulatedNode
         let active: SimulatedNode
@@ -58,7 +58,8 @@ extension Chaos {
                     let newcomer = node(builder, state)
                 else { continue }
                 known[name] = Newcomer(node: newcomer, active: active)
-                // Whoever goes hears in time, and all that will count hear late.
+                // The leaving copy receives changes at once; the copies of the target receive them
+                // late.
                 for owner in target.nodes.dropFirst() {
                     guard let owner = node(owner, state) else { continue }
                     let (from, to) = (active.address, owner.address)

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Processes that end, and those that are looked for first.
+/// Ends of processes, at random or after waiting for a condition.
 extension Chaos {
     func beginOnProcess(_ kind: Kind, _ node: SimulatedNode) {
         switch kind {
@@ -49,8 +49,7 @@ extension Chaos {
         node.stop()
     }
 
-    /// All machines lose their power at the instant at which one of them is in the middle of a
-    /// commit.
+    /// Cuts the power of all machines at an instant when one of them is inside a commit.
     private func powerAll(from node: SimulatedNode) {
         let operations = 1 + Int(random.next() % 40)
         node.beforeRestart = { [weak cluster] in
@@ -59,7 +58,7 @@ extension Chaos {
             for other in cluster.nodes { other.crash(isPower: true) }
         }
         cluster.world.apply(.powerCutAtDisk(node.address, operations: operations))
-        // A node that does nothing on its disk would not have it come.
+        // A node without disk operations would never reach that instant.
         cluster.world.after(2_000_000_000) { [weak self] in
             guard let self, !isOver, node.beforeRestart != nil else { return }
             crash(node, isPower: true)
@@ -81,7 +80,7 @@ extension Chaos {
         }
     }
 
-    /// Something happens to a node that was looked for.
+    /// Applies a random fault to a chosen node.
     private func strike(_ node: SimulatedNode) {
         let length = 200_000_000 + random.next() % 6_000_000_000
         switch random.next() % 5 {
@@ -94,27 +93,27 @@ extension Chaos {
         }
     }
 
-    // MARK: Whoever is in the middle of something
+    // MARK: Nodes with a move or promotion in progress
 
-    /// Waits for a vBucket on its way and strikes its owner, or who is to be.
+    /// Waits for a vBucket that is moved or promoted, then applies a fault to an involved node.
     private func chase(until end: UInt64) {
         guard !isOver, cluster.world.now < end else { return }
-        // What had nothing on its way has nothing as long as it is the same state.
+        // A state without moves needs no second search.
         let age = cluster.newestAge
         if age != ageOfRest {
-            if let node = owner() { return strike(node) }
+            if let node = movingNode() { return strike(node) }
             ageOfRest = age
         }
         cluster.world.after(2_000_000) { [weak self] in self?.chase(until: end) }
     }
 
-    private func owner() -> SimulatedNode? {
+    private func movingNode() -> SimulatedNode? {
         guard let state = cluster.newestState else { return nil }
         for bucket in state.buckets {
             for placement in bucket.placements {
                 let isMoving = placement.isJoint || placement.former != nil
                 guard isMoving || !placement.isConfirmed else { continue }
-                // The old one, the new one, or who hands over.
+                // The current owner, the next one, or the one that hands over.
                 let candidates = [placement.chain.first, placement.next.first, placement.former]
                     .compactMap { $0 }
                 let number = candidates[Int(random.next() % UInt64(candidates.count))]

@@ -7,25 +7,25 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Nodes that are failed over while they serve: what others promised when they were sealed is all
-/// that keeps them from acknowledging durable writes, until their lease ends.
+/// Fails nodes over while they serve: until their lease ends, only the seals of other copies keep
+/// them from acknowledging durable writes.
 extension Chaos {
-    /// Has a node failed over, waits until somebody was sealed for it, and hurts that promise.
+    /// Fails a node over, waits until a copy is sealed for that, and attacks the seal.
     func chaseSeals() {
         guard let (leader, active) = nodeToSpare() else { return }
-        giveUp(active, asking: leader)
-        awaitSeals(for: active, until: cluster.world.now + 2_000_000_000) { [weak self] one in
-            self?.hurt(one, sealedFor: active.node)
+        failOver(active, asking: leader)
+        awaitSeals(for: active, until: cluster.world.now + 2_000_000_000) { [weak self] sealed in
+            self?.attack(sealed, sealedFor: active.node)
         }
     }
 
-    /// A node that serves, and is not the leader.
+    /// A serving node other than the leader.
     struct Spare {
         let node: SimulatedNode
         let record: NodeRecord
     }
 
-    /// Somebody who may be given up by hand while nothing that was written durably is lost by it.
+    /// A node that can be failed over without losing a durable write; nil if there is none.
     func nodeToSpare() -> (leader: SimulatedNode, spare: Spare)? {
         guard let leader = cluster.leader, isWhole(), let state = leader.service?.state else {
             return nil
@@ -41,31 +41,31 @@ extension Chaos {
         return (leader, owners[Int(random.next() % UInt64(owners.count))])
     }
 
-    /// Has it failed over by hand while it serves, and take part again later.
-    func giveUp(_ spare: Spare, asking leader: SimulatedNode) {
+    /// Fails a node over by hand while it serves, and recovers it later.
+    func failOver(_ spare: Spare, asking leader: SimulatedNode) {
         let (name, failovers) = (spare.record.otpNode, failovers)
-        failovers.withLock { $0.ask() }
-        cluster.tell(leader, "fail over \(spare.node.address) while it serves") { service in
+        failovers.withLock { $0.recordRequest() }
+        cluster.submit(leader, "fail over \(spare.node.address) while it serves") { service in
             let outcome = await service.failOver([name])
-            failovers.withLock { $0.take(outcome) }
+            failovers.withLock { $0.recordOutcome(outcome) }
             return "\(outcome)"
         }
-        // It comes back, so that there are enough copies for the next time.
+        // Its recovery provides enough copies for the next failover.
         cluster.world.after(3_000_000_000) { [weak self] in
             guard let self, !isOver, let leader = cluster.leader else { return }
-            cluster.tell(leader, "recover") { await Operator.recover($0, .delta) }
+            cluster.submit(leader, "recover") { await Operator.recover($0, .delta) }
         }
     }
 
-    /// Whoever gives a node up by hand may lose what one other copy has not: it is to serve
-    /// something, and of all that it serves there are two more copies.
+    /// Whether the node serves vBuckets and each of them has two replicas, since a failover by hand
+    /// may lose changes that one replica lacks.
     private func canSpare(_ node: NodeNumber, _ state: ClusterState) -> Bool {
         let served = state.buckets.filter { $0.settings.name != SimulationRun.extraName }
             .flatMap { $0.placements.filter { $0.chain.first == node } }
         return !served.isEmpty && served.allSatisfy { $0.isConfirmed && $0.chain.count > 2 }
     }
 
-    /// Waits until somebody was sealed for it, and until the answer is on its way.
+    /// Waits until a copy is sealed for the failover and its reply is in transit.
     func awaitSeals(
         for active: Spare,
         until end: UInt64,
@@ -80,8 +80,8 @@ extension Chaos {
             }
             return
         }
-        let one = sealed[Int(random.next() % UInt64(sealed.count))]
-        cluster.world.after(1_000_000 + random.next() % 8_000_000) { found(one) }
+        let chosen = sealed[Int(random.next() % UInt64(sealed.count))]
+        cluster.world.after(1_000_000 + random.next() % 8_000_000) { found(chosen) }
     }
 
     func isSealed(_ node: SimulatedNode, for active: NodeNumber) -> Bool {
@@ -94,8 +94,9 @@ extension Chaos {
         }
     }
 
-    /// It starts again at once, or hears alone of what the active one does.
-    private func hurt(_ sealed: SimulatedNode, sealedFor active: SimulatedNode) {
+    /// Restarts the sealed node at once, or leaves it as the only replica that the active copy
+    /// reaches.
+    private func attack(_ sealed: SimulatedNode, sealedFor active: SimulatedNode) {
         guard !isOver, sealed.host.isRunning else { return }
         if random.next() & 1 == 0 {
             sealed.restartDelay = 1_000_000 + random.next() % 30_000_000

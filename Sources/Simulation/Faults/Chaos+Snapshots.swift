@@ -4,23 +4,23 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Active copies that end when one of the others is far behind, or inside a snapshot.
+/// Ends an active copy when a replica is far behind, or inside a snapshot.
 ///
-/// Copies take a snapshot in one piece as a rule. So they are made to miss some of the changes, which
-/// come as one snapshot afterwards, and then their memory ends in the middle of it.
+/// Replicas usually receive a snapshot as a whole. Here they miss some changes, receive them later
+/// as one snapshot, and run out of memory inside it.
 extension Chaos {
-    static let snapshotPatience: UInt64 = 600_000_000
-    private static let failoverPatience: UInt64 = 8_000_000_000
+    static let snapshotTimeoutNanoseconds: UInt64 = 600_000_000
+    private static let failoverTimeoutNanoseconds: UInt64 = 8_000_000_000
 
-    /// A vBucket with two copies beside the active one, all of them well.
-    func rowToHurt() -> Row? {
+    /// A vBucket with an active copy and two replicas, all running; nil if there is none.
+    func rowToAttack() -> Row? {
         guard isWhole(), let state = cluster.newestState else { return nil }
         let rows = rows(state).filter { $0.copies.count > 2 && $0.isThere }
         return rows.isEmpty ? nil : rows[Int(random.next() % UInt64(rows.count))]
     }
 
     func chaseLaggard() {
-        guard let row = rowToHurt() else { return }
+        guard let row = rowToAttack() else { return }
         let active = row.active
         let late = row.owners[1 + Int(random.next() % UInt64(row.owners.count - 1))].node
         let delay = 20_000_000 + random.next() % 100_000_000
@@ -35,17 +35,17 @@ extension Chaos {
         }
     }
 
-    /// One copy hears nothing of the active one for a while, and the third hears late, or nothing
-    /// either; then all they missed comes as one snapshot, and there is no memory for all of it.
+    /// Disconnects one replica from the active copy for a while, and delays or disconnects the
+    /// other; then they receive the missed changes as one snapshot that exceeds their memory.
     func chaseSnapshots() {
-        guard let row = rowToHurt() else { return }
+        guard let row = rowToAttack() else { return }
         let active = row.active
         var others = row.owners.dropFirst().map(\.node).shuffled(using: &random)
         let isLate = random.next() & 1 == 0
         if isLate, let late = others.popLast() {
             let delay = 30_000_000 + random.next() % 100_000_000
             last(
-                Chaos.snapshotPatience,
+                Chaos.snapshotTimeoutNanoseconds,
                 .slow(from: active.address, to: late.address, nanoseconds: delay),
                 .slow(from: active.address, to: late.address, nanoseconds: 0)
             )
@@ -53,32 +53,32 @@ extension Chaos {
         let now = cluster.world.now
         var deaf: [Deaf] = []
         for node in others {
-            let one = Deaf(
+            let cut = Deaf(
                 node: node,
                 hears: now + 100_000_000 + random.next() % 200_000_000,
                 room: 20 + random.next() % 200
             )
-            deaf.append(one)
+            deaf.append(cut)
             cluster.world.after(random.next() % 50_000_000) { [weak self] in
                 guard let self, !isOver, row.isThere else { return }
                 let (here, there) = (active.address, node.address)
-                let length = one.hears - cluster.world.now
+                let length = cut.hears - cluster.world.now
                 cluster.world.apply(.clog(from: here, to: there, nanoseconds: length))
             }
-            cluster.world.after(one.hears - now - 500_000) { [weak self] in
+            cluster.world.after(cut.hears - now - 500_000) { [weak self] in
                 guard let self, !isOver, row.isThere else { return }
                 cluster.world.apply(.cutConnections(active.address, node.address))
             }
         }
         cluster.world.after(90_000_000) { [weak self] in
-            self?.awaitSnapshots(row, deaf, until: now + Chaos.snapshotPatience)
+            self?.awaitSnapshots(row, deaf, until: now + Chaos.snapshotTimeoutNanoseconds)
         }
     }
 
-    /// Whoever is short of memory stays so until somebody else serves: the rest of a snapshot is with it
-    /// already, and it would take that up.
+    /// Restores memory only after another node serves: the rest of the snapshot has been received,
+    /// and a replica with memory would apply it.
     func releaseOnceFailedOver(_ node: SimulatedNode) {
-        let end = cluster.world.now + Chaos.failoverPatience
+        let end = cluster.world.now + Chaos.failoverTimeoutNanoseconds
         releaseOnceFailedOver(node, until: end)
     }
 
@@ -97,26 +97,27 @@ extension Chaos {
         }
     }
 
-    /// A node that hears nothing for a while, and has room for so many bytes at a time then.
+    /// A replica that is disconnected until `hears`, and then has memory for `room` bytes at a
+    /// time.
     private struct Deaf {
         let node: SimulatedNode
         let hears: UInt64
         let room: UInt64
     }
 
-    /// Who is to be inside has room for little more at a time, until all are.
+    /// Limits the replicas' memory until each is inside a snapshot, then ends the active copy.
     private func awaitSnapshots(_ row: Row, _ deaf: [Deaf], until end: UInt64) {
         guard !isOver else { return }
         let active = row.active
         guard cluster.world.now < end, row.isThere else { return release() }
         let outside = deaf.filter { !row.isInside($0.node) }
-        for one in outside { squeeze(one.node, leaving: one.room) }
+        for replica in outside { squeeze(replica.node, leaving: replica.room) }
         guard outside.isEmpty else {
             return cluster.world.after(Chaos.interval) { [weak self] in
                 self?.awaitSnapshots(row, deaf, until: end)
             }
         }
-        // Answers to what was acknowledged may be on their way.
+        // Responses to acknowledged writes may be in transit.
         cluster.world.after(random.next() % 3_000_000) { [weak self] in
             guard let self, !isOver else { return }
             guard active.host.isRunning else { return release() }
@@ -127,11 +128,12 @@ extension Chaos {
 }
 
 extension Chaos.Row {
-    /// The copy on this node, which follows the active one.
+    /// Whether the node's replica is inside a snapshot.
     fileprivate func isInside(_ node: SimulatedNode) -> Bool {
         copy(on: node).map { $0.isInsideSnapshot(of: fence) } ?? false
     }
 
+    /// The replica on a node; nil if it has none.
     func copy(on node: SimulatedNode) -> VBucket? {
         zip(owners, copies).dropFirst().first { $0.0.node === node }?.1
     }

@@ -5,13 +5,13 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Members of the Raft group that end, or are cut off, right after they took part in a decision: if
-/// it did not rest on a majority's disks, the others decide differently.
+/// Ends or cuts off Raft members right after they took part in a decision: if the decision was not
+/// on a majority's disks, the remaining members decide differently.
 extension Chaos {
-    private static let look: UInt64 = 100_000
+    private static let checkNanoseconds: UInt64 = 100_000
     private static let cutNanoseconds: UInt64 = 3_000_000_000
 
-    /// Those that vote, and the one of them that leads; three at least.
+    /// The leader and the other running voters; nil if there are fewer than three voters.
     private func voters() -> (leader: SimulatedNode, others: [SimulatedNode])? {
         guard let leader = cluster.leader, let state = leader.service?.state,
             let configuration = leader.service?.raftStatus.configuration, !configuration.isJoint
@@ -40,17 +40,17 @@ extension Chaos {
 
     // MARK: Votes
 
-    /// Two that do not hear each other stand for election.
+    /// Makes two disconnected voters stand for election.
     ///
-    /// Once one leads, everybody else ends who may have voted for it, and hears but the other one when
-    /// it comes back.
+    /// Once one of them leads, every other voter that may have voted for it ends, and reaches only
+    /// the other candidate after its restart.
     func chaseVotes() {
         guard let (leader, others) = voters() else { return }
         let first = Int(random.next() % UInt64(others.count))
         let second = (first + 1 + Int(random.next() % UInt64(others.count - 1))) % others.count
         let (one, other) = (others[first], others[second])
         last(Chaos.cutNanoseconds, cut(one, other), [.healNetwork])
-        // It comes back in time to vote.
+        // The old leader restarts in time to vote.
         end(leader, "which led", back: 20_000_000 + random.next() % 100_000_000)
         let until = cluster.world.now + 2_000_000_000
         awaitLeader(of: [one, other], among: others + [leader], until: until)
@@ -63,7 +63,7 @@ extension Chaos {
     ) {
         guard !isOver, cluster.world.now < end else { return }
         guard let chosen = pair.first(where: { $0.service?.raftStatus.role == .leader }) else {
-            return cluster.world.after(Chaos.look) { [weak self] in
+            return cluster.world.after(Chaos.checkNanoseconds) { [weak self] in
                 self?.awaitLeader(of: pair, among: voters, until: end)
             }
         }
@@ -75,8 +75,8 @@ extension Chaos {
 
     // MARK: Commits
 
-    /// A leader whose disk is busy ends when it has just committed, and most of those others are cut
-    /// off that have the entry.
+    /// Ends a leader with a busy disk right after a commit, and cuts off most other members that
+    /// have the entry.
     func chaseCommits() {
         guard let (leader, others) = voters() else { return }
         let slowness = 5_000_000 + random.next() % 40_000_000
@@ -92,14 +92,14 @@ extension Chaos {
             guard let self else { return }
             decide(leader)
             awaitCommit(of: leader, beyond: commit(leader), until: end) { [weak self] in
-                self?.hurtCommitters(leader, others)
+                self?.attackCommitters(leader, others)
             }
         }
     }
 
-    /// Something is decided on that changes nothing.
+    /// Proposes an entry that changes nothing.
     private func decide(_ leader: SimulatedNode) {
-        cluster.tell(leader, "the same settings") { service in
+        cluster.submit(leader, "the same settings") { service in
             "\(await service.change(settings: service.state.settings, was: service.state.settings))"
         }
     }
@@ -114,12 +114,12 @@ extension Chaos {
     ) {
         guard !isOver, cluster.world.now < end, leader.host.isRunning else { return }
         if commit(leader) > index { return found() }
-        cluster.world.after(Chaos.look) { [weak self] in
+        cluster.world.after(Chaos.checkNanoseconds) { [weak self] in
             self?.awaitCommit(of: leader, beyond: index, until: end, found)
         }
     }
 
-    private func hurtCommitters(_ leader: SimulatedNode, _ others: [SimulatedNode]) {
+    private func attackCommitters(_ leader: SimulatedNode, _ others: [SimulatedNode]) {
         guard let status = leader.service?.raftStatus, let state = leader.service?.state else {
             return
         }
@@ -136,10 +136,10 @@ extension Chaos {
         end(leader, "which committed", back: 1_000_000 + random.next() % 20_000_000)
     }
 
-    // MARK: Changes of who votes
+    // MARK: Changes of voters
 
-    /// Two nodes leave; as soon as the leader's log says so it is cut off, with as few others as the
-    /// new group needs.
+    /// Removes two nodes; as soon as the leader's log has the change, the leader is cut off
+    /// together with the minority that suffices for the new configuration.
     func chaseChanges() {
         guard let (leader, others) = voters(), others.count > 2,
             let state = leader.service?.state, state.rebalance == nil
@@ -149,7 +149,7 @@ extension Chaos {
             state.nodes.first { $0.host == node.address }?.otpNode
         }
         let before = leader.service?.raftStatus.configuration
-        cluster.tell(leader, "out \(names)") { service in
+        cluster.submit(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
             return "\(await service.rebalance(known: known, ejected: names))"
         }
@@ -167,7 +167,7 @@ extension Chaos {
             let status = leader.service?.raftStatus, status.role == .leader
         else { return }
         guard status.configuration != before else {
-            return cluster.world.after(Chaos.look / 2) { [weak self] in
+            return cluster.world.after(Chaos.checkNanoseconds / 2) { [weak self] in
                 self?.awaitChange(leader, from: before, staying, until: end)
             }
         }
@@ -178,7 +178,7 @@ extension Chaos {
         last(Chaos.cutNanoseconds, .split([few, rest]), .healNetwork)
         cluster.world.after(Chaos.cutNanoseconds + 4_000_000_000) { [weak self] in
             guard let self, !isOver, let leader = cluster.leader else { return }
-            cluster.tell(leader, "all in") { service in
+            cluster.submit(leader, "all in") { service in
                 let added = await Operator.addAll(service)
                 return "\(added); \(await Operator.recover(service, .full))"
             }

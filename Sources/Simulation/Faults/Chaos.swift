@@ -3,11 +3,10 @@ internal import Engine
 internal import Orchestration
 internal import SimulatedPlatform
 
-/// Draws faults by the seed and applies them, one every second or two, and takes back those that
-/// last.
+/// Draws faults by the seed, applies one every second or two, and ends those that last.
 ///
-/// Every seed switches most kinds off (a *swarm*): what only shows where one kind comes often would
-/// drown in the others.
+/// Every seed enables only a few kinds (a *swarm*): a failure that needs one kind often would
+/// otherwise be masked by other kinds.
 final class Chaos {
     enum Kind: String, CaseIterable {
         case crash, power, powerAll, crashAtDisk, powerAtDisk, stop, stopAll, crashAll
@@ -15,26 +14,27 @@ final class Chaos {
         case freeze, slowLane, clockRate, clockJump, clockFreeze
         case diskSlow, diskFull, diskError
         case leaderChase, activeChase
-        /// Whoever was sealed is hurt; an active copy ends when another is not what it is.
+        /// A sealed node is restarted or isolated; an active copy ends when a replica differs from
+        /// it.
         case sealChase, copyChase
-        /// All disks become slow, and then all machines lose their power.
+        /// All disks become slow, and then all machines lose power.
         case brownOut
-        /// An active copy is cut off from other nodes, or all but one, and failed over at once.
+        /// An active copy is cut off from all nodes, or all but one, and failed over at once.
         case cutOff
-        /// An active copy ends when another one is far behind, or inside a snapshot.
+        /// An active copy ends when a replica is far behind, or inside a snapshot.
         case lagChase, snapshotChase
-        /// One ends when the copy that is further on covers less, or when another one was failed
-        /// over while the last is behind.
+        /// An active copy ends when the replica with the higher high seqno covers less, or after
+        /// one replica was failed over while the other is behind.
         case aheadChase, givingUpChase
-        /// One ends when a copy was moved that is behind.
+        /// An active copy ends right after a slow copy was moved.
         case moveChase
-        /// A node is stopped in the middle of a turn, and failed over before it goes on.
+        /// A node is stopped in the middle of a turn, and failed over before it continues.
         case stopInTurn
-        /// Of those that decide: who has what was just decided ends, or is cut off.
+        /// Raft members that have the newest decision end, or are cut off.
         case voteChase, commitChase, changeChase
         case dropCursor, tinyQuota
 
-        /// Nothing that was acknowledged may be lost by it, nor a node failed over.
+        /// The fault must not lose an acknowledged write or cause a failover.
         var isHarmless: Bool {
             switch self {
             case .cutConnections, .slow, .slowLane, .clockRate, .clockJump, .dropCursor,
@@ -44,7 +44,7 @@ final class Chaos {
             }
         }
 
-        /// Only where a workload or somebody asks for it by name.
+        /// The fault is applied only if a workload or an option names it.
         var isForWorkload: Bool {
             switch self {
             case .stopAll, .crashAll, .sealChase, .copyChase, .brownOut, .cutOff, .lagChase,
@@ -55,9 +55,9 @@ final class Chaos {
             }
         }
 
-        /// One seed of so many has it.
+        /// One of this many seeds has the fault.
         var rarity: UInt64 {
-            // Beyond what leases are promised for: several checks say nothing in such a seed.
+            // It violates the assumption of leases, so several checks are disabled in such a seed.
             self == .clockFreeze ? 12 : 5
         }
     }
@@ -67,31 +67,32 @@ final class Chaos {
     private(set) var kinds: [Kind] = []
     private(set) var ends: UInt64 = 0
     private(set) var isOver = false
-    /// Of a state in which nothing was on its way.
+    /// The age of a state without moves or promotions.
     var ageOfRest: ClusterState.Age?
     private(set) var counts: [Kind: Int] = [:]
-    /// Failovers that were asked for, and those of which the answer said that no durable write is
-    /// lost.
+    /// Requested failovers, and those whose reply reports that no durable write is lost.
     let failovers = Guarded(ByHand())
-    /// Whether all that was lost of copies is there again.
+    /// Whether all lost copies have been replaced.
     var isWhole: () -> Bool = { true }
-    /// Whether all that was on disks that were given up is on others.
+    /// Whether the content of all discarded disks is on other disks.
     var isOnDisk: () -> Bool = { true }
-    /// Called where somebody is about to end who has seen what others have not.
+    /// Called before a node ends that may have state that no other node has.
     var beforeEnd: () -> Void = {}
-    /// Told what a node says that was stopped meanwhile.
+    /// Called with the output of a node that was stopped while it made it.
     var saidLate: (ByteView) -> Void = { _ in }
-    /// Nodes whose disks failed, with how often their processes had ended before.
+    /// Nodes with disk errors, and the number of their ended processes at that time.
     var sick: [(node: SimulatedNode, restarts: Int)] = []
-    /// Nodes whose disks fail.
+    /// Nodes whose disks fail now.
     var failing: [SimulatedNode] = []
-    /// Accounts of buckets that have less than they were granted.
+    /// Accounts of buckets with a lowered quota, and their original quota.
     var squeezed: [(account: MemoryAccount, granted: UInt64)] = []
-    /// What faults came to, where being drawn says little.
+    /// The number of effects of faults that may have none.
     var effects: [String: Int] = [:]
 
-    /// `faults`: `swarm`, `none`, `harmless`, `all`, or names of kinds with commas between; nil
-    /// where a name means nothing.
+    /// Draws the kinds of faults.
+    ///
+    /// `faults` is `swarm`, `none`, `harmless`, `all`, or names of kinds separated by commas; nil
+    /// if a name is unknown.
     init?(_ cluster: SimulatedCluster, faults: String) {
         self.cluster = cluster
         random = cluster.world.dice("chaos")
@@ -101,7 +102,7 @@ final class Chaos {
         case "all": kinds = usual
         case "harmless": kinds = usual.filter(\.isHarmless)
         case "swarm":
-            // With dice of their own: what is drawn of the others stays what it was.
+            // A separate random sequence keeps the draws of the other kinds unchanged.
             var memory = cluster.world.dice("memory")
             for kind in usual {
                 let isDrawn =
@@ -120,7 +121,7 @@ final class Chaos {
 
     var isHarmless: Bool { kinds.allSatisfy(\.isHarmless) }
 
-    /// Clocks of nodes stand still: leases promise nothing then.
+    /// Clocks of nodes may stop, which violates the assumption of leases.
     var isBeyondAssumptions: Bool { kinds.contains(.clockFreeze) }
 
     var names: String { kinds.map(\.rawValue).joined(separator: ",") }
@@ -141,10 +142,10 @@ final class Chaos {
         }
     }
 
-    /// Everything is well from now on.
+    /// Ends all faults.
     ///
-    /// What a disk's errors closed stays closed until somebody has seen to the disk and starts the
-    /// node anew, as the product says: so that is done here.
+    /// After disk errors a file stays closed until an operator replaces the disk and restarts the
+    /// node, as documented; this does the same.
     func end() {
         isOver = true
         let world = cluster.world
@@ -161,13 +162,14 @@ final class Chaos {
             world.apply(.diskFull(address, false))
             world.apply(.diskError(address, perMille: 0))
             world.apply(.thaw(address))
-            // What was to come in the middle of the disk's work comes no more.
+            // Cancels faults that were scheduled for a later disk operation.
             world.apply(.crashAtDisk(address, operations: .max / 2))
             world.apply(.slowLane(address, lanes: "", nanoseconds: 0))
             world.apply(.clockRate(address, millionths: 0))
         }
     }
 
+    /// Applies `begin` now and `end` after a duration.
     func last(_ nanoseconds: UInt64, _ begin: Fault, _ end: Fault) {
         last(nanoseconds, [begin], [end])
     }

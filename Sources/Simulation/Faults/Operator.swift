@@ -4,18 +4,18 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Failovers that somebody asked for, and those of which no durable write can have been lost.
+/// Failovers by hand, and those that cannot have lost a durable write.
 struct ByHand: Sendable {
     private var asked = 0
     private var safe = 0
 
     var areSafe: Bool { asked == safe }
 
-    mutating func ask() { asked += 1 }
+    mutating func recordRequest() { asked += 1 }
 
-    mutating func take(_ outcome: MembershipOutcome) {
+    mutating func recordOutcome(_ outcome: MembershipOutcome) {
         switch outcome {
-        // Anything else in the sentence says what could not be asked.
+        // Any other sentence reports nodes that could not be queried.
         case .done(let text)
         where [" known to be lost.", " change may be lost.", " changes may be lost."]
             .contains(where: text.hasSuffix):
@@ -26,24 +26,24 @@ struct ByHand: Sendable {
     }
 }
 
-/// Somebody who administers while things go wrong: one action every ten seconds or so, as the
-/// workload's script has it.
+/// An administrator's actions during faults: one about every ten seconds, drawn from the workload's
+/// script.
 final class Operator {
     enum Action: String, CaseIterable, Sendable {
         case rebalance, stopRebalance, graceful, failOver, recover
-        /// A rebalance that leaves nodes out; adding some that are not in.
+        /// A rebalance that removes a node; adding all missing nodes.
         case takeOut, add
-        /// Throws out nodes that hold nothing any more.
+        /// Ejects a node that is not active.
         case eject
         case replicas
-        /// The bucket that is made and emptied is another one than those that clients rely on.
+        /// Creates or flushes an extra bucket that other checks do not depend on.
         case createBucket, flushBucket
-        /// Only where a workload asks for it.
+        /// Only in scripts that name it.
         case deleteBucket
-        /// Two requests about memory at once; only where a workload asks for it.
+        /// Two concurrent requests about memory; only in scripts that name it.
         case raceQuotas
 
-        /// Those that any script may have.
+        /// The actions of the standard script.
         static var usual: [Action] {
             allCases.filter { $0 != .deleteBucket && $0 != .raceQuotas }
         }
@@ -95,7 +95,7 @@ final class Operator {
         let dice = random.next()
         let drawn = draw()
         let isMade = asked.service?.state.bucket(named: SimulationRun.extraName) != nil
-        // It is made where there is none to empty, and emptied where there is one already.
+        // The extra bucket is created if it does not exist, and flushed if it does.
         let ofExtra: Action = isMade ? .flushBucket : .createBucket
         let action = drawn == .flushBucket || drawn == .createBucket ? ofExtra : drawn
         counts[action, default: 0] += 1
@@ -103,25 +103,25 @@ final class Operator {
         switch action {
         case .createBucket:
             let settings = SimulationRun.extraBucket(replicas: Int(dice % 3), after: deleted)
-            cluster.tell(asked, what) { await SimulatedCluster.create(settings, $0) }
+            cluster.submit(asked, what) { await SimulatedCluster.create(settings, $0) }
         case .flushBucket: flush(asked, what)
         case .deleteBucket: delete(asked, what)
         case .raceQuotas: raceQuotas(able, dice)
         case .failOver:
             let (host, failovers) = (target.address, failovers)
-            cluster.tell(asked, what) { service in
-                guard let one = service.state.nodes.first(where: { $0.host == host }) else {
+            cluster.submit(asked, what) { service in
+                guard let node = service.state.nodes.first(where: { $0.host == host }) else {
                     return "no such node"
                 }
-                // Whoever never hears what came of it has to think the worst.
-                failovers.withLock { $0.ask() }
-                let outcome = await service.failOver([one.otpNode])
-                failovers.withLock { $0.take(outcome) }
+                // A failover without a reply counts as unsafe.
+                failovers.withLock { $0.recordRequest() }
+                let outcome = await service.failOver([node.otpNode])
+                failovers.withLock { $0.recordOutcome(outcome) }
                 return "\(outcome)"
             }
         default:
             let host = target.address
-            cluster.tell(asked, what) { await Operator.carry(action, host, dice, $0) }
+            cluster.submit(asked, what) { await Operator.perform(action, host, dice, $0) }
         }
     }
 
@@ -129,7 +129,7 @@ final class Operator {
         let (name, judge) = (SimulationRun.extraName, judge)
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
-        cluster.tell(asked, what) { service in
+        cluster.submit(asked, what) { service in
             let outcome = await service.flushBucket(name)
             if case .done = outcome { judge.flushed(name, began: began) }
             return "\(outcome)"
@@ -141,14 +141,14 @@ final class Operator {
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         deleted += 1
-        cluster.tell(asked, what) { service in
+        cluster.submit(asked, what) { service in
             let outcome = await service.deleteBucket(name)
             if case .done = outcome { judge.flushed(name, began: began) }
             return "\(outcome)"
         }
     }
 
-    /// Makes two requests about memory at one instant, of one node or of two.
+    /// Sends two requests about memory at one instant, to one node or to two.
     private func raceQuotas(_ able: [SimulatedNode], _ dice: UInt64) {
         var dice = dice
         func pick(_ count: Int) -> Int {
@@ -157,13 +157,13 @@ final class Operator {
         }
         guard let state = able[0].service?.state else { return }
         for request in QuotaRequest.rivals(in: state, pick) {
-            cluster.tell(able[pick(able.count)], "\(request)") { await request.make(of: $0) }
+            cluster.submit(able[pick(able.count)], "\(request)") { await request.make(of: $0) }
         }
     }
 
-    // MARK: What is asked of a node
+    // MARK: Requests to a node
 
-    private static func carry(
+    private static func perform(
         _ action: Action,
         _ host: String,
         _ dice: UInt64,
@@ -178,8 +178,8 @@ final class Operator {
         case .replicas: return await setReplicas(Int(dice % 3), service)
         case .eject:
             let idle = service.state.nodes.filter { $0.membership != .active }
-            guard let one = idle.first else { return "nobody holds nothing" }
-            return "\(await service.eject(one.otpNode))"
+            guard let node = idle.first else { return "all nodes are active" }
+            return "\(await service.eject(node.otpNode))"
         default: break
         }
         guard let name else { return "no such node" }
@@ -190,8 +190,8 @@ final class Operator {
     }
 
     private static func takeOut(_ name: String, _ service: AdministrationService) async -> String {
-        // Two at least stay, so that there is a cluster to speak of.
-        guard service.state.activeNodes.count > 2 else { return "too few would stay" }
+        // At least two nodes remain.
+        guard service.state.activeNodes.count > 2 else { return "too few nodes would remain" }
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
         return "\(await service.rebalance(known: known, ejected: [name]))"
     }
@@ -209,7 +209,7 @@ final class Operator {
         }
     }
 
-    /// Has everybody in that the cluster was built of.
+    /// Adds all initial nodes of the cluster that are not members.
     static func addAll(_ service: AdministrationService) async -> String {
         var outcomes: [String] = []
         for number in 1...SimulatedCluster.nodesMax {
@@ -223,10 +223,10 @@ final class Operator {
             if case .refused(let text) = outcome, text.contains("reach") { continue }
             outcomes.append("\(outcome)")
         }
-        return outcomes.isEmpty ? "all are there that answer" : outcomes.joined(separator: "; ")
+        return outcomes.isEmpty ? "no node to add" : outcomes.joined(separator: "; ")
     }
 
-    /// Has all nodes that were failed over come back, and deals everything out anew.
+    /// Recovers all failed-over nodes and starts a rebalance.
     static func recover(_ service: AdministrationService, _ type: RecoveryType) async -> String {
         for node in service.state.nodes where node.membership == .inactiveFailed {
             let outcome = await service.setRecovery(node.otpNode, type)

@@ -2,14 +2,14 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// A request that changes how much memory buckets have, or may have, as a form over HTTP would.
+/// A request that changes the quota of a bucket or of the nodes, the same as a form over HTTP.
 enum QuotaRequest: Hashable, Sendable {
     case create(String, megabytes: Int)
     case change(String, megabytes: Int)
     case delete(String)
     case setMemoryQuota(megabytes: Int)
 
-    /// What decides whether a request fits.
+    /// The quotas that decide whether a request is accepted.
     private struct Memory {
         var quota: Int
         var buckets: [String: Int]
@@ -20,7 +20,7 @@ enum QuotaRequest: Hashable, Sendable {
             buckets = Dictionary(uniqueKeysWithValues: rows)
         }
 
-        /// As it is after a request; nil if the request is to be refused.
+        /// The quotas after a request; nil if the request must be refused.
         func after(_ request: QuotaRequest) -> Memory? {
             var next = self
             switch request {
@@ -47,16 +47,16 @@ enum QuotaRequest: Hashable, Sendable {
             return [.create(name, megabytes: 220), .delete(name)] + changes
         } + [420, 512].map { .setMemoryQuota(megabytes: $0) }
 
-    /// Two requests that are to be done each, in a state, and where there are such, not both.
+    /// Two requests that are each acceptable in a state but, if possible, not both.
     ///
     /// - Parameters:
-    ///   - state: What a node knows.
-    ///   - pick: Chooses one of so many.
-    /// - Returns: Two requests, which can be the same.
+    ///   - state: A node's state.
+    ///   - pick: A random index below its argument.
+    /// - Returns: Two requests, which may be equal; empty if there is none.
     static func rivals(in state: ClusterState, _ pick: (Int) -> Int) -> [QuotaRequest] {
         let memory = Memory(state)
         let possible = all.filter { memory.after($0) != nil }
-        // The memory quota that there is can always be set again.
+        // The current memory quota can always be set again, so this is rare.
         guard !possible.isEmpty else { return [] }
         let first = possible[pick(possible.count)]
         let after = memory.after(first)
@@ -65,9 +65,9 @@ enum QuotaRequest: Hashable, Sendable {
         return [first, second]
     }
 
-    /// Makes the request of a node.
+    /// Sends the request to a node.
     ///
-    /// - Returns: What came of it.
+    /// - Returns: The outcome as text.
     func make(of service: AdministrationService) async -> String {
         switch self {
         case .create(let name, let megabytes):

@@ -1,17 +1,17 @@
-/// What a swarm has to have done at least, or its green says nothing.
+/// The minimum counts of a swarm; below them a green result proves nothing.
 ///
-/// Each floor is a half to a tenth of what was counted over a hundred seeds of `standard`, the less
-/// the more it comes in bursts, so that chance alone does not fall below it; a fault that is never
-/// drawn, an action that is always refused, and a workload that stands still all do.
+/// Each floor is between half and a tenth of the count over a hundred seeds of `standard`, lower
+/// for kinds that occur in bursts, so that chance alone does not fall below it. A fault that is
+/// never drawn, an action that is always refused, and a stalled workload do.
 package enum Floors {
     package struct Floor: Hashable, Sendable {
         package let name: Tally.Name
-        /// In a hundred seeds.
+        /// The minimum in a hundred seeds.
         package let count: Int
         package let reason: String
     }
 
-    /// What fell short.
+    /// A count below its floor.
     package struct Shortfall: Hashable, Sendable, CustomStringConvertible {
         package let floor: Floor
         package let seeds: Int
@@ -19,16 +19,17 @@ package enum Floors {
         package let wanted: Int
 
         package var description: String {
-            "\(floor.name): \(found) in \(seeds) seeds, \(wanted) at least: \(floor.reason)"
+            "\(floor.name): \(found) in \(seeds) seeds, minimum \(wanted): \(floor.reason)"
         }
     }
 
     package static let table: [Floor] = operations + faults + actions + changes + checks
 
-    /// A swarm of fewer may miss a kind by chance: each is in one seed of five, or of twelve.
+    /// The minimum size of a swarm: each kind is in one seed of five or of twelve, so a smaller
+    /// swarm may miss a kind by chance.
     package static let seedsMin = 50
 
-    /// What stayed below its floor in a swarm of so many seeds.
+    /// The counts below their floor in a swarm of `seeds` seeds; empty if the swarm is too small.
     package static func shortfalls(_ tally: Tally, seeds: Int) -> [Shortfall] {
         guard seeds >= seedsMin else { return [] }
         return table.compactMap { floor in
@@ -46,13 +47,13 @@ package enum Floors {
     private static let operations = rows(
         .operation,
         [
-            ("set", 40_000, "clients stand still"),
-            ("get", 50_000, "clients stand still"),
-            ("delete", 10_000, "tombstones are made by nobody"),
+            ("set", 40_000, "clients are stalled"),
+            ("get", 50_000, "clients are stalled"),
+            ("delete", 10_000, "no tombstones are made"),
             ("add", 3_000, "NOT_FOUND and EXISTS constrain nothing"),
             ("replace", 3_000, "NOT_FOUND and EXISTS constrain nothing"),
-            ("compareAndSet", 1_200, "nobody compares and sets"),
-            ("increment", 8_000, "a counter is what shows a write applied twice"),
+            ("compareAndSet", 1_200, "no client compares and sets"),
+            ("increment", 8_000, "only counters show a write that was applied twice"),
         ]
     )
 
@@ -65,24 +66,24 @@ package enum Floors {
 
     private static let actions = rows(
         .action,
-        Operator.Action.usual.map { ($0.rawValue, 4, "the action is never asked for") }
+        Operator.Action.usual.map { ($0.rawValue, 4, "the action is never requested") }
     )
 
     private static let changes = rows(
         .change,
         [
-            ("failover", 30, "nodes are failed over in no seed, or no failover comes to its end"),
-            ("promotion", 2_000, "restarts and failovers promote nobody"),
-            ("takeover", 1_200, "no rebalance hands anything over"),
+            ("failover", 30, "no node is failed over, or no failover completes"),
+            ("promotion", 2_000, "restarts and failovers promote no copy"),
+            ("takeover", 1_200, "no rebalance hands a vBucket over"),
             ("replicaMove", 1_000, "no rebalance moves a replica"),
             ("rebalance", 150, "no rebalance is completed"),
-            ("clientCrash", 300, "no client ends amid what it does"),
-            ("restart", 350, "no process ends and comes back"),
-            ("flush", 2, "no bucket is emptied"),
-            ("droppedCursor", 40_000, "no stream loses its place in memory"),
-            ("ejectedDocument", 2_000, "no document leaves memory, or none is short of it"),
+            ("clientCrash", 300, "no client ends during an operation"),
+            ("restart", 350, "no process ends and restarts"),
+            ("flush", 2, "no bucket is flushed"),
+            ("droppedCursor", 40_000, "no cursor is dropped"),
+            ("ejectedDocument", 2_000, "no document is ejected, or memory is never short"),
             ("departure", 5, "no node leaves the cluster"),
-            ("arrival", 5, "no node comes back into the cluster"),
+            ("arrival", 5, "no node joins the cluster again"),
         ]
     )
 
@@ -90,10 +91,10 @@ package enum Floors {
         .check,
         [
             ("comparedCopies", 35_000, "histories of copies are not compared"),
-            ("foundWrites", 45_000, "acknowledged writes are not looked for in the end"),
+            ("foundWrites", 45_000, "acknowledged writes are not searched at the end"),
             ("linearizedKeys", 1_500, "no key is checked for linearizability"),
-            ("linearizedOperations", 40_000, "what is linearized has hardly any operations"),
-            ("promisedKeys", 400, "where something may be lost no level is held to its promise"),
+            ("linearizedOperations", 40_000, "linearized keys have hardly any operations"),
+            ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]
     )
 }

@@ -3,21 +3,21 @@ internal import DivanClient
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// What clients were told, and whether that could be.
+/// Checks the results that clients received, and collects the violations of a run.
 ///
-/// - NoPhantom: a read returns a value that somebody sent for that key, and none that was refused.
-/// - OneWriter: of each vBucket there was one writer at a time (`OneWriter`).
-/// - Acknowledged, in a seed in which nothing dies and nobody is cut off: a read returns the last
-///   acknowledged write, or one whose outcome nobody knows.
-/// - Flush: once a bucket was emptied, nobody reads what was acknowledged before.
-/// - MapOrder: a client's map only becomes newer; equal revisions are equal maps.
+/// - NoPhantom: a read returns a value that a client sent for that key and that was not refused.
+/// - OneWriter: each vBucket has one active copy at a time (`OneWriter`).
+/// - Acknowledged, in a seed without ended or disconnected nodes: a read returns the last
+///   acknowledged write, or one of unknown outcome.
+/// - Flush: after a bucket was flushed, no read returns a value that was acknowledged before.
+/// - MapOrder: a client's map only becomes newer; maps with equal revisions are equal.
 final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     struct Document: Hashable {
         let bucket: String
         let key: String
-        /// Holds a number that clients add to.
+        /// The value is a number that clients increment.
         var isCounter = false
-        /// At which level it is written, always; nil where nobody waits for other copies.
+        /// The level of all its writes; nil if its writes are not durable.
         var durability: DurabilityLevel?
     }
 
@@ -28,23 +28,23 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     }
 
     private struct History {
-        /// Nil is "not there".
+        /// The last acknowledged value; nil if the document is missing.
         var acknowledged: [UInt8]?
         var unknown: [[UInt8]?] = []
         var sent: Set<[UInt8]> = []
-        /// When the answers came, in a bucket that may be emptied.
+        /// The time of each value's acknowledgement, in a bucket that may be flushed.
         var answered: [[UInt8]: UInt64] = [:]
-        /// What was in the bucket when it was emptied, and when that was done.
-        var emptied: [[UInt8]: UInt64] = [:]
+        /// The values that a flush deleted, and the time of the flush.
+        var flushed: [[UInt8]: UInt64] = [:]
     }
 
     private(set) var violations: [String] = []
     private(set) var tally = Tally()
-    /// The cluster has two pasts: what comes of it says nothing any more, and may never end.
+    /// The members' logs diverged: later checks are meaningless, and the run may never end.
     private(set) var isHopeless = false
-    /// Nothing died and nobody was cut off: acknowledged writes stay.
+    /// No node ends or is cut off in this seed, so no acknowledged write may be lost.
     let isLossless: Bool
-    /// Clocks stand still in this seed, so that two nodes may take a vBucket for their own.
+    /// Clocks stop in this seed, so two nodes may serve a vBucket at one time.
     let isBeyondAssumptions: Bool
     private let world: SimulatedWorld
     private var documents: [Document: History] = [:]
@@ -59,13 +59,14 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         self.isBeyondAssumptions = isBeyondAssumptions
     }
 
+    /// Records a violation.
     func accuse(_ sentence: String) {
         world.transcript.note("VIOLATION \(sentence)")
         if violations.count < 20 { violations.append(sentence) }
     }
 
-    /// Its members have decided on two things in one place.
-    func giveUp(_ sentence: String) {
+    /// Records a violation after which the run is stopped: members committed different entries.
+    func accuseFatally(_ sentence: String) {
         accuse(sentence)
         isHopeless = true
     }
@@ -76,7 +77,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         documents[document, default: History()].sent.insert(value)
     }
 
-    /// `value` is nil for a removal.
+    /// Records an acknowledged write; `value` is nil for a deletion.
     func acknowledged(
         _ document: Document,
         _ value: [UInt8]?,
@@ -100,9 +101,10 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         for flaw in flaws { accuse("OneWriter: \(flaw)") }
     }
 
-    /// A node says this that was stopped while it was made (`OneWriter`).
-    func saysLate(_ bytes: ByteView) { oneWriter.saidLate(bytes) }
+    /// Records the output of a node that was stopped while it made this output (`OneWriter`).
+    func saysLate(_ bytes: ByteView) { oneWriter.recordLateOutput(bytes) }
 
+    /// Records a write of unknown outcome.
     func mayHaveWritten(_ document: Document, _ value: [UInt8]?) {
         documents[document, default: History()].unknown.append(value)
     }
@@ -111,13 +113,13 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         documents[document, default: History()].sent.remove(value)
     }
 
-    /// A bucket was emptied, between `began` and now.
+    /// Records a flush of a bucket that was requested at `began` and is done now.
     func flushed(_ bucket: String, began: UInt64) {
         world.transcript.note("\(bucket) is empty")
         for document in documents.keys where document.bucket == bucket {
             guard var history = documents[document] else { continue }
             for (value, time) in history.answered where time < began {
-                history.emptied[value] = world.now
+                history.flushed[value] = world.now
             }
             history.answered = history.answered.filter { $0.value >= began }
             documents[document] = history
@@ -126,17 +128,18 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
 
     // MARK: Reads
 
-    /// `isOwner`: whoever reads is the only one who writes the key, and waits for nothing.
+    /// Checks a read; `isOwner` means that only the reader writes the key, and has no write
+    /// pending.
     func read(_ document: Document, _ value: [UInt8]?, isOwner: Bool, askedAt: UInt64) {
         let history = documents[document] ?? History()
         if let value, !history.sent.contains(value), !document.isCounter {
             accuse(
                 "NoPhantom: \(document.key) read \(RegisterOperation.text(value)), which "
-                    + "nobody wrote"
+                    + "no client wrote"
             )
         }
-        if let value, let emptied = history.emptied[value], askedAt > emptied {
-            accuse("Flush: \(document.key) read \(RegisterOperation.text(value)) of before")
+        if let value, let flushed = history.flushed[value], askedAt > flushed {
+            accuse("Flush: \(document.key) read \(RegisterOperation.text(value)) after a flush")
         }
         guard isLossless, isOwner, document.bucket != SimulationRun.extraName else { return }
         if history.acknowledged != value, !history.unknown.contains(value) {
@@ -147,14 +150,14 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         }
     }
 
-    /// For who looks at all operations on a document together, in the end.
+    /// Records an operation for the check of linearizability at the end.
     func did(_ document: Document, _ operation: RegisterOperation) {
         ledger.did(document, operation)
     }
 
     // MARK: The end
 
-    /// Whether all operations on each document can be explained, of those that are `promised` so.
+    /// Checks the linearizability of every document whose level is `promised`.
     func linearize(_ promised: (DurabilityLevel) -> Bool) {
         let result = ledger.linearize(
             isBeyondAssumptions: isBeyondAssumptions,
@@ -167,7 +170,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         result.flaws.forEach(accuse)
     }
 
-    /// Whether acknowledged writes are in the end what they should be; `copies` has the active one.
+    /// Checks the acknowledged writes against the final content; `copies` returns the active copy.
     func find(in copies: (String, VBucketID) -> (CopyContent, AcknowledgedWrites.Losses)?) {
         let result = ledger.find(in: copies)
         tally.add(result.tally)
@@ -176,6 +179,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
 
     // MARK: Maps
 
+    /// Checks a client's new map.
     func sees(_ map: ClusterMap, after before: ClusterMap?) {
         if let before, map.revision < before.revision {
             accuse("MapOrder: a client went from \(before.revision) to \(map.revision)")

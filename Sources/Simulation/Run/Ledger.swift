@@ -1,7 +1,7 @@
 internal import DivanClient
 internal import Vocabulary
 
-/// What clients did and were told, kept for the end of a run.
+/// Clients' operations and acknowledged writes, checked at the end of a run.
 struct Ledger {
     struct Result {
         var tally = Tally()
@@ -30,7 +30,9 @@ struct Ledger {
         writes[place, default: AcknowledgedWrites()].add(write)
     }
 
-    /// `isBeyondAssumptions`: leases promised nothing, so reads say nothing.
+    /// Checks the linearizability of the wanted documents.
+    ///
+    /// If `isBeyondAssumptions`, leases promise nothing, so reads are not checked.
     func linearize(
         isBeyondAssumptions: Bool,
         isLossless: Bool = true,
@@ -44,7 +46,7 @@ struct Ledger {
             let all = operations[document] ?? []
             let counted = isBeyondAssumptions ? all.filter { !$0.isRead } : all
             result.tally[.check, "linearizedKeys"] += 1
-            // Of those seeds in which something may be lost, and a level promises something.
+            // Keys of a promised level in seeds in which writes may be lost.
             if !isLossless { result.tally[.check, "promisedKeys"] += 1 }
             switch Linearizability.check(counted) {
             case .explained(let checked):
@@ -55,8 +57,8 @@ struct Ledger {
             case .impossible(let operation, let states):
                 let possible = states.map(RegisterOperation.text).joined(separator: " or ")
                 result.flaws.append(
-                    "Linearizable: \(document.bucket) \(document.key): \(operation), where there "
-                        + "was \(possible)"
+                    "Linearizable: \(document.bucket) \(document.key): \(operation), but the "
+                        + "value was \(possible)"
                 )
             }
         }

@@ -5,30 +5,30 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// A bucket is deleted, and a node that is heard does not hear of it.
+/// A bucket is deleted, but a reachable node does not receive the deletion.
 extension Story {
-    /// Its disk stands still: it takes no entry, and its beats have it promised a lease all the while.
+    /// A node's disk stalls: it accepts no entry, but its beats keep extending its lease.
     ///
-    /// As long as it serves, nobody may make another bucket of that name.
+    /// As long as the node serves the bucket, no other bucket of that name may be created.
     func deleteUnheard(_ leader: SimulatedNode, _ node: SimulatedNode) -> String? {
         let (world, address, bucket) = (cluster.world, node.address, "persistent")
         world.apply(.slowLane(address, lanes: "control-disk", nanoseconds: 100 * Story.second))
-        // One entry is what the lane stands still with; the next one waits.
-        cluster.tell(leader, "settings") { service in
+        // The lane stalls with the first entry; the next one waits.
+        cluster.submit(leader, "settings") { service in
             let same = service.state.settings
             return "\(await service.change(settings: same, was: same))"
         }
         world.run(for: Story.second)
-        cluster.tell(leader, "delete") { "\(await $0.deleteBucket(bucket))" }
+        cluster.submit(leader, "delete") { "\(await $0.deleteBucket(bucket))" }
         world.run(for: 45 * Story.second)
         let serves = node.node?.data.reports(bucket).contains { $0.state == .active } ?? false
         guard serves, node.service?.state.bucket(named: bucket) != nil,
             leader.service?.state.bucket(named: bucket) == nil
         else {
-            return "the node heard of the deletion"
+            return "the node received the deletion"
         }
         guard leader.service?.state.deletedBuckets.isEmpty == false else {
-            return "the bucket's name is free, and a node serves it"
+            return "the bucket's name is free while a node serves the bucket"
         }
         world.apply(.slowLane(address, lanes: "control-disk", nanoseconds: 0))
         let isOver = cluster.waitUntil(seconds: 180) {

@@ -5,23 +5,23 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// A leader that is deposed in the middle of failing a node over.
+/// A leader is deposed in the middle of a failover.
 extension Story {
-    /// The leader is not heard any more when it has sealed what a silent node serves.
+    /// The leader is disconnected after it has sealed the copies of what a silent node serves.
     ///
-    /// The silent one is back, the leader is failed over in its turn, and the node is the only one
-    /// that has what they both had, when the old leader is heard again.
+    /// The silent node returns and the leader itself is failed over, so the node has the only
+    /// copies of what both had, when the old leader is reconnected.
     func failOverUnheard(_ leader: SimulatedNode, _ node: SimulatedNode) -> String? {
         let world = cluster.world
         guard let number = self.number(of: node), let ruler = self.number(of: leader),
             let common = cluster.newestState.map({ served(by: [ruler, number], in: $0) }),
             !common.isEmpty
-        else { return "the two have nothing in common" }
+        else { return "the two nodes have no vBucket in common" }
         world.apply(.freeze(node.address))
         let isSealed = world.run(for: 5 * Story.second) { [self] in
             isAllSealed(of: number, except: [leader, node])
         }
-        guard isSealed else { return "nobody was asked to take over" }
+        guard isSealed else { return "the copies were not sealed" }
         for other in cluster.nodes where other !== leader {
             world.apply(.oneWay(from: leader.address, to: other.address))
         }
@@ -37,7 +37,7 @@ extension Story {
         guard isAlone, membership(of: leader, at: node) == .inactiveFailed else {
             return "the leader was not failed over"
         }
-        // What the old leader asked for meanwhile is asked for again when it is heard.
+        // The old leader repeats its proposals when it is reconnected.
         world.run(for: 7 * Story.second)
         world.apply(.healNetwork)
         world.run(for: 3 * Story.second)
@@ -48,11 +48,12 @@ extension Story {
         return lost == 0 ? nil : "\(lost) vBuckets have no copy"
     }
 
+    /// The node's number in the newest state; nil if it is not a member.
     func number(of node: SimulatedNode) -> NodeNumber? {
         cluster.newestState?.nodes.first { $0.host == node.address }?.number
     }
 
-    /// vBuckets that the first serves and of which the second alone has a copy.
+    /// The vBuckets whose chain is exactly `chain`.
     private func served(
         by chain: [NodeNumber],
         in state: ClusterState
@@ -64,7 +65,7 @@ extension Story {
         }
     }
 
-    /// Whether all copies of what a node serves are sealed, but for those of `others`.
+    /// Whether all replicas of what a node serves are sealed, except those on `others`.
     private func isAllSealed(of number: NodeNumber, except others: [SimulatedNode]) -> Bool {
         guard let state = cluster.newestState else { return false }
         return state.buckets.allSatisfy { bucket in

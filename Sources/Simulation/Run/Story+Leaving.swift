@@ -4,12 +4,12 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// The leader is to go, and has to have somebody else lead first.
+/// A rebalance removes the leader, which must transfer leadership first.
 extension Story {
-    /// Whoever would come first crashes when all is moved.
+    /// The preferred successor crashes when all copies are moved.
     ///
-    /// The other one has to lead then; that the leader goes is agreed on once the first is back, as of
-    /// two voters both are needed.
+    /// The other node must lead then; the leader's removal is committed after the successor's
+    /// restart, since both of two voters are needed.
     func leaveWithoutTheHeir(_ leader: SimulatedNode, _ others: [SimulatedNode]) -> String? {
         let address = leader.address
         let numbers = others.compactMap { number(of: $0) }
@@ -18,7 +18,7 @@ extension Story {
         }
         let (heir, second) =
             numbers[0] < numbers[1] ? (others[0], others[1]) : (others[1], others[0])
-        cluster.tell(leader, "out \(address)") { service in
+        cluster.submit(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
             return "\(await service.rebalance(known: known, ejected: [name]))"
@@ -35,17 +35,17 @@ extension Story {
         guard isMoved else { return "the leader's copies are not moved" }
         halt(heir) { $0.crash(isPower: false) }
         let isLed = cluster.waitUntil(seconds: 20) { [cluster] in cluster.leader === second }
-        guard isLed else { return "nobody leads whom the leader could have asked" }
+        guard isLed else { return "the remaining node does not lead" }
         guard membership(of: leader, at: second) == .active,
             second.service?.state.rebalance != nil
-        else { return "the leader was gone before" }
+        else { return "the leader was removed too early" }
         heir.isWanted = true
         heir.start()
         let isOver = cluster.waitUntil(seconds: 60) {
             second.service?.state.lastRebalance?.verdict == .completed
                 && leader.service?.state.isProvisioned == false
         }
-        guard isOver else { return "the leader is not gone" }
-        return second.service?.state.rebalance == nil ? nil : "the rebalance goes on"
+        guard isOver else { return "the leader was not removed" }
+        return second.service?.state.rebalance == nil ? nil : "the rebalance does not end"
     }
 }

@@ -5,15 +5,15 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Whoever hands over crashes when that is agreed on, and before it hears so.
+/// A node that hands a vBucket over crashes after that is committed, before it learns of it.
 extension Story {
-    /// It starts where it hears others, and not the leader: they promise it a lease, and by its map it
-    /// serves what somebody else serves by then.
+    /// The node restarts connected to other nodes but not to the leader: they promise it a lease, and
+    /// by its map it would serve vBuckets that another node serves.
     func restartHandedOver(_ leader: SimulatedNode, _ node: SimulatedNode) -> String? {
         let (world, address) = (cluster.world, node.address)
-        // Slow enough that it has not kept what it knows of its moves.
+        // Slow enough that it has not persisted the progress of its moves.
         world.apply(.diskSlow(address, nanoseconds: 30_000_000))
-        cluster.tell(leader, "out \(address)") { service in
+        cluster.submit(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
             return "\(await service.rebalance(known: known, ejected: [name]))"
@@ -22,24 +22,24 @@ extension Story {
             !missed(by: node, of: leader).isEmpty
         }
         let taken = missed(by: node, of: leader)
-        guard isHandedOver, !taken.isEmpty else { return "nothing was handed over unheard" }
+        guard isHandedOver, !taken.isEmpty else { return "the node knows of every hand-over" }
         halt(node) { $0.crash(isPower: true) }
         world.apply(.oneWay(from: leader.address, to: address))
         world.apply(.diskSlow(address, nanoseconds: 0))
         node.isWanted = true
         node.start()
-        // Who takes it for the owner now has it acknowledge beside its successor.
+        // If it served now, it would acknowledge writes beside its successor.
         world.run(for: 3 * Story.second)
-        guard taken == missed(by: node, of: leader) else { return "the node heard of it" }
+        guard taken == missed(by: node, of: leader) else { return "the node learned of it" }
         world.apply(.healNetwork)
         let isWell = cluster.waitUntil(seconds: 60) { [self] in
             Convergence(cluster: cluster).mapFlaws().isEmpty
         }
-        return isWell ? nil : "the nodes do not come together"
+        return isWell ? nil : "the nodes do not converge"
     }
 
-    /// vBuckets that the node serves by its own map, and by the leader's somebody else, by bucket and
-    /// number.
+    /// The vBuckets that the node serves by its own map and another node by the leader's, as bucket
+    /// and number.
     private func missed(by node: SimulatedNode, of leader: SimulatedNode) -> Set<String> {
         guard let known = node.service?.state, let state = leader.service?.state,
             let number = known.nodes.first(where: { $0.host == node.address })?.number

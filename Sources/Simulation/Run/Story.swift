@@ -6,10 +6,10 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// What a seed found, told again step by step.
+/// A scripted replay of a failure that a seed found.
 ///
-/// A seed tells another story after each change of the product; a story stays what it is. It says
-/// itself where it did not come to what it is about.
+/// A seed has another course after each change of the product; a story reproduces its conditions
+/// step by step. It is a violation if the story does not reach its conditions.
 package final class Story {
     package static let names = [
         "restarted-behind-the-map", "invited-and-given-up", "unheard-while-failing-over",
@@ -24,7 +24,7 @@ package final class Story {
     private let judge: Judge
     private let watch: Watch
 
-    /// - Returns: Nil where there is no story of this name.
+    /// - Returns: Nil if there is no story of this name.
     package init?(_ name: String) {
         guard Story.names.contains(name), let workload = Workload("standard") else { return nil }
         self.workload = workload
@@ -34,15 +34,15 @@ package final class Story {
         watch = Watch(cluster, judge)
     }
 
-    /// Tells it; once.
+    /// Runs the story; callable once.
     package func run() -> SimulationOutcome {
         watch.start()
-        // Who hands over and crashes serves at once only where nobody else can be asked.
+        // A node that restarts serves at once only if no other node has a copy to query.
         let replicas = name == Story.names[3] ? 0 : 1
         let buckets = SimulationRun.buckets(replicas: replicas, workload)
-        // Only one is about nodes that are failed over without anybody asking for it.
+        // Only this story is about automatic failover.
         let seconds: UInt16 = name == Story.names[2] ? 1 : 120
-        if let flaw = cluster.build(buckets, failoverSeconds: seconds, failovers: 9) ?? tell() {
+        if let flaw = cluster.build(buckets, failoverSeconds: seconds, failovers: 9) ?? play() {
             judge.accuse("Story: \(flaw)")
         }
         if let fault = cluster.world.transcript.fault { judge.accuse("Fault: \(fault)") }
@@ -56,10 +56,10 @@ package final class Story {
         return outcome
     }
 
-    /// Where it did not come to what it is about, or what was wrong.
-    private func tell() -> String? {
+    /// Plays the steps; a sentence if a condition was not reached or the outcome is wrong.
+    private func play() -> String? {
         cluster.world.run(for: 2 * Story.second)
-        guard let leader = cluster.leader else { return "nobody leads" }
+        guard let leader = cluster.leader else { return "there is no leader" }
         let others = cluster.nodes.filter { $0 !== leader }
         switch name {
         case Story.names[0]: return restartBehindTheMap(leader, others[0], others[1])
@@ -71,8 +71,8 @@ package final class Story {
         }
     }
 
-    /// A node that was stopped and failed over hears what it lost before it can ask what is true, as
-    /// the leader that tells it loses its majority: it has read it, and its copies do not act by it.
+    /// A node that was stopped and failed over receives the entry that deposed it, but the leader
+    /// then loses its majority: the node has applied the entry, and its copies do not act by it yet.
     private func restartBehindTheMap(
         _ leader: SimulatedNode,
         _ other: SimulatedNode,
@@ -98,20 +98,20 @@ package final class Story {
         let hasHeard = cluster.waitUntil(seconds: 2) { [self] in
             membership(of: node, at: node) == .inactiveFailed
         }
-        guard hasHeard, other.service == nil else { return "the node did not hear what it lost" }
+        guard hasHeard, other.service == nil else { return "the node did not apply its failover" }
         guard node.node?.data.reports("persistent").contains(where: { $0.state == .active }) == true
-        else { return "its copies know what it lost" }
-        // Who promises it a lease now has it acknowledge beside its successor.
+        else { return "its copies act by its failover" }
+        // With a lease now, it would acknowledge writes beside its successor.
         cluster.world.run(for: 2 * Story.second)
         other.isWanted = true
         other.start()
         let isWell = cluster.waitUntil(seconds: 20) { [self] in
             Convergence(cluster: cluster).mapFlaws().isEmpty
         }
-        return isWell ? nil : "the nodes do not come together"
+        return isWell ? nil : "the nodes do not converge"
     }
 
-    /// A node crashes as soon as it has taken up an invitation, and is given up before it is back.
+    /// A node crashes as soon as it has accepted an invitation, and is removed before it restarts.
     private func giveUpInvited(_ leader: SimulatedNode, _ node: SimulatedNode) -> String? {
         let address = node.address
         let left = cluster.ask(leader, seconds: 60) { service in
@@ -123,9 +123,9 @@ package final class Story {
             membership(of: node, at: leader) == nil && node.service?.state.isProvisioned == false
                 && node.service?.state.nodes.count == 1
         }
-        guard isOut else { return "the node was not taken out: \(left ?? "no answer")" }
+        guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
         let name = node.name
-        cluster.tell(leader, "add") { service in
+        cluster.submit(leader, "add") { service in
             "\(await service.addNode(name, login: ("", ""), services: ["kv"]))"
         }
         let isInvited = cluster.world.run(for: 10 * Story.second) {
@@ -136,9 +136,9 @@ package final class Story {
         guard isInvited, membership(of: node, at: leader) == .joining,
             !convergence.mapFlaws().isEmpty,
             convergence.mapFlaws(toleratingInvited: true).isEmpty
-        else { return "the node was not invited, or nobody misses it" }
+        else { return "the node was not invited, or the cluster does not wait for it" }
         guard cluster.waitUntil(seconds: 90, { membership(of: node, at: leader) == nil }) else {
-            return "the node is not given up"
+            return "the joining node is not removed"
         }
         node.isWanted = true
         node.start()
@@ -155,12 +155,13 @@ package final class Story {
         return cluster.rebalance(seconds: 60)
     }
 
-    /// Ends a node's process, which nobody starts again until somebody wants it.
+    /// Ends a node's process; it restarts only after `isWanted` is set again.
     func halt(_ node: SimulatedNode, _ end: (SimulatedNode) -> Void) {
         node.isWanted = false
         end(node)
     }
 
+    /// The membership of a node in another node's state; nil if it is not a member.
     func membership(of node: SimulatedNode, at witness: SimulatedNode) -> NodeMembership? {
         witness.service?.state.nodes.first { $0.host == node.address }?.membership
     }

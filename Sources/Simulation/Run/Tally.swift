@@ -1,17 +1,17 @@
-/// How often what happened, by group and kind: of a run, or of many together.
+/// Counts by group and kind, of one run or of many.
 ///
-/// - Its text is one line, and comes back as the same value: processes tell each other. So kinds
-///   are one word.
+/// - `line` can be parsed to the same value, since processes of a swarm exchange it. So a kind is
+///   one word.
 package struct Tally: Hashable, Sendable {
     package enum Group: String, CaseIterable, Sendable {
-        /// What clients asked for and got an answer to.
+        /// Clients' operations with a response.
         case operation
         case fault
-        /// What an administrator asked for.
+        /// An administrator's requests.
         case action
-        /// What became of the cluster: failovers, promotions, moves.
+        /// Changes of the cluster: failovers, promotions, moves.
         case change
-        /// What the checkers had to look at.
+        /// Items that the checkers examined.
         case check
     }
 
@@ -42,7 +42,7 @@ package struct Tally: Hashable, Sendable {
 
     package subscript(name: Name) -> Int { counts[name] ?? 0 }
 
-    /// Of all kinds of a group together.
+    /// The sum of all kinds of a group.
     package func total(_ group: Group) -> Int {
         counts.reduce(0) { $1.key.group == group ? $0 + $1.value : $0 }
     }
@@ -61,7 +61,7 @@ package struct Tally: Hashable, Sendable {
         counts.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
     }
 
-    /// - Returns: Nil where the line is no tally's.
+    /// Parses `line`; nil if the text is not a tally's line.
     package init?(line: some StringProtocol) {
         for part in line.split(separator: " ") {
             let sides = part.split(separator: "=")

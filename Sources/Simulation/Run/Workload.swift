@@ -1,41 +1,41 @@
 internal import Vocabulary
 
-/// How a cluster is made, used and administered: what the name of a workload stands for.
+/// The parameters of a named workload: the cluster, its clients and its administration.
 struct Workload {
-    /// What an administrator may be asked for, and how often.
+    /// An administrator's actions and their frequency.
     struct Script {
-        /// Nanoseconds between two actions, at least and at most.
+        /// Nanoseconds between two actions.
         var pace: ClosedRange<UInt64>
-        /// How often each comes, beside the others.
+        /// The actions with their relative frequencies.
         var actions: [(action: Operator.Action, weight: UInt64)]
     }
 
     var nodes = 3...5
     var replicas = 1...2
-    /// A second bucket, of memory alone.
+    /// Whether there is a second, ephemeral bucket.
     var hasEphemeral = true
-    /// Of each bucket.
+    /// The number of vBuckets of each bucket.
     var vBuckets = 16
     var clients = 8
-    /// Keys that one client writes and all read.
+    /// Keys that only one client writes and all read.
     var keysOfClient = 16
-    /// Keys of each bucket that all its clients write, and read, all the time.
+    /// Keys of each bucket that all its clients write and read.
     var registers = 36
-    /// Of three registers so many are written durably, and never otherwise.
+    /// Of three registers, the number that is always written durably.
     var durableOfThree = 1
-    /// How long durable writes may take.
+    /// The timeout of durable writes.
     var durableMilliseconds: UInt64 = 10_000
     var thinkNanoseconds: UInt64 = 100_000_000
     var faultSeconds: UInt64 = 60
-    /// Clients go on for so long when the faults are over.
+    /// How long clients continue after the faults.
     var quietSeconds: UInt64 = 0
-    /// Clients end in the middle of something, and others come in their place, so often; 0 for never.
+    /// The average time after which a client ends during an operation and is replaced; 0 for never.
     var clientSeconds: UInt64 = 0
-    /// Nil: nobody administers.
+    /// The administrator's script; nil for none.
     var script: Script? = .standard
-    /// Kinds of faults in place of those that the plan asks for.
+    /// Faults that replace those of the plan; nil for the plan's.
     var faults: String?
-    /// Failovers in a row that happen by themselves.
+    /// The maximum of consecutive automatic failovers.
     var failoversMax: UInt16 = 1
 
     static let names = [
@@ -44,10 +44,10 @@ struct Workload {
         "restart-all", "one-node", "two-nodes", "seven-nodes", "quota-storm",
     ]
 
-    /// - Returns: Nil where no workload has this name.
+    /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
-        // 200 keys, 96 of one writer each and 104 registers, of which two thirds are written durably.
+        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable.
         case "standard":
             keysOfClient = 12
             registers = 52
@@ -66,18 +66,18 @@ struct Workload {
             registers = 0
             keysOfClient = 24
         case "durable-only":
-            // So few that several writes of each are under way.
+            // So few that each has several pending writes.
             vBuckets = 4
             clients = 16
             registers = 24
             durableOfThree = 3
-            // So short that some are called off.
+            // So short that some writes are aborted.
             durableMilliseconds = 2_000
             keysOfClient = 0
             thinkNanoseconds = 40_000_000
             script = .durable
             failoversMax = 100
-        // What it takes that two copies differ, and that durable writes survive either.
+        // Three copies: two replicas can differ, and durable writes survive the loss of either.
         case "three-copies", "hot-keys":
             replicas = 2...2
             hasEphemeral = false
@@ -124,7 +124,7 @@ extension Workload.Script {
         actions: Operator.Action.usual.map { ($0, $0 == .rebalance || $0 == .recover ? 2 : 1) }
     )
 
-    /// Nothing of what is asked for here may lose anything.
+    /// Actions that must not lose anything.
     static let safe = Workload.Script(
         pace: 4 * second...16 * second,
         actions: Operator.Action.usual.filter { $0 != .failOver }.map { ($0, 1) }
@@ -138,13 +138,13 @@ extension Workload.Script {
         ]
     )
 
-    /// Nothing of this may lose what was written durably, so that all of it can be looked at.
+    /// Actions that must not lose durable writes, so that all of them are checked.
     static let durable = Workload.Script(
         pace: 2 * second...7 * second,
         actions: [(.recover, 4), (.rebalance, 1), (.takeOut, 1), (.add, 1), (.graceful, 1)]
     )
 
-    /// A bucket that comes and goes under one name.
+    /// A bucket of one name is created and deleted repeatedly.
     static let buckets = Workload.Script(
         pace: 1 * second...4 * second,
         actions: [
@@ -152,7 +152,7 @@ extension Workload.Script {
         ]
     )
 
-    /// Buckets that together may have more memory than there is.
+    /// Concurrent requests that together exceed the memory quota.
     static let quotas = Workload.Script(
         pace: second / 2...2 * second,
         actions: [(.raceQuotas, 12), (.recover, 1)]

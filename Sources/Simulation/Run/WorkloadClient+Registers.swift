@@ -4,10 +4,10 @@ internal import SimulatedPlatform
 internal import Vocabulary
 internal import Wire
 
-/// Documents that many write at once, of which the order is checked.
+/// Registers: documents that many clients write concurrently, checked for linearizability.
 ///
-/// Of three one, two or all are written durably and never otherwise; every fourth holds a number, by
-/// which a write that was carried out twice shows.
+/// Of three registers one, two or all are always written durably. Every fourth is a counter, which
+/// shows a write that was applied twice.
 extension WorkloadClient {
     func actOnRegister(_ client: Client) {
         let document = register(Int(random.next() % UInt64(workload.registers)))
@@ -32,7 +32,7 @@ extension WorkloadClient {
         )
     }
 
-    /// Reads all of its bucket in the end: else a write that is lost last is lost unseen.
+    /// Reads all registers at the end, since otherwise the loss of a last write would not be found.
     func readRegisters(_ done: @escaping @Sendable () -> Void) {
         guard let client, hasRegisters else { return done() }
         let left = Guarded(workload.registers)
@@ -55,7 +55,7 @@ extension WorkloadClient {
         }
     }
 
-    /// Levels by register, so that each is only ever written at one.
+    /// The durability level of a register, the same for all its writes.
     private func level(_ register: Int) -> DurabilityLevel? {
         guard register % 3 < workload.durableOfThree else { return nil }
         guard bucket.type == .persistent else { return .majority }
@@ -86,7 +86,7 @@ extension WorkloadClient {
         }
     }
 
-    /// Over what this client last read, which others may have written over since.
+    /// Replaces the value that this client last read, if it is still current.
     private func compareAndSet(
         _ document: Judge.Document,
         _ options: WriteOptions,
@@ -127,7 +127,7 @@ extension WorkloadClient {
         }
     }
 
-    // MARK: Answers that say something of the state
+    // MARK: Responses that observe the state
 
     private func isAnswer(_ result: Result<MutationResult, ClientError>) -> Bool {
         switch result {

@@ -5,10 +5,10 @@ internal import Seams
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// One user of a bucket: `DivanClient`, asked one thing after the other, with thought between.
+/// One user of a bucket: a `DivanClient` with one operation at a time and pauses between.
 ///
-/// Each client has keys that it alone writes, and reads everybody's; and there are registers, which
-/// all clients of a bucket write (`WorkloadClient+Registers`).
+/// Each client has keys that only it writes, and reads those of all clients; and all clients of a
+/// bucket write its registers (`WorkloadClient+Registers`).
 final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     let bucket: BucketSettings
     let number: Int
@@ -19,21 +19,22 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private let environment: Environment
     private let lane: any Lane
     private let settings: ClientSettings
-    /// Whether some node knows of the bucket: to ask in vain costs a proof of the password.
+    /// Whether any node knows the bucket, since a failed connection costs a verification of the
+    /// password.
     private let isThere: () -> Bool
     private(set) var client: Client?
     var random: SeededRandom
     private var crashes: SeededRandom
     private var values = 0
     private var map: ClusterMap?
-    /// What this client last read of a register.
+    /// The value and CAS that this client last read of each register.
     var known: [Judge.Document: (value: [UInt8], cas: CAS)] = [:]
     private(set) var tally = Tally()
     private var isStopping = false
-    /// Nothing is under way.
+    /// No operation is pending.
     private(set) var isIdle = true
 
-    /// `clients`: of the same bucket, this one among them.
+    /// Makes a client; `clients` is the number of clients of the bucket, including this one.
     init(
         _ number: Int,
         of clients: Int,
@@ -61,11 +62,11 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         self.settings = settings
     }
 
-    // MARK: Life
+    // MARK: Start and end
 
     func start() {
         lane.post { [self] in open() }
-        crashNowAndThen()
+        scheduleCrash()
     }
 
     private func open() {
@@ -76,7 +77,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
             switch result {
             case .success:
                 self.client = client
-                think()
+                scheduleOperation()
             case .failure: openLater(300_000_000)
             }
         }
@@ -86,18 +87,18 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         lane.post(after: nanoseconds) { [self] in open() }
     }
 
-    /// Begins nothing any more.
+    /// Starts no further operation.
     func stop() { isStopping = true }
 
-    /// Ends in the middle of what it does now and then: what was under way may be done or not, and
-    /// somebody else comes with the same keys, who has read nothing.
-    private func crashNowAndThen() {
+    /// Ends the client at random times during operations, whose outcomes are then unknown; a new
+    /// client with the same keys and without known values replaces it.
+    private func scheduleCrash() {
         guard workload.clientSeconds > 0 else { return }
         let range = 2 * workload.clientSeconds * 1_000_000_000
         lane.post(after: crashes.next() % range) { [self] in
             guard !isStopping else { return }
             crash()
-            crashNowAndThen()
+            scheduleCrash()
         }
     }
 
@@ -108,14 +109,14 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         known = [:]
         tally[.change, "clientCrash"] += 1
         world.transcript.note("client \(bucket.name) \(number) ends")
-        // Whatever it waits for is told that it was left.
+        // Closing completes pending operations with an error.
         gone.close {}
         openLater(100_000_000)
     }
 
-    // MARK: One thing after the other
+    // MARK: Operations
 
-    private func think() {
+    private func scheduleOperation() {
         guard !isStopping else { return }
         lane.post(after: random.next() % (2 * workload.thinkNanoseconds)) { [self] in
             act()
@@ -147,7 +148,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         workload.registers > 0 && bucket.name != SimulationRun.extraName
     }
 
-    /// Unlike every other that is ever written.
+    /// A value that is unique in the run.
     func newValue() -> [UInt8] {
         values += 1
         return Array("\(number).\(values)".utf8)
@@ -157,12 +158,12 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         Judge.Document(bucket: bucket.name, key: "client\(owner)-key\(key)")
     }
 
-    /// The answer came: what was asked, whether it came to something.
+    /// Counts a completed operation and schedules the next one.
     func ended(_ kind: String, isDone: Bool = true) {
         tally[.operation, kind] += 1
         if !isDone { tally[.check, "failedOperations"] += 1 }
         isIdle = true
-        think()
+        scheduleOperation()
     }
 
     func set(
@@ -211,9 +212,9 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    // MARK: Telling the judge
+    // MARK: Reports to the judge
 
-    /// A read found this.
+    /// Reports a read.
     func found(
         _ value: [UInt8]?,
         _ document: Judge.Document,
@@ -224,7 +225,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         did(.read(value), document, sentAt, world.now)
     }
 
-    /// A write of `value` was answered, and not with what it says of the state.
+    /// Reports the result of a write of `value`.
     func end(
         _ action: RegisterOperation.Action,
         _ document: Judge.Document,
@@ -258,9 +259,9 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         judge.did(document, operation)
     }
 
-    // MARK: In the end
+    // MARK: Final checks
 
-    /// Reads all it wrote and tells how many could be read.
+    /// Reads all keys of this client; passes the number of successful reads to `done`.
     func readAll(_ done: @escaping @Sendable (Int) -> Void) {
         guard let client, workload.keysOfClient > 0 else { return done(0) }
         let left = Guarded((left: workload.keysOfClient, read: 0))
@@ -285,7 +286,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    /// Writes to each of these vBuckets; tells which took it.
+    /// Writes to each of these vBuckets; calls `done` with each vBucket's error, nil after success.
     func write(
         to vBuckets: Set<VBucketID>,
         _ options: WriteOptions,

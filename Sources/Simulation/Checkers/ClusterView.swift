@@ -4,10 +4,10 @@ internal import Orchestration
 internal import Server
 internal import Vocabulary
 
-/// The machines of the nodes that a state names, and what they have of its buckets, at one instant.
+/// The nodes of a state and their open buckets at one instant.
 ///
-/// Found once a look: to look up each copy of each vBucket by names took most of a look's time.
-struct Sight {
+/// Collected once for each inspection, since looking up every copy by names took most of its time.
+struct ClusterView {
     /// One node's copies of one bucket.
     struct Copies {
         let node: NodeNumber
@@ -40,7 +40,7 @@ struct Sight {
         nodes.first { $0.number == number }?.node
     }
 
-    /// Those of all nodes that run and have the bucket.
+    /// The copies of a bucket on all running nodes that have it.
     func copies(of name: String) -> [Copies] {
         nodes.compactMap { number, node in
             node.node?.data.bucket(named: name).map { Copies(number, $0) }
@@ -48,6 +48,6 @@ struct Sight {
     }
 }
 
-extension [Sight.Copies] {
-    func on(_ node: NodeNumber) -> Sight.Copies? { first { $0.node == node } }
+extension [ClusterView.Copies] {
+    func on(_ node: NodeNumber) -> ClusterView.Copies? { first { $0.node == node } }
 }
