@@ -23,6 +23,9 @@ package final class LinuxDisk: Disk {
 
     package var vfsName: String? { nil }
 
+    /// Creates a directory and its missing parents, durably; does nothing if it exists.
+    ///
+    /// - Throws: `DiskError` if the path is not a directory or cannot be created.
     package func createDirectory(_ path: String) throws(DiskError) {
         if mkdir(path, 0o750) == 0 { return try syncParent(of: path) }
         switch errno {
@@ -41,6 +44,9 @@ package final class LinuxDisk: Disk {
         }
     }
 
+    /// The sorted names in a directory; empty if it does not exist.
+    ///
+    /// - Throws: `DiskError` if the directory cannot be read.
     package func list(_ path: String) throws(DiskError) -> [String] {
         guard let directory = opendir(path) else {
             if errno == ENOENT { return [] }
@@ -60,6 +66,9 @@ package final class LinuxDisk: Disk {
         return names.sorted()
     }
 
+    /// The content of a file; nil if it does not exist.
+    ///
+    /// - Throws: `DiskError` if the file cannot be read.
     package func read(_ path: String) throws(DiskError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -78,6 +87,9 @@ package final class LinuxDisk: Disk {
         }
     }
 
+    /// Replaces the content of a file atomically and durably.
+    ///
+    /// - Throws: `DiskError` if the file cannot be written or synced.
     package func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
         replacing.acquire()
         defer { replacing.release() }
@@ -94,6 +106,9 @@ package final class LinuxDisk: Disk {
         try syncParent(of: path)
     }
 
+    /// Renames a file or directory durably.
+    ///
+    /// - Throws: `DiskError` if the path does not exist or cannot be renamed.
     package func rename(_ path: String, to newPath: String) throws(DiskError) {
         guard Glibc.rename(path, newPath) == 0 else {
             throw SystemError.disk(errno, "rename to \(newPath) the path", path)
@@ -104,6 +119,9 @@ package final class LinuxDisk: Disk {
         }
     }
 
+    /// Removes a file, or a directory with its content; does nothing if it does not exist.
+    ///
+    /// - Throws: `DiskError` if something cannot be removed.
     package func remove(_ path: String) throws(DiskError) {
         guard unlink(path) != 0 else { return try syncParent(of: path) }
         switch errno {
@@ -118,6 +136,9 @@ package final class LinuxDisk: Disk {
         try syncParent(of: path)
     }
 
+    /// Rewrites a file in place and syncs it; does nothing if it does not exist.
+    ///
+    /// - Throws: `DiskError` if the file cannot be read, written or synced.
     package func secure(_ path: String) throws(DiskError) {
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -159,6 +180,9 @@ package final class LinuxDisk: Disk {
         return count
     }
 
+    /// Extends a file with zeros to at least `bytes`; does nothing if it does not exist.
+    ///
+    /// - Throws: `DiskError` if the file cannot be extended.
     package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -199,6 +223,9 @@ package final class LinuxDisk: Disk {
         throw error
     }
 
+    /// Locks a data directory; false if another process or disk has locked it.
+    ///
+    /// - Throws: `DiskError` if the lock file cannot be opened or locked.
     package func claim(_ path: String) throws(DiskError) -> Bool {
         let file = path + "/lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
@@ -218,6 +245,9 @@ package final class LinuxDisk: Disk {
         return true
     }
 
+    /// The bytes of a file, or of all files of a directory; 0 if it does not exist.
+    ///
+    /// - Throws: `DiskError` if the path cannot be read.
     package func size(_ path: String) throws(DiskError) -> UInt64 {
         var status = stat()
         guard lstat(path, &status) == 0 else {
@@ -230,6 +260,9 @@ package final class LinuxDisk: Disk {
         return sum
     }
 
+    /// The free and total bytes of the path's file system.
+    ///
+    /// - Throws: `DiskError` if the file system cannot be measured.
     package func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
         var status = statvfs()
         guard statvfs(path, &status) == 0 else {

@@ -28,6 +28,9 @@ package final class ReactorNetwork: Network {
 
     package func lane(ofReactor index: Int) -> any Lane { reactors[index] }
 
+    /// Claims a port and serves its connections on all reactors.
+    ///
+    /// - Throws: `NetworkError` if the port cannot be claimed or the network has stopped.
     package func listen(
         on address: SocketAddress,
         for callers: Callers,

@@ -14,6 +14,7 @@ package struct AdminClient: NodeProbe {
 
     package init() {}
 
+    /// Sends a request; failures are returned as `unreachable` with the reason.
     package func ask(_ request: ProbeRequest) async -> ProbeAnswer {
         do {
             let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
