@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import Testing
+import Vocabulary
 
 @Suite struct DocumentTests {
     let docs = "/pools/default/buckets/b/docs"
@@ -143,6 +144,36 @@ import Testing
             let again = try await site.ask("GET \(docs)?include_docs=true").object
             let whole = again["rows"] as? [[String: Any]]
             #expect(whole?.compactMap { $0["doc"] as? [String: Any] }.count == 8)
+        }
+    }
+
+    @Test func anOutcomeOfAnotherRequestIsAnErrorOfTheServer() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            await site.write("d", Array("1".utf8))
+            let found = DocumentOutcome.found(DocumentCopy(meta: DocumentMeta(), value: [0x31]))
+            let written = DocumentOutcome.written(
+                DocumentVersion(cas: CAS(1), uuid: VBucketUUID(1), seqno: Seqno(1))
+            )
+            for (request, form, outcomes) in [
+                ("GET", "", [written, .unchanged, .refused(.notLocked), .refused(.exists)]),
+                ("POST", "value=1", [found, .refused(.notANumber), .refused(.exists)]),
+                ("DELETE", "", [found, .refused(.notStored), .refused(.exists)]),
+            ] {
+                for outcome in outcomes {
+                    site.plane.outcome.withLock { $0 = outcome }
+                    let reply = try await site.ask("\(request) \(docs)/d", form: form)
+                    #expect(reply.status == 500, "\(request) \(outcome): \(reply.text)")
+                    #expect(reply.object["error"] as? String == "failed")
+                }
+            }
+            site.plane.outcome.withLock { $0 = written }
+            let page = try await site.ask("GET \(docs)?include_docs=true")
+            let rows = try #require(page.object["rows"] as? [[String: Any]])
+            #expect(rows.map { $0["error"] as? String } == ["failed"])
+            // The process goes on, and so does the route.
+            site.plane.outcome.withLock { $0 = nil }
+            #expect(try await site.ask("GET \(docs)/d").object["json"] as? String == "1")
         }
     }
 }

@@ -22,6 +22,8 @@ final class MemoryPlane: DataPlane {
     let alarm = Guarded<[Alert]>([])
     /// Keys whose reads fail with a temporary failure.
     let unreadable = Guarded<Set<String>>([])
+    /// Answers every operation on a document with this, as a faulty node might.
+    let outcome = Guarded<DocumentOutcome?>(nil)
 
     func retain(only buckets: [BucketSettings]) {}
 
@@ -73,6 +75,7 @@ final class MemoryPlane: DataPlane {
         on key: [UInt8],
         inBucket name: String
     ) async -> DocumentOutcome {
+        if let outcome = outcome.withLock({ $0 }) { return outcome }
         let isUnreadable = unreadable.withLock { $0.contains(String(decoding: key, as: UTF8.self)) }
         if isUnreadable, action == .read { return .refused(.temporaryFailure) }
         return buckets.withLock { buckets in

@@ -134,7 +134,12 @@ extension Routes {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
         let outcome = await call.service.perform(.read, on: key, inBucket: call.capture(0))
-        guard case .found(let copy) = outcome else { return reply(outcome) }
+        let copy: DocumentCopy
+        switch outcome {
+        case .found(let found): copy = found
+        case .written, .unchanged: return failed(unexpected)
+        default: return reply(outcome)
+        }
         // The document is sent as a JSON string: that preserves white space and numbers that a
         // browser's parser would round.
         let isJSON = DocumentJSON.isJSON(copy.value)
