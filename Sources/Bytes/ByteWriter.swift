@@ -8,7 +8,7 @@ package final class ByteWriter {
     @exclusivity(unchecked) @usableFromInline
     package internal(set) var start: UnsafeMutableRawPointer
     @exclusivity(unchecked) @usableFromInline package internal(set) var capacity: Int
-    @exclusivity(unchecked) @usableFromInline package internal(set) var count = 0
+    @exclusivity(unchecked) @usableFromInline var used = 0
 
     package init(capacity: Int = 256) {
         self.capacity = max(capacity, 16)
@@ -17,16 +17,19 @@ package final class ByteWriter {
 
     deinit { Memory.free(start) }
 
+    /// Computed, because other modules would check access to a stored property at run time.
+    @inlinable @inline(__always) package var count: Int { used }
+
     @inlinable package var view: ByteView { ByteView(start: start, count: count) }
 
     package var bytes: [UInt8] { view.bytes }
 
     /// Removes the content and keeps the memory.
-    @inlinable package func removeAll() { count = 0 }
+    @inlinable package func removeAll() { used = 0 }
 
     /// Removes the content, and shrinks the memory to `capacityMax` if it is larger.
     package func removeAll(keepingAtMost capacityMax: Int) {
-        count = 0
+        used = 0
         guard capacity > capacityMax else { return }
         capacity = capacityMax
         start = Memory.reallocate(start, capacity)
@@ -35,14 +38,14 @@ package final class ByteWriter {
     /// Removes all but the first `length` bytes.
     package func truncate(to length: Int) {
         precondition(length >= 0 && length <= count, "a writer is truncated to at most its length")
-        count = length
+        used = length
     }
 
     /// Removes the first `length` bytes and moves the rest to the front.
     package func removeFirst(_ length: Int) {
         precondition(length >= 0 && length <= count, "a writer has the bytes to remove")
         Memory.copy(to: start, from: start + length, count: count - length)
-        count -= length
+        used -= length
     }
 
     /// Makes room for `additional` bytes after the content.
@@ -58,7 +61,7 @@ package final class ByteWriter {
     package func claim(_ length: Int) -> UnsafeMutableRawPointer {
         reserve(length)
         let place = start + count
-        count += length
+        used += length
         return place
     }
 

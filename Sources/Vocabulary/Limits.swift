@@ -1,9 +1,13 @@
 /// Every bound in the system, in one place, each with its reason.
+///
+/// Those that every request is compared with are computed: other modules then see a constant, and
+/// not a call for its address.
+@usableFromInline
 package enum Limits {
     /// Bytes of a key, collection prefix not counted: what Couchbase allows in the default collection.
-    package static let keyBytesMax = 250
+    @inlinable package static var keyBytesMax: Int { 250 }
     /// Bytes of a value: what Couchbase allows; beyond it clients expect "too big".
-    package static let valueBytesMax = 20 << 20
+    @inlinable package static var valueBytesMax: Int { 20 << 20 }
     /// Bytes of a whole frame: beyond it the stream is taken for garbage and the connection closed.
     package static let frameBytesMax = 30 << 20
     /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.
@@ -12,7 +16,7 @@ package enum Limits {
     ///
     /// Of input, of unread replies, and of parked requests, each. A frame before authentication
     /// fits, and so do most documents.
-    package static let connectionBytes = 64 << 10
+    @inlinable package static var connectionBytes: Int { 64 << 10 }
     /// Bytes of parked requests of one connection: beyond it the connection waits for them in order.
     package static let parkedBytesMax = 1 << 20
     /// Bytes beyond `connectionBytes` that all clients' connections may hold on a node: of input, of

@@ -12,11 +12,13 @@ extension Connection {
     ) -> Execution {
         let bucket = selectedBucket
         let frame = exchange.frame
-        guard mode != .add || frame.cas == .none else {
+        // A pattern, as `==` of another module's enum is a call through its witness table.
+        if case .add = mode, frame.cas != .none {
             answer(.invalid, to: exchange.replyTo, because: "ADD takes no CAS.")
             return .done
         }
-        guard let datatype = datatype(of: frame) else {
+        let value = frame.value
+        guard let datatype = datatype(of: frame, value) else {
             answer(.invalid, to: exchange.replyTo, because: "The datatype was not agreed on.")
             return .done
         }
@@ -25,7 +27,7 @@ extension Connection {
         let request = StoreRequest(
             key: frame.key,
             hash: exchange.hash,
-            value: frame.value,
+            value: value,
             flags: frame.extras.bigEndian(at: 0, as: UInt32.self),
             expiry: operations.expiry(
                 ofField: frame.extras.bigEndian(at: 4, as: UInt32.self)
@@ -43,9 +45,9 @@ extension Connection {
     ///
     /// Clients without the JSON feature, and those that never set the bit, store JSON too: others
     /// will want to know, so their values are looked at.
-    private func datatype(of frame: Frame) -> Datatype? {
+    private func datatype(of frame: Frame, _ value: ByteView) -> Datatype? {
         let said = frame.datatype
-        if said.isEmpty { return context.validator.isDocument(frame.value) ? .json : [] }
+        if said.isEmpty { return context.validator.isDocument(value) ? .json : [] }
         return said == .json && isJSONAgreed ? .json : nil
     }
 

@@ -28,7 +28,7 @@ extension Connection {
     /// bound by one for each reactor.
     @inline(__always)
     func hasRoom(for item: Item) -> Bool {
-        item.value.count <= Limits.connectionBytes || !memory.isFullOfReplies
+        item.valueCount <= Limits.connectionBytes || !memory.isFullOfReplies
     }
 
     /// Answers a read that needs more memory for its reply than there is: the client tries again.

@@ -270,9 +270,12 @@ package final class Connection: ConnectionHandler {
     ) -> ReceiveProgress? {
         for index in 0..<count {
             let frame = context.frames[index]
-            let completion = resumption
-            resumption = nil
-            switch attempt(frame, hash: context.hashes[index], completion) {
+            let hash = context.hashes[index]
+            // What waited is at the front of the input, so only the first can have waited.
+            let execution =
+                index == 0
+                ? attempt(frame, hash: hash) : execute(frame, hash: hash, completion: nil)
+            switch execution {
             case .done: offset += frame.byteCount
             case .blocked: return ReceiveProgress(consumed: offset, next: .pause)
             case .close:
@@ -289,8 +292,11 @@ package final class Connection: ConnectionHandler {
 
     /// The request at the front of the input; what waited is timed from when it came.
     @inline(__always)
-    private func attempt(_ frame: Frame, hash: UInt64, _ completion: Completion?) -> Execution {
-        guard completion != nil else { return execute(frame, hash: hash, completion: nil) }
+    private func attempt(_ frame: Frame, hash: UInt64) -> Execution {
+        guard let completion = resumption else {
+            return execute(frame, hash: hash, completion: nil)
+        }
+        resumption = nil
         let start = turnStart
         turnStart = blockedStart
         defer { turnStart = start }
@@ -300,8 +306,8 @@ package final class Connection: ConnectionHandler {
     }
 
     /// Releases the room that was kept for a write that has had its attempt.
-    private func endAdmission(_ completion: Completion?) {
-        if completion?.isRoomMade == true { bucket?.pager.endAdmission() }
+    private func endAdmission(_ completion: Completion) {
+        if completion.isRoomMade { bucket?.pager.endAdmission() }
     }
 
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
@@ -335,7 +341,8 @@ package final class Connection: ConnectionHandler {
             return .done
         }
         // What is parked was asked by whoever the client was then, of the bucket it had then.
-        if !parked.isEmpty, framing.isBarrier || command.changesSession { return .blocked }
+        // The rare conditions come first, as looking at `parked` costs a check of exclusive access.
+        if framing.isBarrier || command.changesSession, !parked.isEmpty { return .blocked }
         guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
             return refuse(frame, .accessDenied)
         }

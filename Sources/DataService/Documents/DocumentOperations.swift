@@ -15,7 +15,8 @@ internal import Wire
 ///   `OpenBucket.resume(after:of:_:)` has called back.
 /// - An attempt that returns `.prepared` is not repeated. `OpenBucket.desk` tells its outcome.
 /// - Leases are the caller's: it checks before the attempt, and again before the answer leaves.
-struct DocumentOperations {
+/// - Not copyable, because a copy would retain all that it refers to.
+struct DocumentOperations: ~Copyable {
     let bucket: OpenBucket
     let context: LaneContext
     let turn: Turn
@@ -172,7 +173,7 @@ extension DocumentOperations {
             return .found
         }
         noteChange(document.id, wakesFlusher: wakesFlusher, wakesStreams: wakesStreams)
-        return counted(needed.map(shortage) ?? outcome, .otherCommands)
+        return counted(needed.map { shortage($0) } ?? outcome, .otherCommands)
     }
 }
 

@@ -120,7 +120,7 @@ extension DocumentService {
     private struct Task: Sendable {
         let key: [UInt8]
         let bucket: OpenBucket
-        let body: @Sendable (DocumentOperations, DocumentAddress) -> Step
+        let body: @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
         let done: @Sendable (DocumentOutcome) -> Void
         var mayWaitForRoom = true
     }
@@ -129,7 +129,7 @@ extension DocumentService {
         _ key: [UInt8],
         inBucket name: String,
         _ done: @escaping @Sendable (DocumentOutcome) -> Void,
-        _ body: @escaping @Sendable (DocumentOperations, DocumentAddress) -> Step
+        _ body: @escaping @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
     ) {
         lanes.nonIO.lane.post { [self] in
             guard let bucket = bucket(named: name) else { return done(.noBucket) }

@@ -5,6 +5,9 @@ public import Vocabulary
 ///
 /// Three loads take the header out of the receive buffer; the fields are shifts of the words. It
 /// can be read before its body has come, because a body too large to keep is refused by header.
+///
+/// Lengths have 32 bits at most, so no sum of them overflows: they are added without a check, and
+/// inlined, as every request asks for several of them.
 @usableFromInline
 package struct FrameHeader: Equatable, Sendable {
     package static let byteCount = 24
@@ -66,11 +69,11 @@ package struct FrameHeader: Equatable, Sendable {
     @inlinable package var cas: CAS { CAS(casBits) }
 
     /// Header and body.
-    @inlinable package var frameCount: Int { FrameHeader.headerCount + bodyCount }
+    @inlinable package var frameCount: Int { FrameHeader.headerCount &+ bodyCount }
 
     /// Negative where the parts before the value are longer than the body they are parts of.
-    @inlinable
-    package var valueCount: Int { bodyCount - framingCount - extrasCount - keyCount }
+    @inlinable @inline(__always)
+    package var valueCount: Int { bodyCount &- framingCount &- extrasCount &- keyCount }
 
     @inlinable package var replyTo: ReplyTo { ReplyTo(opcodeByte: opcodeByte, opaque: opaque) }
 
@@ -117,18 +120,22 @@ package struct Frame {
     @inlinable
     package var framing: ByteView { part(FrameHeader.headerCount, header.framingCount) }
 
-    @inlinable
+    @inlinable @inline(__always)
     package var extras: ByteView {
-        part(FrameHeader.headerCount + header.framingCount, header.extrasCount)
+        part(FrameHeader.headerCount &+ header.framingCount, header.extrasCount)
     }
 
-    @inlinable
+    @inlinable @inline(__always)
     package var key: ByteView {
-        part(FrameHeader.headerCount + header.framingCount + header.extrasCount, header.keyCount)
+        let offset = FrameHeader.headerCount &+ header.framingCount &+ header.extrasCount
+        return part(offset, header.keyCount)
     }
 
-    @inlinable
-    package var value: ByteView { part(header.frameCount - header.valueCount, header.valueCount) }
+    @inlinable @inline(__always)
+    package var value: ByteView {
+        let count = header.valueCount
+        return part(header.frameCount &- count, count)
+    }
 
     /// The frame as it came.
     @inlinable package var whole: ByteView { part(0, header.frameCount) }
