@@ -9,19 +9,20 @@ package enum CRC32 {
     package static func checksum(_ view: ByteView, seed: UInt32 = 0) -> UInt32 {
         tables.withUnsafeBufferPointer { tables in
             var crc = ~seed
-            var offset = 0
-            while view.count - offset >= 8 {
-                let word = view.littleEndian(at: offset, as: UInt64.self) ^ UInt64(crc)
+            // A pointer, because offsets that are checked cost a sixth of this loop.
+            var next = view.start
+            for _ in 0..<view.count / 8 {
+                let bytes = UInt64(littleEndian: next.loadUnaligned(as: UInt64.self))
+                let word = bytes ^ UInt64(crc)
                 crc = 0
                 for lane in 0..<8 {
                     let byte = Int(truncatingIfNeeded: word >> UInt64(8 * lane)) & 0xff
                     crc ^= tables[(7 - lane) * 256 + byte]
                 }
-                offset += 8
+                next += 8
             }
-            while offset < view.count {
-                crc = crc >> 8 ^ tables[Int((crc ^ UInt32(view[offset])) & 0xff)]
-                offset += 1
+            for byte in view.dropFirst(view.count & ~7).buffer {
+                crc = crc >> 8 ^ tables[Int((crc ^ UInt32(byte)) & 0xff)]
             }
             return ~crc
         }

@@ -54,7 +54,11 @@ final class BlockWriter {
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
         _ order: UnsafeBufferPointer<UInt32>
     ) {
+        // Local, because every access to the property is checked for exclusiveness.
+        var runs = self.runs
+        self.runs = []
         runs.removeAll(keepingCapacity: true)
+        defer { self.runs = runs }
         var group: UInt32 = 0
         for index in order {
             let entry = entries[Int(index)]

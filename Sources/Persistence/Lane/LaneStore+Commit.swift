@@ -104,20 +104,23 @@ extension LaneStore {
     /// Assigns the batch's documents to blocks; skips those that are already in the file.
     private func plan(_ batch: CommitBatch, _ writer: inout Writer) {
         writer.packer.removeAll()
-        let sections = batch.sections.sorted { $0.record.id < $1.record.id }
-        for section in sections where section.start < section.end {
-            let high = directory.withLock { $0[section.record.id.number].high }
-            var start = section.start
-            while start < section.end, batch.documents.entries[start].seqno <= high {
+        let sections = batch.sections
+        // Indices are sorted, because a copy of a section retains its record's failover log.
+        let order = sections.indices.sorted { sections[$0].record.id < sections[$1].record.id }
+        for index in order where sections[index].start < sections[index].end {
+            let (id, end) = (sections[index].record.id, sections[index].end)
+            let high = directory.withLock { $0[id.number].high }
+            var start = sections[index].start
+            while start < end, batch.documents.entries[start].seqno <= high {
                 precondition(
                     writer.mayRepeat,
-                    "\(section.record.id) is persisted through seqno \(high) and the batch has "
+                    "\(id) is persisted through seqno \(high) and the batch has "
                         + "seqno \(batch.documents.entries[start].seqno) again"
                 )
                 start += 1
             }
-            guard start < section.end else { continue }
-            writer.packer.add(UInt32(start)..<UInt32(section.end), of: batch.documents)
+            guard start < end else { continue }
+            writer.packer.add(UInt32(start)..<UInt32(end), of: batch.documents)
         }
         writer.packer.finish(batch.documents)
     }
