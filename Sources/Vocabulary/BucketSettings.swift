@@ -1,4 +1,4 @@
-/// Where a bucket's documents live, and so what it promises.
+/// Where a bucket's documents are stored.
 package enum BucketType: String, Sendable {
     /// In memory and on disk. REST says `membase`.
     case persistent = "membase"
@@ -6,38 +6,38 @@ package enum BucketType: String, Sendable {
     case ephemeral = "ephemeral"
 }
 
-/// What happens to a bucket's documents when memory runs short.
+/// What a bucket removes from memory when memory runs short.
 package enum EvictionPolicy: String, Sendable {
-    /// Keys and metadata stay, values may go (persistent buckets).
+    /// Values are ejected; keys and metadata stay in memory (persistent buckets).
     case valueOnly
-    /// Whole documents may go (persistent buckets).
+    /// Whole documents are ejected (persistent buckets).
     case fullEviction
-    /// Nothing goes; writes are refused (ephemeral buckets).
+    /// Nothing is ejected; writes are rejected (ephemeral buckets).
     case noEviction
-    /// The least used documents are deleted (ephemeral buckets).
+    /// The least recently used documents are deleted (ephemeral buckets).
     case nruEviction
 }
 
-/// Everything an administrator chose about a bucket.
+/// The settings of a bucket, as an administrator configured them.
 package struct BucketSettings: Hashable, Sendable {
     package var name: String
     /// 32 hexadecimal digits.
     package var uuid: String
     package var type: BucketType
-    /// On each node, in bytes.
+    /// Bytes on each node.
     package var quota: UInt64
     package var replicas: Int
     package var evictionPolicy: EvictionPolicy
     package var vBuckets: Int
     package var flushEnabled: Bool
-    /// Clients may use the bucket without a password, as clients of long ago do.
+    /// Clients may use the bucket without a password, as plain memcached clients do.
     package var passwordless: Bool
-    /// New documents live no longer: seconds, or 0 for as long as they like.
+    /// The longest lifetime of a new document in seconds; 0 for no bound.
     package var maxTTL: UInt32
-    /// What every write is lifted to that asks for less; nil for nothing.
+    /// Writes with a weaker level are raised to this level; nil raises none.
     package var minimumDurability: DurabilityLevel?
 
-    /// Seconds that deleted documents are remembered.
+    /// Seconds for which tombstones are kept.
     package var purgeSeconds: UInt32 {
         type == .persistent ? Limits.purgeSeconds : Limits.ephemeralPurgeSeconds
     }

@@ -1,14 +1,14 @@
-/// A request that a copy of a vBucket become active, and what the copy must have for it.
+/// A request that a copy of a vBucket become active, with the precondition that the copy must meet.
 package struct CopyActivation: Hashable, Sendable {
     /// Why the copy is to become active.
     package enum Reason: Hashable, Sendable {
-        /// The former active copy is lost: a new history begins at what this copy has whole.
+        /// The former active copy is lost: a new history begins at this copy's covered seqno.
         ///
         /// `expected` is the position that the copy reported; nil accepts any.
         case promotion(expected: CopyPosition?)
         /// The former active copy handed over everything up to `final`; its history continues.
         case takeover(final: Seqno)
-        /// The copy was active under `fence` until it was stopped, and no other copy was since.
+        /// The copy was active under `fence` until it stopped, and no other copy was active since.
         case resumption(fence: UInt64)
     }
 

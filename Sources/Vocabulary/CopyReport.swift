@@ -1,10 +1,10 @@
-/// How far a copy of a vBucket is: two copies of the same vBucket are compared by it.
+/// The progress of a copy of a vBucket ~ (ballot, log position); orders copies of one vBucket.
 ///
-/// - The fence comes first: a longer history on an older branch is the shorter one.
+/// - The fence is compared first: any position on a newer branch is ahead of all on older branches.
 package struct CopyPosition: Hashable, Comparable, Sendable {
     /// The fence of the branch of history that holds `covered`.
     package var branchFence: UInt64
-    /// Of every key the copy has the newest version up to here, or a newer one.
+    /// Of every key, the copy has the newest version up to this seqno, or a newer version.
     package var covered: Seqno
 
     package init(branchFence: UInt64, covered: Seqno) {
@@ -17,33 +17,37 @@ package struct CopyPosition: Hashable, Comparable, Sendable {
     }
 }
 
-/// What a node says of its copy of a vBucket.
+/// A node's report on its copy of a vBucket.
 package struct CopyReport: Hashable, Sendable {
     package var vBucket: VBucketID
     package var state: VBucketState
     /// The fence of the map that the copy follows.
     package var fence: UInt64
     package var position: CopyPosition
-    /// The name of its newest history: a copy alone in its chain that crashed begins another one
-    /// under the same fence, and others do not have what they had of the one before.
+    /// The UUID of the copy's newest history.
+    ///
+    /// If the only copy of a chain crashes, it begins a new history under the same fence; progress
+    /// that other copies reported for the previous history does not count for the new one.
     package var history: VBucketUUID
     /// The largest seqno the copy holds.
     package var high: Seqno
-    /// Everything up to here is on disk.
+    /// Every change up to this seqno is on disk.
     package var persisted: Seqno
-    /// The copy has all that it acknowledged, and all that was committed before it was built: it
-    /// reached what its active one had when the stream was opened, and lost nothing since, under
-    /// this fence or one before since which nobody has to prove it anew.
+    /// The copy has every change that it acknowledged and every change that was committed before it
+    /// was built ~ in-sync replica.
+    ///
+    /// True once the copy reached the seqno that its active copy had when the stream was opened,
+    /// under `fence` or under an earlier fence of the same branch, and lost nothing since.
     package var isIntact: Bool
-    /// The same under this very fence.
+    /// The same as `isIntact`, but reached under `fence` itself.
     package var hasCaughtUp: Bool
-    /// The life before ended as it should: what it knew is on disk.
+    /// The node's previous process stopped cleanly: every change it acknowledged is on disk.
     package var wasCleanStop: Bool
-    /// Another one after each start of the node.
+    /// Changes with each start of the node.
     package var boot: UInt64
-    /// It takes nothing more from the active copy of this fence.
+    /// The copy accepts no more changes from the active copy of `fence` ~ phase-1 promise.
     package var isSealed: Bool
-    /// Its node tried to read it from disk, and could not: another copy that is as far serves sooner.
+    /// The node failed to read the copy from disk: prefer a readable copy at the same position.
     package var isUnreadable: Bool
 
     package init(

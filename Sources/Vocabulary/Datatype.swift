@@ -1,4 +1,4 @@
-/// What a value is made of, as the protocol's datatype byte says it.
+/// The format of a value: the protocol's datatype byte.
 @usableFromInline
 package struct Datatype: OptionSet, Hashable, Sendable {
     @usableFromInline package let rawValue: UInt8

@@ -45,7 +45,8 @@ package enum DocumentOutcome: Hashable, Sendable {
 
 /// Why an operation on a document had no effect.
 ///
-/// Every door translates these into its own protocol's answers; no other type lists them.
+/// Each front end (memcached, REST) maps these to its protocol's statuses; no other type lists
+/// them.
 package enum DocumentRefusal: UInt8, CaseIterable, Hashable, Sendable {
     case notFound
     /// A document exists, or has another version than the request's CAS names.
@@ -58,7 +59,8 @@ package enum DocumentRefusal: UInt8, CaseIterable, Hashable, Sendable {
     /// The value that a counter operation names is not a number.
     case notANumber
     case tooLarge
-    /// The document does not fit into the bucket's memory quota, whatever leaves memory for it.
+    /// The document does not fit into the bucket's memory quota, even if everything else is
+    /// ejected.
     case exceedsMemory
     /// Memory is short, or the copy is still being loaded or built: retry later.
     case temporaryFailure
@@ -80,7 +82,7 @@ package enum DocumentRefusal: UInt8, CaseIterable, Hashable, Sendable {
 package enum KeyListing: Hashable, Sendable {
     case keys([[UInt8]])
     case noBucket
-    /// A node is busy, warming up or does not answer: retry later.
+    /// A node is busy, is warming up or does not respond: retry later.
     case temporaryFailure
     /// The node could not list them: a sentence with the cause.
     case failed(String)

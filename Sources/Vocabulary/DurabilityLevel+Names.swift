@@ -1,13 +1,13 @@
 extension DurabilityLevel {
-    /// From the weakest to the strongest; each has what those before it have.
+    /// From the weakest to the strongest; each includes the guarantees of those before it.
     package static let all: [DurabilityLevel] = [
         .majority, .majorityAndPersistOnActive, .persistToMajority,
     ]
 
-    /// What REST says where there is no level.
+    /// The REST API's name for no level.
     package static let noneName = "none"
 
-    /// As REST has it.
+    /// The REST API's name.
     package var name: String {
         switch self {
         case .majority: "majority"

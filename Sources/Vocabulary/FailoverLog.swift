@@ -1,14 +1,15 @@
 /// A vBucket's histories: (UUID, the seqno at which that history began), newest first.
 ///
-/// A history ends when a copy took over that may lack changes others have seen: after an unclean
-/// stop, or a promotion. Clients and replicas compare logs to find where two histories part.
+/// A new history begins when the active copy may lack changes that clients or replicas have seen:
+/// after an unclean stop, or a promotion. Clients and replicas compare logs to find the seqno at
+/// which two histories diverge.
 ///
-/// - Never empty; seqnos do not grow from newest to oldest; no UUID is zero.
+/// - Never empty; no entry has a larger seqno than a newer entry; no UUID is zero.
 package struct FailoverLog: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
         package let uuid: VBucketUUID
         package let seqno: Seqno
-        /// Of the map that had it begin; 0 where nobody said, as on the way to clients.
+        /// The fence under which the history began; 0 if it is unknown, as in logs for clients.
         package let fence: UInt64
 
         package init(uuid: VBucketUUID, seqno: Seqno, fence: UInt64 = 0) {
@@ -21,12 +22,12 @@ package struct FailoverLog: Hashable, Sendable {
     /// Newest first.
     package private(set) var entries: [Entry]
 
-    /// The log of a vBucket that starts its first history.
+    /// The log of a vBucket whose first history begins.
     package init(first uuid: VBucketUUID, fence: UInt64 = 0) {
         entries = [Entry(uuid: uuid, seqno: .zero, fence: fence)]
     }
 
-    /// A log read back from disk; nil where it breaks the invariants.
+    /// A log with these entries; nil if they violate the invariants.
     package init?(entries: [Entry]) {
         guard !entries.isEmpty, entries.allSatisfy({ $0.uuid.value != 0 }) else { return nil }
         for (newer, older) in zip(entries, entries.dropFirst()) where newer.seqno < older.seqno {
@@ -35,12 +36,13 @@ package struct FailoverLog: Hashable, Sendable {
         self.entries = entries
     }
 
+    /// The newest history.
     package var current: Entry {
         guard let newest = entries.first else { preconditionFailure("a log is never empty") }
         return newest
     }
 
-    /// Begins a new history at `seqno`; histories that began beyond it never were.
+    /// Begins a new history at `seqno`; removes histories that began after `seqno`.
     package mutating func begin(_ uuid: VBucketUUID, at seqno: Seqno, fence: UInt64 = 0) {
         precondition(uuid.value != 0, "a history needs a UUID")
         entries.removeAll { $0.seqno > seqno }
@@ -50,13 +52,15 @@ package struct FailoverLog: Hashable, Sendable {
         }
     }
 
-    /// The histories that a copy with changes up to `seqno` can speak of; nil where there are none.
+    /// The histories that began at or before `seqno`; nil if there are none.
     package func truncated(to seqno: Seqno) -> FailoverLog? {
         FailoverLog(entries: entries.filter { $0.seqno <= seqno })
     }
 
-    /// How far the history `uuid` goes: where the next one began, or `high` for the newest; nil for
-    /// one that is not known.
+    /// The last seqno of the history `uuid`: where the next history began, or `high` for the
+    /// newest.
+    ///
+    /// Nil if the log does not contain `uuid`.
     package func end(of uuid: VBucketUUID, high: Seqno) -> Seqno? {
         guard let index = entries.firstIndex(where: { $0.uuid == uuid }) else { return nil }
         return index == 0 ? high : entries[index - 1].seqno

@@ -1,75 +1,75 @@
-/// Bounds of what changes who holds what: moves, failure detection, failover.
+/// Bounds of topology changes: moves, failure detection, failover.
 extension Limits {
-    /// Copies that a node builds, and that others build from it, at a time: what Couchbase has
-    /// where nobody chose, between a disk that idles and one that clients notice.
+    /// Copies that a node builds, and copies that other nodes build from it, at a time: Couchbase's
+    /// default. Fewer leave the disk idle; more slow clients down.
     package static let movesPerNodeDefault = 4
     /// Couchbase's range for `rebalanceMovesPerNode`.
     package static let movesPerNodeMax = 64
-    /// Items that what a node builds, or feeds, may have in all for each of its `movesPerNode`.
+    /// Items, per `movesPerNode`, of all copies that a node builds (or feeds) at a time.
     ///
-    /// Below it more copies go at a time, because what costs then is not data but entries of the
-    /// log: a wave of copies ends before the next one's entry is carried out. What is on its way
-    /// between two nodes is bounded by `replicationWindowBytes`, whatever their number.
+    /// While they have fewer, more copies are built at a time: small copies cost log entries, not
+    /// data, and a wave of them ends before the next wave's entry is applied. Bytes in flight
+    /// between two nodes stay bounded by `replicationWindowBytes`, whatever the number of copies.
     package static let lightBuildItems: UInt64 = 4_096
-    /// Copies that a node builds, or feeds, at a time, however small: all of a wave's rows are in
-    /// one entry of the log, which is worth its commit from a hundred on.
+    /// Copies that a node builds, or feeds, at a time, however small: one log entry has all rows of
+    /// a wave, and its commit pays off from about a hundred rows on.
     package static let buildsPerNodeMax = 256
-    /// Takeovers that a node takes part in at a time: they share entries of the metadata log, so a
-    /// vBucket's writes wait for its own tail and one commit; more of them would only make the
-    /// entry longer that all wait for.
+    /// Takeovers at a time with this node as a participant: they share entries of the metadata log,
+    /// so a vBucket's writes wait for the rest of its own stream and one commit. More takeovers
+    /// would only lengthen the shared entry.
     package static let takeOversPerNodeMax = 64
-    /// vBuckets that one call has handed over: the slowest tail of them holds all of their writes.
+    /// vBuckets handed over by one call: writes of all of them wait for the slowest.
     package static let takeOversPerCallMax = 16
-    /// Copies that are built and wait for their chain: they cost a stream each, no disk.
+    /// Built copies that are not in their chain yet: each costs a stream, no disk work.
     package static let movesFinishingPerNodeMax = 256
 
-    /// Bytes that a copy may be behind and still count as caught up: some milliseconds of a stream.
+    /// A copy counts as caught up if it lags by at most these bytes: some milliseconds of a stream.
     package static let caughtUpLagBytesMax: UInt64 = 64 << 10
-    /// The same in changes, where bytes are not known.
+    /// The same in changes, if the lag in bytes is not known.
     package static let caughtUpLagItemsMax: UInt64 = 100
-    /// What a move costs beside its items, in items: two entries of the log, a takeover.
+    /// A move's fixed cost (two log entries, a takeover), as a number of items.
     package static let moveFixedWeight: UInt64 = 200
-    /// The active copy lets outstanding prepares finish that long; then it serves again.
+    /// How long a hand-over lets outstanding prepares finish before the copy serves again.
     package static let handOverDrainMilliseconds: UInt64 = 250
-    /// Between two tries to hand over: those who waited get their turn.
+    /// The pause between two attempts to hand over, in which waiting writes proceed.
     package static let handOverRetryMilliseconds: UInt64 = 100
-    /// After so many tries the prepares that stand in the way end as ambiguous.
+    /// After this many attempts, prepares that block the hand-over end as ambiguous.
     package static let handOverTriesMax = 10
-    /// A node that was asked to hand over and says nothing has lost its chance: what it may still
-    /// send carries an old fence then.
+    /// A hand-over fails if the node does not answer for this long: a later answer carries an old
+    /// fence and is ignored.
     package static let handOverSilenceMilliseconds: UInt64 = 2_000
-    /// How long a stopped rebalance waits for moves that are in both chains.
+    /// How long a stopped rebalance waits for moves in their joint phase (both chains count).
     package static let stopWaitMilliseconds: UInt64 = 1_000
-    /// Copies that a stopped rebalance leaves half built are kept for a restart.
+    /// How long the unfinished copies of a stopped rebalance are kept for the next rebalance.
     package static let keptBuildMilliseconds: UInt64 = 600_000
-    /// A move without participants or progress fails after so long.
+    /// A move without participants or progress fails after this long.
     package static let moveStalledMilliseconds: UInt64 = 600_000
-    /// A rebalance that waits for what only a failed-over node has ends after so long: as long as it
-    /// runs nobody can take that node back.
+    /// A rebalance that waits for data which only a failed-over node has fails after this long: the
+    /// node cannot be recovered while a rebalance runs.
     package static let failedOverWaitMilliseconds: UInt64 = 20_000
-    /// So long without a step of any move, and the log says what is waited for.
+    /// Log the blocking condition after this long without progress of any move.
     package static let rebalanceSilenceMilliseconds: UInt64 = 30_000
-    /// Until a paused move is tried again, doubled each time up to the second bound.
+    /// The delay before a paused move is retried; it doubles each time, up to the second bound.
     package static let moveRetryMillisecondsMin: UInt64 = 5_000
     package static let moveRetryMillisecondsMax: UInt64 = 60_000
 
-    /// A node that said nothing for so long is suspected: three beats.
+    /// A node is suspected after this long without a beat from it: three beats.
     package static let suspectMilliseconds: UInt64 = 300
-    /// A node that was down is up after so many beats in a row.
+    /// A node that was down counts as up after this many beats in a row.
     package static let beatsUntilUp = 3
-    /// A node that fell silent and came back so often, within so long, is unstable.
+    /// A node that went down and up again this often, within the window below, is unstable.
     package static let unstableReturns = 3
     package static let unstableWindowMilliseconds: UInt64 = 60_000
-    /// What another node says of its peers counts for so long: it says it with each beat.
+    /// A node's report on its peers is valid for this long; each beat brings a new one.
     package static let tableFreshMilliseconds: UInt64 = 300
-    /// A new leader that has heard of fewer than a majority waits: it may be the one cut off.
+    /// A new leader without beats from a majority waits this long: it may itself be disconnected.
     package static let leaderGraceMilliseconds: UInt64 = 10_000
-    /// What automatic failover waits for a silent node, in seconds, where nobody chose.
+    /// Default for how long automatic failover waits for a silent node.
     package static let autoFailoverSecondsDefault = 5
-    /// One second is what three beats and an election leave room for; an hour is Couchbase's bound.
+    /// Three beats and an election fit into one second; an hour is Couchbase's bound.
     package static let autoFailoverSeconds = 1...3_600
-    /// Below three voters nobody can tell a dead peer from a cut link.
+    /// With fewer than three voters, no node can tell a dead peer from a broken link.
     package static let autoFailoverVotersMin = 3
-    /// A disk is taken for broken where so many of its commits fail, in percent.
+    /// A disk counts as broken if this percentage of its commits fails.
     package static let diskFailuresPercent = 60
 }

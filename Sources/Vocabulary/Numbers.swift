@@ -1,4 +1,4 @@
-/// The token that detects a lost update: new at every change, never zero for a document.
+/// The token that detects a lost update: new with every change, never zero for a document.
 ///
 /// Nanoseconds of a hybrid logical clock, strictly increasing within a vBucket.
 @usableFromInline
@@ -10,17 +10,17 @@ package struct CAS: Hashable, Comparable, Sendable {
         self.value = value
     }
 
-    /// In a request: any version will do; never the CAS of a document.
+    /// In a request, matches any version; never the CAS of a document.
     @inlinable package static var none: CAS { CAS(0) }
 
-    /// What others see in place of a locked document's CAS.
+    /// Hides a locked document's CAS from clients that do not hold the lock.
     @inlinable package static var locked: CAS { CAS(.max) }
 
     @inlinable
     package static func < (one: CAS, other: CAS) -> Bool { one.value < other.value }
 }
 
-/// The place of a change in its vBucket's order: 1 for the first, 48 bits wide.
+/// The number of a change in its vBucket's order: 1 for the first, 48 bits wide.
 @usableFromInline
 package struct Seqno: Hashable, Comparable, Sendable {
     @usableFromInline package let value: UInt64
@@ -48,7 +48,7 @@ package struct VBucketUUID: Hashable, Sendable {
     }
 }
 
-/// The number of a node within its cluster: given once, never again, also not after it left.
+/// The number of a node within its cluster: never reused, not even after the node was removed.
 package struct NodeNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let value: UInt16
 

@@ -1,7 +1,7 @@
-/// What this server calls itself.
+/// The versions that this server reports.
 ///
-/// Clients branch on the version of the server they know, so they are told the one whose behaviour
-/// this one has; `/pools` and `/versions` add our own.
+/// Clients branch on Couchbase's version number, so the server reports the Couchbase version whose
+/// behaviour it has; `/pools` and `/versions` add Divan's own.
 package enum Release {
     package static let version = "0.1.0"
     package static let couchbaseVersion = "7.6.2-0000-enterprise"

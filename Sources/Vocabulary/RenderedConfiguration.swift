@@ -1,4 +1,4 @@
-/// A cluster configuration as clients get it, and the revision it shows.
+/// A cluster configuration as sent to clients, with its revision.
 ///
 /// Configurations are ordered by `epoch`, then by `revision`.
 package struct RenderedConfiguration: Hashable, Sendable {

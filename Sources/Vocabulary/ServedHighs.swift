@@ -1,9 +1,10 @@
-/// How far a node is in all vBuckets of a bucket that it serves, in one number: what it had that
-/// nobody else has is known by it when the node is gone.
+/// A digest of a node's highest seqnos in all active vBuckets of a bucket.
 ///
-/// Sums of two sets of vBuckets cannot be compared: `mark` tells the sets apart.
+/// When the node is lost, comparing its last digest with the replicas' seqnos shows whether it had
+/// changes that no other node has. Sums of different sets of vBuckets cannot be compared: `mark`
+/// identifies the set.
 package struct ServedHighs: Hashable, Sendable {
-    /// Of the vBuckets and their fences, in whatever order they were added.
+    /// A hash of the vBuckets and their fences; independent of the order in which they were added.
     package private(set) var mark: UInt64 = 0
     /// The sum of their highest seqnos.
     package private(set) var sum: UInt64 = 0
@@ -15,8 +16,9 @@ package struct ServedHighs: Hashable, Sendable {
         self.sum = sum
     }
 
+    /// Adds a vBucket with its fence and its highest seqno.
     package mutating func add(_ vBucket: VBucketID, fence: UInt64, high: Seqno = .zero) {
-        // Two rounds of SplitMix64's finalizer (Steele, Lea, Flood 2014) spread what is alike.
+        // Two rounds of SplitMix64's finalizer (Steele, Lea, Flood 2014) separate similar inputs.
         var mixed = fence &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(vBucket.number) &+ 1
         for _ in 0..<2 {
             mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9

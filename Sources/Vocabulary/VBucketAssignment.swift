@@ -1,52 +1,52 @@
-/// What a node is for one vBucket, as the map says.
+/// A node's role for one vBucket, according to the cluster map.
 package enum VBucketRole: Hashable, Sendable {
-    /// Serves it.
+    /// Serves requests.
     case active
-    /// Was chosen to serve it, and serves nobody before the choice is confirmed.
+    /// Promoted, but not confirmed: does not serve yet.
     case pending
-    /// Follows the active copy: as one of the chain's, or building up to become one.
+    /// Follows the active copy: in the chain, or still being built.
     case replica(isInChain: Bool)
-    /// Has an old copy that may still be needed, and serves nobody.
+    /// Has an old copy that may still be needed; serves no requests.
     case kept
     case none
 }
 
-/// What the map says of one vBucket.
+/// The cluster map's entry for one vBucket.
 ///
-/// - No node is twice in a chain, and none is in `builders` that is in one.
+/// - A chain contains a node at most once, and `builders` contains no node of a chain.
 package struct VBucketAssignment: Hashable, Sendable {
-    /// Log index of the entry that last changed who may write.
+    /// Log index of the entry that last changed which node may write ~ ballot.
     package var fence: UInt64
-    /// Log index of the entry that last changed fence, basis or confirmation: compared beside the
-    /// fence by promotions.
+    /// Log index of the entry that last changed fence, basis or confirmation: promotions compare it
+    /// in addition to the fence ~ configuration number.
     package var stage: UInt64
-    /// The copies that count, the active one first; empty where there is none left.
+    /// The current copies, the active one first; empty if no copy is left.
     package var chain: [NodeNumber]
-    /// False between `promote` and `confirm`: the first of `chain` is pending and serves nobody.
+    /// False between `promote` and `confirm`: the first of `chain` is pending and does not serve.
     package var isConfirmed: Bool
-    /// The target chain while both count (joint phase); else empty.
+    /// The target chain in the joint phase, in which both chains count; empty otherwise.
     package var nextChain: [NodeNumber]
-    /// Nodes that build a copy and are in no chain yet: a rebalance's target names them.
+    /// Nodes that build a copy for a rebalance and are in no chain yet.
     package var builders: [NodeNumber]
-    /// The node that handed over and keeps its copy until the new active one has it on disk.
+    /// The node that handed over and keeps its copy until the new active copy has it on disk.
     package var former: NodeNumber?
-    /// Copies the chain should have: 1 + replicas.
+    /// The intended number of copies in the chain: 1 + replicas.
     package var copies: Int
-    /// The same of `nextChain`: another number while that of replicas is being changed.
+    /// The same for `nextChain`: differs from `copies` while the number of replicas is changed.
     package var nextCopies: Int
-    /// Log index of the entry that made the vBucket empty, when it was made or flushed: copies of
-    /// histories before it count for nothing.
+    /// Log index of the entry that created or flushed the vBucket: copies from earlier histories
+    /// are void.
     package var origin: UInt64
-    /// Log index of the entry since which copies prove anew that they are intact: the origin, a
-    /// promotion, or a copy's leaving a chain in which others stay.
+    /// Log index of the entry from which on copies must become intact again: the origin, a
+    /// promotion, or the removal of a copy from a chain that keeps other copies.
     ///
-    /// Fences since then came by handing over or by resuming, so a copy that was intact under one of
-    /// them still is (`docs/design/durable-writes.md`).
+    /// Later fences came from hand-overs or resumptions, so a copy that became intact under one of
+    /// them is still intact (`docs/design/durable-writes.md`).
     package var branch: UInt64
-    /// The fence came with no other active copy: whoever served until then goes on.
+    /// The fence did not change the active copy, which continues to serve.
     package var isResumed: Bool
-    /// Others whose old copies may still be needed: the last confirmed chain's until there is a
-    /// confirmed one again, and those of nodes that were failed over and may come back.
+    /// Further nodes whose old copies may still be needed: the last confirmed chain until a chain
+    /// is confirmed again, and failed-over nodes that may be recovered.
     package var kept: [NodeNumber]
 
     package init(
@@ -79,7 +79,7 @@ package struct VBucketAssignment: Hashable, Sendable {
         self.kept = kept
     }
 
-    /// What `node` is for the vBucket.
+    /// The role of `node` for the vBucket; `.none` if the entry does not name it.
     package func role(of node: NodeNumber) -> VBucketRole {
         if chain.first == node { return isConfirmed ? .active : .pending }
         if chain.contains(node) || nextChain.contains(node) { return .replica(isInChain: true) }
@@ -87,11 +87,10 @@ package struct VBucketAssignment: Hashable, Sendable {
         return former == node || kept.contains(node) ? .kept : .none
     }
 
-    /// Copies that a durable write needs, the active one included: more than half of those that
-    /// there should be.
+    /// Copies that a durable write needs, the active one included: more than half of `copies`.
     package var majority: Int { copies / 2 + 1 }
 
-    /// The same among `nextChain`.
+    /// The same for `nextChain`.
     package var nextMajority: Int { nextCopies / 2 + 1 }
 }
 

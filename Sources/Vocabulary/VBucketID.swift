@@ -2,8 +2,8 @@ package import Bytes
 
 /// The number of a vBucket within its bucket: 0 up to, not including, the bucket's count.
 ///
-/// A bucket's documents are dealt into vBuckets by key, and vBuckets are what moves between nodes.
-/// Clients compute the same number, so the formula is part of the wire contract.
+/// A hash of the key assigns a document to its vBucket; vBuckets are the unit of movement between
+/// nodes. Clients compute the same number, so the formula is part of the protocol.
 @usableFromInline
 package struct VBucketID: Hashable, Comparable, Sendable, CustomStringConvertible {
     @usableFromInline package let number: UInt16

@@ -1,7 +1,6 @@
-/// Changes that make sense together only: a copy that has some of them is what its origin was at
-/// neither end.
+/// The seqnos of a snapshot, whose changes are consistent only as a whole.
 package struct SnapshotRange: Hashable, Sendable {
-    /// Everything up to here was there before.
+    /// Changes up to this seqno precede the snapshot.
     package let start: Seqno
     package let end: Seqno
 
@@ -11,25 +10,25 @@ package struct SnapshotRange: Hashable, Sendable {
     }
 }
 
-/// What is stored of a vBucket beside its documents, in the same transaction as they are.
+/// A vBucket's stored state besides its documents, written in the same transaction as they are.
 package struct VBucketRecord: Hashable, Sendable {
     package var id: VBucketID
     package var state: VBucketState
     package var failoverLog: FailoverLog
-    /// Everything up to here is in the file once the transaction is committed.
+    /// Every change up to this seqno is in the file once the transaction is committed.
     package var highSeqno: Seqno
-    /// The snapshot that `highSeqno` belongs to; equal to it on an active vBucket.
+    /// The snapshot that contains `highSeqno`; both ends equal `highSeqno` on an active vBucket.
     package var snapshotStart: Seqno
     package var snapshotEnd: Seqno
-    /// Tombstones up to here may be gone.
+    /// Tombstones up to this seqno may be purged.
     package var purgeSeqno: Seqno
-    /// No CAS beyond this one was ever handed out (written ahead of time, storage.md 3.8).
+    /// No larger CAS was ever assigned; written in advance (storage.md 3.8).
     package var maxCAS: CAS
-    /// The highest revision of any tombstone that was purged; a new document starts above it.
+    /// The highest revision of any purged tombstone; a new document starts above it.
     package var maxRevision: UInt64
-    /// The fence of the map that the copy followed; 0 where there was none yet.
+    /// The fence of the map that the copy followed; 0 if it followed none yet.
     package var fence: UInt64
-    /// The copy had all that its active one had; counts only after a clean stop.
+    /// The copy was intact (in-sync); valid only after a clean stop.
     package var isIntact: Bool
 
     package init(id: VBucketID, state: VBucketState, failoverLog: FailoverLog) {
@@ -46,7 +45,7 @@ package struct VBucketRecord: Hashable, Sendable {
         isIntact = false
     }
 
-    /// The snapshot that was only half received, if one was.
+    /// The snapshot that was received only in part; nil if the newest one is complete.
     package var openSnapshot: SnapshotRange? {
         guard highSeqno < snapshotEnd else { return nil }
         return SnapshotRange(start: snapshotStart, end: snapshotEnd)

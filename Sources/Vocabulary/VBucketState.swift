@@ -1,14 +1,14 @@
-/// What a node's copy of a vBucket may do.
+/// The state of a node's copy of a vBucket.
 ///
-/// The numbers are on disk and on the wire.
+/// The raw values are on disk and on the wire.
 package enum VBucketState: UInt8, Sendable {
-    /// Reads and writes. Can become: dead.
+    /// Serves reads and writes. Can become: dead.
     case active = 1
-    /// Follows the active one. Can become: pending, dead.
+    /// Follows the active copy. Can become: pending, dead.
     case replica = 2
-    /// About to be active, serves nobody yet. Can become: active, dead.
+    /// About to be active; does not serve yet. Can become: active, dead.
     case pending = 3
-    /// Serves nothing. Can become: replica, or nothing at all.
+    /// Serves no requests. Can become: replica, or is deleted.
     case dead = 4
 
     package var name: String {
