@@ -1,7 +1,8 @@
 /// Bounds of topology changes: moves, failure detection, failover.
 extension Limits {
-    /// Copies that a node builds, and copies that other nodes build from it, at a time: Couchbase's
-    /// default. Fewer leave the disk idle; more slow clients down.
+    /// Copies that a node builds, and copies that other nodes build from it, at a time.
+    ///
+    /// Couchbase's default. Fewer leave the disk idle; more slow clients down.
     package static let movesPerNodeDefault = 4
     /// Couchbase's range for `rebalanceMovesPerNode`.
     package static let movesPerNodeMax = 64
@@ -14,9 +15,10 @@ extension Limits {
     /// Copies that a node builds, or feeds, at a time, however small: one log entry has all rows of
     /// a wave, and its commit pays off from about a hundred rows on.
     package static let buildsPerNodeMax = 256
-    /// Takeovers at a time with this node as a participant: they share entries of the metadata log,
-    /// so a vBucket's writes wait for the rest of its own stream and one commit. More takeovers
-    /// would only lengthen the shared entry.
+    /// Takeovers at a time in which a node takes part.
+    ///
+    /// They share entries of the metadata log, so a vBucket's writes wait for the rest of its own
+    /// stream and one commit. More takeovers would only lengthen the shared entry.
     package static let takeOversPerNodeMax = 64
     /// vBuckets handed over by one call: writes of all of them wait for the slowest.
     package static let takeOversPerCallMax = 16

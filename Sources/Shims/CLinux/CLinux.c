@@ -64,7 +64,7 @@ int divan_processors(void) {
 void divan_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 
 void divan_lower_priority(int niceness) {
-  // On Linux a process of 0 means the calling thread. Where it is refused, things only get slower.
+  // On Linux a process of 0 means the calling thread. If it fails, only performance suffers.
   (void)setpriority(PRIO_PROCESS, 0, niceness);
 }
 
@@ -73,7 +73,7 @@ static int signal_pipe[2] = {-1, -1};
 static void write_signal(int number) {
   int saved = errno;
   unsigned char byte = (unsigned char)number;
-  // The pipe does not block; when it is full, the reader has more than enough to wake up for.
+  // The pipe does not block: when it is full, the reader is going to wake up anyway.
   ssize_t written = write(signal_pipe[1], &byte, 1);
   (void)written;
   errno = saved;
@@ -85,7 +85,7 @@ int divan_signal_pipe(const int *signals, int count) {
   struct sigaction action = {.sa_handler = write_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   for (int place = 0; place < count; place += 1) {
-    // A program started by nohup ignores SIGHUP, and is meant to go on ignoring it.
+    // A process started by nohup ignores SIGHUP and must continue to ignore it.
     struct sigaction before;
     if (sigaction(signals[place], NULL, &before) != 0) { return -1; }
     if (signals[place] == SIGHUP && before.sa_handler == SIG_IGN) { continue; }

@@ -1,1 +1,1 @@
-// The shim is all in its header.
+// All functions of this shim are inline, in its header.

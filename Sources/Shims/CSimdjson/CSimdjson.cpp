@@ -6,8 +6,8 @@
 #include <memory>
 #include <new>
 
-// Memory grows by doubling up to the bound: simdjson itself would allocate anew for every document
-// that is a byte longer than the ones before.
+// Memory grows by doubling up to the bound: simdjson itself would reallocate for every document that
+// is a byte longer than all before.
 struct divan_json {
   simdjson::dom::parser parser;
   std::unique_ptr<char[]> padded;

@@ -1,11 +1,11 @@
 package import Bytes
 package import Vocabulary
 
-/// Takes messages of the change protocol apart.
+/// Decodes messages of the change protocol (DCP).
 ///
-/// Total: any frame gives a message or nil, which is answered "invalid" (0x04).
+/// Total: any frame gives a message or nil; nil is answered with "invalid" (0x04).
 package enum DCPDecoder {
-    /// The message in a frame; nil where it is none, or malformed.
+    /// The message in a frame; nil if the opcode is not DCP's or the message is malformed.
     package static func message(in frame: Frame) -> DCPMessage? {
         guard frame.header.magic == .request, let opcode = frame.opcode else { return nil }
         switch opcode {
@@ -41,7 +41,7 @@ package enum DCPDecoder {
         }
     }
 
-    /// The log that answers a stream request or a question for it; nil where it is none.
+    /// The failover log in the response to a stream request or GET_FAILOVER_LOG; nil if malformed.
     package static func failoverLog(_ value: ByteView) -> FailoverLog? {
         guard !value.isEmpty, value.count % 16 == 0,
             value.count <= 16 * Limits.failoverEntriesMax
@@ -55,7 +55,7 @@ package enum DCPDecoder {
         return FailoverLog(entries: entries)
     }
 
-    /// The seqno in an answer that asks to roll back; nil where there is none.
+    /// The seqno in a response that requires a rollback; nil if malformed.
     package static func rollback(_ value: ByteView) -> Seqno? {
         value.count == 8 ? seqno(value, 0) : nil
     }
@@ -71,7 +71,7 @@ package enum DCPDecoder {
         return frame.extras.bigEndian(at: 0, as: UInt32.self)
     }
 
-    /// A seqno has 48 bits; nothing of ours could hold a larger one.
+    /// The seqno at `offset`; nil if it has more than 48 bits.
     private static func seqno(_ view: ByteView, _ offset: Int) -> Seqno? {
         let value = view.bigEndian(at: offset, as: UInt64.self)
         return value < 1 << 48 ? Seqno(value) : nil
@@ -91,12 +91,12 @@ package enum DCPDecoder {
         return .streamRequest(request, filter: frame.value)
     }
 
-    /// The request in 48 bytes.
+    /// The stream request in 48 bytes; nil if a seqno has more than 48 bits.
     static func streamRequest(_ extras: ByteView) -> DCPStreamRequest? {
         guard let start = seqno(extras, 8), let snapshotStart = seqno(extras, 32),
             let snapshotEnd = seqno(extras, 40)
         else { return nil }
-        // "For ever" is all bits set.
+        // A client requests an endless stream with all 64 bits set.
         let end = min(extras.bigEndian(at: 16, as: UInt64.self), (1 << 48) - 1)
         return DCPStreamRequest(
             flags: .init(rawValue: extras.bigEndian(at: 0, as: UInt32.self)),
@@ -128,10 +128,11 @@ package enum DCPDecoder {
         return marker
     }
 
-    /// Revisions are counted from one on: nobody comes here, and the next one has to be counted too.
+    /// Larger revisions are rejected: counting from 1 never reaches them, and revision + 1 must
+    /// fit.
     static let revisionLimit: UInt64 = 1 << 63
 
-    /// What every change has: a key that is not empty, and a seqno from one on.
+    /// The metadata common to all changes; nil without a key, or with seqno 0.
     private static func meta(_ frame: Frame) -> DocumentMeta? {
         guard let seqno = seqno(frame.extras, 0), seqno > .zero, !frame.key.isEmpty,
             frame.key.count <= 255, frame.datatype.rawValue < 8
@@ -148,7 +149,7 @@ package enum DCPDecoder {
 
     private static func mutation(_ frame: Frame) -> DCPChange? {
         let extras = frame.extras
-        // Extended metadata behind the value is not spoken here.
+        // Extended metadata after the value is not supported.
         guard extras.count == 31, extras.bigEndian(at: 28, as: UInt16.self) == 0,
             var meta = meta(frame)
         else { return nil }

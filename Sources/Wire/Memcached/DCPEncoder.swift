@@ -1,16 +1,16 @@
 package import Bytes
 package import Vocabulary
 
-/// Writes messages of the change protocol, straight into the buffer that is sent.
+/// Encodes messages of the change protocol (DCP) directly into the send buffer.
 ///
-/// A stream's messages carry the opaque of the request it answers, which is how the other side knows
-/// the stream.
+/// A stream's messages carry the opaque of its stream request, by which the receiver identifies the
+/// stream.
 package struct DCPEncoder {
     package let vBucket: VBucketID
     package let opaque: UInt32
-    /// Deletions tell when, in the longer form.
+    /// Deletions are sent in the longer form, with their time.
     package var tellsDeleteTimes = true
-    /// Expirations are told from deletions.
+    /// Expirations are sent as such, not as deletions.
     package var tellsExpirations = true
 
     package init(vBucket: VBucketID, opaque: UInt32) {
@@ -18,7 +18,7 @@ package struct DCPEncoder {
         self.opaque = opaque
     }
 
-    // MARK: The producer's
+    // MARK: Producer
 
     package func append(_ marker: DCPSnapshotMarker, to writer: ByteWriter) {
         let isSecond = marker.maxVisible != nil
@@ -81,7 +81,7 @@ package struct DCPEncoder {
         )
     }
 
-    /// Appends a prepare; a deletion's time goes where a document's expiry does.
+    /// Appends a prepare; a deletion's time is sent in the field for the expiry.
     package func append(
         prepare change: DCPChange,
         _ level: DurabilityLevel,
@@ -101,7 +101,7 @@ package struct DCPEncoder {
         store(meta.revision, place, 8)
         store(meta.flags, place, 16)
         store(meta.expiry, place, 20)
-        // Lock time, and how often it was used.
+        // Lock time and use count.
         store(UInt32(0), place, 24)
         store(UInt8(0), place, 28)
         store(UInt8(meta.isDeleted ? 1 : 0), place, 29)
@@ -122,7 +122,7 @@ package struct DCPEncoder {
         Memory.copy(to: place + 16, from: abort.key.start, count: abort.key.count)
     }
 
-    /// What `append` of a change takes at most besides key and value.
+    /// The most bytes that `append` of a change adds to key and value.
     package static let changeBytesMax = FrameHeader.byteCount + 31
 
     package func append(_ end: DCPStreamEnd, to writer: ByteWriter) {
@@ -135,7 +135,7 @@ package struct DCPEncoder {
 
     package func appendNoop(to writer: ByteWriter) { _ = open(.dcpNoop, writer, extras: 0) }
 
-    /// The value of an answer to a stream request, or to a question for the log.
+    /// Appends the value of the response to a stream request or GET_FAILOVER_LOG.
     package static func append(_ log: FailoverLog, to writer: ByteWriter) {
         for entry in log.entries {
             writer.append(bigEndian: entry.uuid.value)
@@ -143,7 +143,7 @@ package struct DCPEncoder {
         }
     }
 
-    // MARK: The consumer's
+    // MARK: Consumer
 
     package func append(_ request: DCPStreamRequest, to writer: ByteWriter) {
         let place = open(.dcpStreamRequest, writer, extras: 48)

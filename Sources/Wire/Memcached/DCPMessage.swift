@@ -52,13 +52,14 @@ package struct DCPSnapshotFlags: OptionSet, Hashable, Sendable {
     package static let acknowledge = DCPSnapshotFlags(rawValue: 8)
 }
 
-/// A snapshot begins.
+/// Announces a snapshot: the changes from `start` to `end`.
 package struct DCPSnapshotMarker: Hashable, Sendable {
     package var start: Seqno
     package var end: Seqno
     package var flags: DCPSnapshotFlags
-    /// The second form only: what outside readers see ends here, and prepares up to there are done.
+    /// The last seqno visible to readers (prepares are not); nil in a version 1 marker.
     package var maxVisible: Seqno?
+    /// Prepares up to this seqno are completed; nil in a version 1 marker.
     package var highCompleted: Seqno?
 
     package init(
@@ -78,24 +79,24 @@ package struct DCPSnapshotMarker: Hashable, Sendable {
 
 /// Why a producer ends a stream.
 package enum DCPStreamEnd: UInt32, Hashable, Sendable, CaseIterable {
-    /// Everything that was asked for was sent.
+    /// Every requested change was sent.
     case finished = 0
-    /// The consumer asked.
+    /// The consumer closed the stream.
     case closed = 1
-    /// The vBucket is no longer what it was here.
+    /// The vBucket's state on the producer's node changed.
     case stateChanged = 2
     case disconnected = 3
     /// The consumer is too slow.
     case slow = 4
     /// The disk cannot be read.
     case backfillFailed = 5
-    /// The consumer has to roll back and ask again.
+    /// The consumer must roll back and request a new stream.
     case rollback = 6
     case filterEmpty = 7
     case privilegesLost = 8
 }
 
-/// A change of a document as it is sent; key and value are borrowed.
+/// A mutation, a deletion or an expiration; key and value are borrowed.
 package struct DCPChange {
     package let meta: DocumentMeta
     package let key: ByteView
@@ -108,9 +109,10 @@ package struct DCPChange {
     }
 }
 
-/// A prepare was given up; the key is borrowed.
+/// The abort of a prepare; the key is borrowed.
 package struct DCPAbort {
     package let seqno: Seqno
+    /// The seqno of the aborted prepare.
     package let prepare: Seqno
     package let key: ByteView
 
@@ -121,24 +123,24 @@ package struct DCPAbort {
     }
 }
 
-/// Every message of the change protocol, taken apart.
+/// A decoded message of the change protocol (DCP).
 ///
 /// - Borrows the frame's bytes.
-/// - Lengths are those the protocol allows; what the numbers say is for others to judge.
+/// - Lengths are valid; the receiver validates the numbers.
 package enum DCPMessage {
     case open(flags: UInt32, name: ByteView)
     case addStream(flags: UInt32)
     case closeStream
-    /// The value is JSON that narrows the stream, or empty.
+    /// The filter is JSON that selects a part of the changes, or empty.
     case streamRequest(DCPStreamRequest, filter: ByteView)
     case getFailoverLog
     case streamEnd(reason: UInt32)
     case snapshotMarker(DCPSnapshotMarker)
-    /// Mutations, deletions and expirations alike: `meta` says which.
+    /// A mutation, a deletion or an expiration, according to `meta`.
     case change(DCPChange)
-    /// A durable write that nobody sees yet; `meta` may say that it is a deletion.
+    /// A durable write (possibly a deletion) that is not visible to readers yet.
     case prepare(DCPChange, DurabilityLevel)
-    /// A durable write that nobody will see.
+    /// A durable write that failed and never becomes visible.
     case abort(DCPAbort)
     case noop
     case bufferAcknowledgement(bytes: UInt32)

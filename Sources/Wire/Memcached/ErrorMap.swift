@@ -1,13 +1,13 @@
-/// What GET_ERROR_MAP tells clients of every status, so that they can act on those they do not know.
+/// The response to GET_ERROR_MAP: describes every status, so that clients can handle unknown ones.
 ///
-/// - The answer's version never exceeds the one asked for: libcouchbase refuses to connect then.
-/// - Every entry has `name`, `desc` and `attrs`, and the map a `revision`: the C++ client dies of a
-///   missing one.
+/// - The version never exceeds the requested one: libcouchbase would refuse to connect.
+/// - Every entry has `name`, `desc` and `attrs`, and the map a `revision`: the C++ client crashes
+///   if one is missing.
 package enum ErrorMap {
     struct Entry {
         let name: String
         let text: String
-        /// Separated by spaces, in the words of the error map's own vocabulary.
+        /// Attributes of Couchbase's error map format, separated by spaces.
         let attributes: String
 
         init(_ name: String, _ text: String, _ attributes: String) {
@@ -17,10 +17,10 @@ package enum ErrorMap {
         }
     }
 
-    /// The highest version there is; both say the same here, since no attribute of ours is new.
+    /// The highest version; versions 1 and 2 differ only in attributes that are not used here.
     package static let versionMax: UInt16 = 2
 
-    /// The map as JSON; nil for version 0, which nobody speaks (answer 0x04).
+    /// The map as JSON; nil for version 0, which does not exist (answer 0x04).
     package static func json(versionAsked: UInt16) -> [UInt8]? {
         guard versionAsked > 0 else { return nil }
         return versionAsked == 1 ? first : second

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What HELLO may agree on, by the codes clients send.
+/// The features that HELLO negotiates, by their codes.
 package enum Feature: UInt16, CaseIterable, Sendable {
     case tls = 0x02
     case tcpNoDelay = 0x03
@@ -45,7 +45,7 @@ package struct FeatureSet: Equatable, Sendable {
         for feature in features { insert(feature) }
     }
 
-    /// The list in a HELLO; codes without a name are passed over, an odd byte makes it no list.
+    /// The features in a HELLO's list, without unknown codes; nil if the length is odd.
     package init?(_ list: ByteView) {
         guard list.count % 2 == 0 else { return nil }
         for offset in stride(from: 0, to: list.count, by: 2) {
@@ -62,10 +62,10 @@ package struct FeatureSet: Equatable, Sendable {
 
     package var features: [Feature] { Feature.allCases.filter(contains) }
 
-    /// What both sides have; nil for a request that contradicts itself (answer 0x04).
+    /// The features of both sides; nil for a contradictory request (answer 0x04).
     ///
-    /// Pushed maps need a client that listens between its requests; of the two kinds of push, the
-    /// one that only names the revision wins.
+    /// Pushed cluster maps need a duplex connection; if a client requests both kinds of push, it
+    /// gets the brief one, which has only the revision.
     package static func agreed(requested: FeatureSet, offered: FeatureSet) -> FeatureSet? {
         let wantsPush =
             requested.contains(.clusterMapNotification)
@@ -77,12 +77,12 @@ package struct FeatureSet: Equatable, Sendable {
         return agreed
     }
 
-    /// The list as HELLO carries it.
+    /// Appends the list of a HELLO request.
     package func append(to writer: ByteWriter) {
         for feature in features { writer.append(bigEndian: feature.rawValue) }
     }
 
-    /// The list as HELLO's answer carries it: in the order of the request's.
+    /// Appends the list of a HELLO response: in the order of the request's `list`.
     package func append(inOrderOf list: ByteView, to writer: ByteWriter) {
         var left = self
         for offset in stride(from: 0, to: list.count - list.count % 2, by: 2) {

@@ -3,11 +3,12 @@ public import Vocabulary
 
 /// The 24 bytes that open every frame, as three words.
 ///
-/// Three loads take the header out of the receive buffer; the fields are shifts of the words. It
-/// can be read before its body has come, because a body too large to keep is refused by header.
+/// Three loads read the header from the receive buffer; the fields are shifts of the words. The
+/// header is readable before the body has arrived, so that an oversized body is rejected without
+/// being received.
 ///
-/// Lengths have 32 bits at most, so no sum of them overflows: they are added without a check, and
-/// inlined, as every request asks for several of them.
+/// Lengths have at most 32 bits, so no sum of them overflows: sums are unchecked, and inlined because
+/// every request computes several.
 @usableFromInline
 package struct FrameHeader: Equatable, Sendable {
     package static let byteCount = 24
@@ -18,7 +19,7 @@ package struct FrameHeader: Equatable, Sendable {
     @usableFromInline let bodyAndOpaque: UInt64
     @usableFromInline package let casBits: UInt64
 
-    /// Reads the first 24 bytes of `view`; the caller has seen that they are there.
+    /// Reads the first 24 bytes of `view`, which must have as many.
     @inlinable
     package init(_ view: ByteView) {
         shape = view.bigEndian(at: 0, as: UInt64.self)
@@ -28,7 +29,7 @@ package struct FrameHeader: Equatable, Sendable {
 
     @inlinable package var magicByte: UInt8 { UInt8(truncatingIfNeeded: shape >> 56) }
 
-    /// Nil where the first byte opens no frame.
+    /// Nil if the first byte is no magic.
     package var magic: Magic? { Magic(rawValue: magicByte) }
 
     @inlinable package var opcodeByte: UInt8 { UInt8(truncatingIfNeeded: shape >> 48) }
@@ -36,10 +37,10 @@ package struct FrameHeader: Equatable, Sendable {
     /// Nil for a number that is no command.
     @usableFromInline package var opcode: Opcode? { Opcode(rawValue: opcodeByte) }
 
-    /// In flexible framing the two bytes of the key length are two lengths of one byte each.
+    /// Flexible framing: the key length's two bytes are the lengths of framing extras and key.
     @inlinable package var isFlex: Bool { magicByte & 0xef == 0x08 }
 
-    /// A command that wants an answer, in either layout.
+    /// A request of a client, in either layout.
     @inlinable package var isRequest: Bool { magicByte == 0x80 || magicByte == 0x08 }
 
     @inlinable package var framingCount: Int { isFlex ? Int(shape >> 40 & 0xff) : 0 }
@@ -51,19 +52,19 @@ package struct FrameHeader: Equatable, Sendable {
     @inlinable
     package var datatype: Datatype { Datatype(rawValue: UInt8(truncatingIfNeeded: shape >> 16)) }
 
-    /// Of a request.
+    /// Valid in a request.
     @inlinable
     package var vBucket: VBucketID { VBucketID(UInt16(truncatingIfNeeded: shape)) }
 
-    /// Of a response.
+    /// Valid in a response.
     @inlinable package var statusNumber: UInt16 { UInt16(truncatingIfNeeded: shape) }
 
-    /// Of a response; nil for a number without a name.
+    /// Valid in a response; nil for an unknown status.
     package var status: Status? { Status(rawValue: statusNumber) }
 
     @inlinable package var bodyCount: Int { Int(bodyAndOpaque >> 32) }
 
-    /// Echoed in the answer, never looked at.
+    /// Echoed in the response, never interpreted.
     @inlinable package var opaque: UInt32 { UInt32(truncatingIfNeeded: bodyAndOpaque) }
 
     @inlinable package var cas: CAS { CAS(casBits) }
@@ -71,7 +72,7 @@ package struct FrameHeader: Equatable, Sendable {
     /// Header and body.
     @inlinable package var frameCount: Int { FrameHeader.headerCount &+ bodyCount }
 
-    /// Negative where the parts before the value are longer than the body they are parts of.
+    /// Negative if framing extras, extras and key are longer than the body.
     @inlinable @inline(__always)
     package var valueCount: Int { bodyCount &- framingCount &- extrasCount &- keyCount }
 
@@ -80,7 +81,7 @@ package struct FrameHeader: Equatable, Sendable {
     @usableFromInline @inline(__always) static var headerCount: Int { 24 }
 }
 
-/// What an answer must repeat of its request, and all that a parked request needs to keep of it.
+/// The fields of a request that its response repeats; a parked request keeps only these.
 @usableFromInline
 package struct ReplyTo: Equatable, Sendable {
     @usableFromInline package let opcodeByte: UInt8
@@ -97,12 +98,12 @@ package struct ReplyTo: Equatable, Sendable {
     }
 }
 
-/// A whole frame where it lies: its header, and views of the four parts of its body.
+/// A whole frame in the receive buffer: its header, and views of the four parts of its body.
 ///
-/// A request and a response have the same shape, so they share this type; `header.isRequest` tells.
+/// Requests and responses have the same layout and share this type; see `header.isRequest`.
 ///
-/// - Made by `FrameDecoder` only, which has seen that all parts lie within the bytes that came.
-/// - Borrows the receive buffer, and is gone with it.
+/// - Created by `FrameDecoder` only, which checked that all parts lie within the received bytes.
+/// - Borrows the receive buffer: invalid once the buffer is reused.
 @usableFromInline
 package struct Frame {
     @usableFromInline package let header: FrameHeader
@@ -137,7 +138,7 @@ package struct Frame {
         return part(header.frameCount &- count, count)
     }
 
-    /// The frame as it came.
+    /// The frame's bytes, header included.
     @inlinable package var whole: ByteView { part(0, header.frameCount) }
 
     @inlinable package var opcode: Opcode? { header.opcode }

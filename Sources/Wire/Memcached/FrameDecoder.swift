@@ -1,33 +1,32 @@
 public import Bytes
 internal import Vocabulary
 
-/// Finds whole frames in a stream, refuses nonsense; copies nothing and allocates nothing.
+/// Finds whole frames in a stream and rejects invalid ones; copies and allocates nothing.
 ///
-/// A connection asks again and again, each time behind the last frame, until the answer is
-/// `incomplete`. One decoder serves both directions: which magics make sense is the connection's
-/// business, that a magic is one at all is decided here.
+/// A connection calls `next` after each frame until the outcome is `incomplete`. One decoder serves
+/// both directions: it accepts every known magic, and the connection checks which ones it expects.
 ///
 /// - Total: any bytes give an outcome, none crash.
-/// - A frame that is returned lies within the view, and so do its four parts.
+/// - A returned frame lies within the view, and so do its four parts.
 @usableFromInline
 package struct FrameDecoder: Sendable {
     @usableFromInline
     package enum Outcome {
-        /// Fewer than `needed` bytes are here; 24 until the header is complete.
+        /// The next step needs `needed` bytes in the buffer; 24 until the header is complete.
         case incomplete(needed: Int)
         case frame(Frame)
         /// The value is over the limit, the frame is not: skip `header.frameCount` bytes without
-        /// keeping them, and answer "too big" (0x03). The body need not be here yet.
+        /// buffering them, and answer "too big" (0x03). The body may not have arrived yet.
         case valueTooBig(FrameHeader)
-        /// The stream cannot be understood from here on.
+        /// The frame is invalid, and the position of the next frame is unknown.
         case nonsense(Nonsense)
     }
 
     @usableFromInline
     package enum Nonsense: Equatable, Sendable {
-        /// No frame begins with this byte: close without an answer.
+        /// The first byte is no magic: close without a response.
         case magic(UInt8)
-        /// Framing extras, extras and key are longer than the body they are parts of.
+        /// Framing extras, extras and key are longer than the body.
         case lengths(FrameHeader)
         /// The frame is over the limit: answer "invalid" (0x04) and close.
         case tooLong(FrameHeader)
@@ -36,7 +35,7 @@ package struct FrameDecoder: Sendable {
     @usableFromInline let frameBytesMax: Int
     @usableFromInline let valueBytesMax: Int
 
-    /// A decoder with these limits; before login, `Limits.frameBytesMaxBeforeLogin` is for frames.
+    /// A decoder with these limits; before authentication, pass `Limits.frameBytesMaxBeforeLogin`.
     package init(
         frameBytesMax: Int = Limits.frameBytesMax,
         valueBytesMax: Int = Limits.valueBytesMax
@@ -45,7 +44,7 @@ package struct FrameDecoder: Sendable {
         self.valueBytesMax = valueBytesMax
     }
 
-    /// What the bytes at the front of `view` are.
+    /// Decodes the frame at the start of `view`.
     @inlinable
     package func next(in view: ByteView) -> Outcome {
         guard view.count >= FrameHeader.headerCount else {

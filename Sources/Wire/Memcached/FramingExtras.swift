@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What a durable write demands; without a time the server's own default holds.
+/// The durability that a write requires; without a timeout the server's default applies.
 package struct DurabilityRequirement: Equatable, Sendable {
     package let level: DurabilityLevel
     package let timeoutMilliseconds: UInt16?
@@ -12,23 +12,23 @@ package struct DurabilityRequirement: Equatable, Sendable {
     }
 }
 
-/// What a flexible request says beside its command: a sequence of (id, length, data).
+/// The options of a flexible request: a sequence of (id, length, data).
 ///
-/// Id and length share a byte; 15 in either half means "15 plus a byte that follows". An id nobody
-/// knows must be refused, never skipped: a client that asked for durability in words we do not
-/// understand would take the answer for a promise.
+/// Id and length share a byte; 15 in either half means 15 plus the byte that follows. An unknown id
+/// must be rejected, never skipped: otherwise a client that requests durability in an unknown form
+/// would get a success without it.
 package struct FramingExtras {
-    /// Later commands wait until this one is done.
+    /// Later commands of the connection wait until this one is completed.
     package var isBarrier = false
     package var durability: DurabilityRequirement?
     /// Which of several DCP streams of one vBucket.
     package var streamID: UInt16?
-    /// The user on whose behalf; borrowed from the frame.
+    /// The user on whose behalf the command is executed; borrowed from the frame.
     package var impersonated: ByteView?
     /// Keep the document's expiry.
     package var preservesExpiry = false
 
-    /// The longest item that can be said: 15, and what the byte that follows adds.
+    /// The longest possible item: 15 plus the largest value of the byte that follows.
     package static let itemBytesMax = 15 + Int(UInt8.max)
 
     package init() {}
@@ -39,10 +39,11 @@ package struct FramingExtras {
         case unknown(id: Int)
         /// A durability level that does not exist: answer 0xa0.
         case levelInvalid(UInt8)
-        /// Cut short, a wrong length, a forbidden time, or said twice: answer 0x04.
+        /// Truncated, a wrong length, a forbidden timeout or a contradiction: answer 0x04.
         case malformed
     }
 
+    /// Decodes framing extras; an empty view has no options.
     package static func parse(_ view: ByteView) -> Outcome {
         var extras = FramingExtras()
         var reader = ByteReader(view)
@@ -51,21 +52,22 @@ package struct FramingExtras {
             guard let (id, data) = nextItem(&reader) else { return .malformed }
             guard id <= 5, id != 3 else { return .unknown(id: id) }
             let before = extras
-            if let refusal = extras.take(id, data) { return refusal }
-            // Couchbase's C++ client says everything once more with every attempt at a request.
+            if let refusal = extras.apply(id, data) { return refusal }
+            // Couchbase's C++ client appends all items again with every retry of a request.
             if seen >> UInt32(id) & 1 == 1, !extras.agrees(with: before) { return .malformed }
             seen |= 1 << UInt32(id)
         }
         return .parsed(extras)
     }
 
-    /// Whether what was said again is what was said before; of two times the last one counts.
+    /// Whether repeated items have the values of `before`; timeouts may differ, the last one
+    /// counts.
     private func agrees(with before: FramingExtras) -> Bool {
         durability?.level == before.durability?.level && streamID == before.streamID
             && impersonated?.bytes == before.impersonated?.bytes
     }
 
-    /// One item; nil where the bytes end too early.
+    /// Reads one item; nil if it is truncated.
     private static func nextItem(_ reader: inout ByteReader) -> (id: Int, data: ByteView)? {
         guard let first = reader.bigEndian(UInt8.self) else { return nil }
         var id = Int(first >> 4)
@@ -82,8 +84,8 @@ package struct FramingExtras {
         return (id, data)
     }
 
-    /// Takes one item in; returns why it cannot.
-    private mutating func take(_ id: Int, _ data: ByteView) -> Outcome? {
+    /// Applies one item; returns the error, or nil if the item is valid.
+    private mutating func apply(_ id: Int, _ data: ByteView) -> Outcome? {
         switch (id, data.count) {
         case (0, 0): isBarrier = true
         case (1, 1), (1, 3):
@@ -101,7 +103,7 @@ package struct FramingExtras {
         return nil
     }
 
-    /// Appends these extras as a client sends them.
+    /// Appends these extras to a request.
     package func append(to writer: ByteWriter) {
         if isBarrier { writer.append(0x00) }
         if let durability {

@@ -1,8 +1,8 @@
-/// The first byte of a frame: who speaks, and in which layout.
+/// The first byte of a frame: request or response, its sender and its layout.
 package enum Magic: UInt8, Sendable {
     case request = 0x80
     case response = 0x81
-    /// The server asks (a new cluster map); nobody waits for the answer.
+    /// A request of the server (a new cluster map), without a response.
     case serverRequest = 0x82
     case serverResponse = 0x83
     /// Flexible framing: framing extras before the rest, and a key of at most 255 bytes.

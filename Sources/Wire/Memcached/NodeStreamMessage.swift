@@ -1,10 +1,10 @@
 package import Bytes
 package import Vocabulary
 
-/// The place of a stream on a connection between two nodes: in every frame's opaque.
+/// Identifies a stream on a connection between two nodes; sent as the opaque of every frame.
 ///
-/// One connection carries the vBuckets of all buckets: the consumer numbers the buckets it asks for,
-/// and each number is a channel.
+/// One connection carries the vBuckets of all buckets: the consumer numbers the buckets that it
+/// requests, and each number is a channel.
 package struct NodeStreamAddress: Hashable, Sendable {
     package let channel: UInt16
     package let vBucket: VBucketID
@@ -22,25 +22,26 @@ package struct NodeStreamAddress: Hashable, Sendable {
     package var opaque: UInt32 { UInt32(channel) << 16 | UInt32(vBucket.number) }
 }
 
-/// What nodes say to each other beside DCP's own messages, with the same 24-byte header.
+/// The messages between nodes in addition to DCP's own, with the same 24-byte header.
 ///
 /// | opcode | extras | value | answer |
 /// | --- | --- | --- | --- |
 /// | 0xf0 open channel | | the bucket's UUID | status |
-/// | 0xf1 stream request | fence (8), then as DCP's (48) | | status; high or rollback seqno (8), log |
+/// | 0xf1 stream request | fence (8), then as DCP's (48) | | status; high or rollback seqno (8),
+/// log |
 /// | 0xf2 close stream | | | none |
 /// | 0xf3 acknowledgement | fence, covered in memory, covered on disk (8 each) | | none |
 /// | 0xf4 outstanding prepares | | seqnos (8 each), ascending | none |
 /// | 0xf5 purge | purge seqno, highest revision (8 each) | | none |
 ///
-/// The list follows a snapshot marker and tells all prepares that are outstanding at the snapshot's
-/// end: of one that was aborted a table or a disk has nothing to send. A purge follows the marker of a
-/// snapshot that begins with nothing: of deletions that were forgotten nothing is sent either.
+/// The list of outstanding prepares follows a snapshot marker and has all prepares that are
+/// outstanding at the snapshot's end: aborts leave no record in the hash table or on disk. A purge
+/// follows the marker of a snapshot that begins at seqno 0: purged tombstones leave none either.
 ///
-/// A log here has the fences: UUID, seqno, fence, 8 bytes each.
+/// A log here includes the fences: UUID, seqno, fence, 8 bytes each.
 ///
-/// Requests for a stream are numbered by whoever makes them, in the header's CAS, and answers repeat
-/// the number: what was asked before says nothing of what is asked now.
+/// The consumer numbers its stream requests in the header's CAS, and responses repeat the number,
+/// so that a response to an earlier request is recognized.
 package enum NodeStreamMessage {
     case openChannel(bucket: ByteView)
     case streamRequest(DCPStreamRequest, fence: UInt64)
@@ -48,10 +49,10 @@ package enum NodeStreamMessage {
     case acknowledgement(NodeAcknowledgement)
     case outstanding([Seqno])
     case purge(NodePurge)
-    /// DCP's, as it is.
+    /// A DCP message, unchanged.
     case changes(DCPMessage)
 
-    /// The message in a frame; nil where it is none, or malformed.
+    /// The message in a frame; nil if it is none, or malformed.
     package init?(_ frame: Frame) {
         guard frame.header.magic == .request else { return nil }
         let extras = frame.extras
@@ -106,10 +107,12 @@ package enum NodeStreamMessage {
     }
 }
 
-/// How far a copy is, as it tells its active one.
+/// A copy's progress, reported to its active copy.
 package struct NodeAcknowledgement: Hashable, Sendable {
     package var fence: UInt64
+    /// The covered seqno in memory.
     package var covered: Seqno
+    /// The covered seqno on disk.
     package var onDisk: Seqno
 
     package init(fence: UInt64, covered: Seqno, onDisk: Seqno) {
@@ -119,11 +122,11 @@ package struct NodeAcknowledgement: Hashable, Sendable {
     }
 }
 
-/// Which deletions a copy has forgotten, as it tells one that is built from it.
+/// Which tombstones a copy has purged, reported to a copy that is built from it.
 package struct NodePurge: Hashable, Sendable {
-    /// Tombstones up to here may be gone.
+    /// Tombstones up to this seqno may be purged.
     package var seqno: Seqno
-    /// The highest revision of one that is.
+    /// The highest revision of a purged tombstone.
     package var maxRevision: UInt64
 
     package init(seqno: Seqno, maxRevision: UInt64) {
@@ -132,14 +135,14 @@ package struct NodePurge: Hashable, Sendable {
     }
 }
 
-/// What the producer says to a request for a stream.
+/// The producer's response to a stream request.
 package enum NodeStreamAnswer: Hashable, Sendable {
-    /// Changes come; the newest one has this seqno now.
+    /// The stream is open; `high` is the active copy's newest seqno now.
     case accepted(high: Seqno, FailoverLog)
     case rollback(Seqno, FailoverLog)
     case refused(Status)
 
-    /// The answer in a response; nil where it is none.
+    /// The answer in a response; nil if it is malformed.
     package init?(_ frame: Frame) {
         guard let status = frame.header.status else { return nil }
         guard status == .success || status == .rollback else {
@@ -170,7 +173,7 @@ extension FailoverLog {
     }
 }
 
-/// Writes them.
+/// Encodes node stream messages and answers.
 package enum NodeStreamEncoder {
     package static func openChannel(_ channel: UInt16, bucket: String, to writer: ByteWriter) {
         var bucket = bucket

@@ -1,4 +1,4 @@
-/// Every command by name and number.
+/// The commands by name and number.
 ///
 /// An enum, so that a dispatcher switches through one jump table; a byte that is no command has no
 /// `Opcode`, and the frame's `opcodeByte` is what an answer echoes.
@@ -39,7 +39,7 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
     case saslListMechanisms = 0x20
     case saslAuth = 0x21
     case saslStep = 0x22
-    /// memcached's, not Couchbase's: `getAndTouch` that returns the key as well.
+    /// memcached's (GATK), not Couchbase's: `getAndTouch` that also returns the key.
     case getAndTouchKey = 0x23
     case getAndTouchKeyQuiet = 0x24
     case getAllVBucketSeqnos = 0x48
@@ -110,7 +110,7 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
     case rangeScanContinue = 0xdb
     case rangeScanCancel = 0xdc
 
-    // Between our own nodes, beside DCP's; numbers that no client sends (`NodeStreamMessage`).
+    // Between nodes, in addition to DCP's; numbers that no client sends (`NodeStreamMessage`).
     case nodeOpenChannel = 0xf0
     case nodeStreamRequest = 0xf1
     case nodeCloseStream = 0xf2
@@ -121,7 +121,7 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
 }
 
 extension Opcode {
-    /// The same command, but one that always answers; itself where it does so already.
+    /// The form of the command that always gets a response; the command itself if it is not quiet.
     @inlinable
     package var loud: Opcode {
         switch self {
@@ -147,12 +147,12 @@ extension Opcode {
         }
     }
 
-    /// Answers only what the client could not foresee: a read its hit, a write its error.
+    /// Gets a response only on a hit (reads) or on an error (writes).
     @inlinable package var isQuiet: Bool { loud != self }
 
-    /// Changes a document, so it needs an active vBucket and may ask for durability.
+    /// Changes a document, so it needs an active vBucket and may require durability.
     ///
-    /// A lock is none: it changes no document, though it draws a new CAS.
+    /// A lock is no mutation: it changes no document, though it assigns a new CAS.
     @inlinable
     package var isMutation: Bool {
         switch loud {

@@ -1,9 +1,9 @@
 package import Bytes
 package import Vocabulary
 
-/// Writes commands: what our own client, the load driver and the DCP producer send.
+/// Encodes requests, for Divan's client, the load driver and the DCP producer.
 package enum RequestEncoder {
-    /// Appends one command.
+    /// Appends one request.
     ///
     /// `framing` (see `FramingExtras.append`) makes it a flexible frame, whose key must be shorter
     /// than 256 bytes.
@@ -23,7 +23,7 @@ package enum RequestEncoder {
         precondition(
             extras.count < 256 && key.count < (framing.isEmpty ? 65_536 : 256)
                 && framing.count < 256 && bodyCount < 1 << 32,
-            "a command must fit its header"
+            "a request must fit its header"
         )
         let magic: Magic = framing.isEmpty ? .request : .flexRequest
         let shape =

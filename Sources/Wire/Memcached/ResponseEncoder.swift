@@ -1,16 +1,16 @@
 package import Bytes
 package import Vocabulary
 
-/// Writes answers, each in one pass into memory that was claimed once.
+/// Encodes responses, each in one pass into memory that was claimed once.
 ///
-/// Three shapes make up almost all traffic and have their own paths: a bare header, a value behind
-/// its flags, and a mutation token. The rest goes through `append`.
+/// Three forms make up almost all traffic and have their own functions: a bare header, flags and
+/// value, and a mutation token. The general `append` encodes all others.
 ///
-/// - A `duration` is only given where the client agreed to tracing; it makes the frame a flexible
-///   one, whose key must be shorter than 256 bytes.
-/// - An answer that is an error has no extras and no key; its value may be a JSON `error` object.
+/// - Pass a `duration` only if the connection agreed to tracing; it makes the frame a flexible one,
+///   whose key must be shorter than 256 bytes.
+/// - An error response has no extras and no key; its value may be a JSON `error` object.
 package enum ResponseEncoder {
-    /// A bare header: success without a value, or an error without words.
+    /// Appends a bare header: success without a value, or an error without a text.
     package static func append(
         _ status: Status,
         to writer: ByteWriter,
@@ -21,7 +21,7 @@ package enum ResponseEncoder {
         _ = open(writer, replyTo, status, Body(), cas, duration)
     }
 
-    /// Success with the document's flags and value.
+    /// Appends a success with the document's flags and value.
     package static func appendDocument(
         to writer: ByteWriter,
         replyTo: ReplyTo,
@@ -43,7 +43,9 @@ package enum ResponseEncoder {
         Memory.copy(to: place, from: value.start, count: value.count)
     }
 
-    /// Success with the document's flags and `valueCount` bytes that the caller fills in at once.
+    /// Appends a success with the document's flags and room for the value.
+    ///
+    /// Returns where the caller must write `valueCount` bytes before it uses `writer` again.
     package static func claimDocument(
         to writer: ByteWriter,
         replyTo: ReplyTo,
@@ -59,7 +61,7 @@ package enum ResponseEncoder {
         return place + 4
     }
 
-    /// Success of a mutation, with the token by which a client can later ask about it.
+    /// Appends the success of a mutation, with the mutation token (vBucket UUID and seqno).
     package static func appendMutation(
         to writer: ByteWriter,
         replyTo: ReplyTo,
@@ -73,7 +75,7 @@ package enum ResponseEncoder {
         place.storeBytes(of: seqno.value.bigEndian, toByteOffset: 8, as: UInt64.self)
     }
 
-    /// Any answer.
+    /// Appends a response with any parts.
     package static func append(
         _ status: Status,
         to writer: ByteWriter,
@@ -101,9 +103,10 @@ package enum ResponseEncoder {
         )
     }
 
-    /// Tells the client of a newer cluster map.
+    /// Appends the notification of a newer cluster map.
     ///
-    /// `bucket` is empty for the cluster's own, and `config` where only the revision was agreed on.
+    /// `bucket` is empty for the map without a bucket, and `config` if the connection agreed to
+    /// revisions only.
     package static func appendClusterMapChange(
         to writer: ByteWriter,
         epoch: Int64,
@@ -124,7 +127,7 @@ package enum ResponseEncoder {
         Memory.copy(to: place + 40 + bucket.count, from: config.start, count: config.count)
     }
 
-    /// The only command a server may send: clients abort on others (kv.md 9).
+    /// The only request a server may send: clients abort on any other (kv.md 9).
     private static let clusterMapChange: UInt8 = 0x01
 
     private struct Body {
@@ -147,7 +150,7 @@ package enum ResponseEncoder {
         let plainCount = body.extras + body.key + body.value
         precondition(
             body.extras < 256 && body.key < 65_536 && plainCount < 1 << 32 - 16,
-            "an answer must fit its header"
+            "a response must fit its header"
         )
         var shape =
             UInt64(replyTo.opcodeByte) << 48 | UInt64(body.key) << 32 | UInt64(body.extras) << 24

@@ -1,7 +1,7 @@
-/// How long the server took, squeezed into 16 bits as clients expect it: (2 x micros) ^ (1 / 1.74).
+/// The server's execution time in 16 bits, as the protocol has it: (2 x microseconds) ^ (1 / 1.74).
 ///
-/// Fine for the microseconds of a good day, coarse for the two minutes it ends at. Powers cost some
-/// 50 ns and this runs once per reply, so the first four milliseconds come from a table.
+/// The resolution is fine for microseconds and coarse at the maximum of two minutes. A power costs
+/// some 50 ns and is needed once per response, so durations below 4.1 ms are looked up in a table.
 package struct ServerDuration: Equatable, Sendable {
     package let encoded: UInt16
 
@@ -14,7 +14,7 @@ package struct ServerDuration: Equatable, Sendable {
 
     private static let table = (0..<4_096).map { encode(UInt64($0)) }
 
-    /// What the largest encoded number stands for; a longer time is cut down to it.
+    /// The time of the largest encoded number; longer times are encoded as this one.
     private static let microsecondsMax: UInt64 = 120_125_042
 
     private static func encode(_ microseconds: UInt64) -> UInt16 {

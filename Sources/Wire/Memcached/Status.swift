@@ -1,4 +1,4 @@
-/// Every answer by name and number.
+/// The statuses of responses by name and number.
 package enum Status: UInt16, CaseIterable, Sendable {
     case success = 0x00
     case keyNotFound = 0x01
@@ -67,10 +67,10 @@ package enum Status: UInt16, CaseIterable, Sendable {
 }
 
 extension Status {
-    /// What a client that did not agree to extended errors gets instead.
+    /// The status to send to a client without extended errors.
     ///
-    /// Such a client knows the statuses of long ago only, and "try again" is the one among them
-    /// that is true of a document under a lock.
+    /// Such a client does not know the statuses of locks; for a locked document, `temporaryFailure`
+    /// makes it retry.
     package var withoutExtendedErrors: Status {
         switch self {
         case .locked, .notLocked: .temporaryFailure
@@ -78,7 +78,7 @@ extension Status {
         }
     }
 
-    /// For logs and for memcached tools, which print it.
+    /// A text for logs and for memcached tools, which print it.
     package var text: String { ErrorMap.entry(of: self).text }
 
     package var name: String { ErrorMap.entry(of: self).name }

@@ -1,8 +1,8 @@
 #ifndef DIVAN_CPREFETCH_H
 #define DIVAN_CPREFETCH_H
 
-// What Swift cannot say yet: ask the processor for a cache line, and touch plain memory that
-// another thread may be changing (a relaxed load, which a data race detector understands).
+// Operations that Swift lacks: prefetching a cache line, and atomic access to plain memory that
+// another thread may change, in a form that a data race detector understands.
 
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ static inline uint64_t divan_add_relaxed(uint64_t *address, uint64_t value) {
   return __atomic_fetch_add(address, value, __ATOMIC_RELAXED) + value;
 }
 
-// No memory access moves across this one, in either direction.
+// No memory access is reordered across this fence, in either direction.
 static inline void divan_fence(void) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
