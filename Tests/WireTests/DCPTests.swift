@@ -3,7 +3,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// A message that owns its bytes, so that two can be compared.
+/// A message that owns its bytes, so that messages can be compared.
 private enum Owned: Equatable {
     case open(UInt32, [UInt8])
     case addStream(UInt32)
@@ -43,7 +43,7 @@ private enum Owned: Equatable {
     }
 }
 
-/// The message in `bytes`, which must be a whole frame; nil where it is refused.
+/// The message in `bytes`, which must be a whole frame; nil if it is rejected.
 private func decoded(_ bytes: [UInt8]) -> Owned? {
     bytes.withView { view in
         guard case .frame(let frame) = FrameDecoder().next(in: view), frame.byteCount == view.count
@@ -142,7 +142,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         return frames
     }
 
-    @Test func everyMessageComesBackAsItWasSent() {
+    @Test func encodedDCPMessagesDecodeToTheSameMessage() {
         var random = SeededRandom(seed: 7)
         for _ in 0..<200 {
             for (bytes, message) in frames(&random) {
@@ -153,7 +153,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         }
     }
 
-    @Test func aDeletionHasTwoForms() {
+    @Test func shortFormOfDeletionOmitsTimeAndExpiration() {
         var short = encoder
         short.tellsDeleteTimes = false
         short.tellsExpirations = false
@@ -175,8 +175,8 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         #expect(decoded(bytes) == .change(expected, Array("key".utf8), []))
     }
 
-    /// The next revision could not be counted.
-    @Test func aRevisionBeyondAllCountingIsRefused() {
+    /// The next revision would overflow.
+    @Test func revisionWithoutSuccessorIsRejected() {
         for revision in [1 << 63 - 1, 1 << 63, .max] as [UInt64] {
             let meta = DocumentMeta(seqno: Seqno(9), cas: CAS(4), revision: revision)
             let bytes = Array("key".utf8).withView { key in
@@ -186,8 +186,8 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         }
     }
 
-    /// As another implementation would write it, field by field.
-    @Test func aMutationIsLaidOutAsTheProtocolHasIt() {
+    /// The expected bytes follow the protocol's documentation, field by field.
+    @Test func mutationHasTheProtocolsLayout() {
         let bytes = hex(
             """
             80 57 0001 1f 01 0201 00000024 00000009 0000000000000abc
@@ -213,8 +213,8 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         #expect(again == bytes)
     }
 
-    /// As another implementation would write them, field by field.
-    @Test func prepareAndAbortAreLaidOutAsTheProtocolHasThem() {
+    /// The expected bytes follow the protocol's documentation, field by field.
+    @Test func prepareAndAbortHaveTheProtocolsLayout() {
         let bytes = hex(
             """
             80 60 0001 1f 01 0201 00000022 deadbeef 0000000000000abc
@@ -237,7 +237,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         for (place, wrong) in [(24 + 29, 2), (24 + 30, 0), (24 + 30, 4)] {
             var other = bytes
             other[place] = UInt8(wrong)
-            #expect(decoded(other) == nil, "neither true nor false, or no level")
+            #expect(decoded(other) == nil, "invalid Boolean or durability level")
         }
         let abort = hex(
             """
@@ -248,10 +248,10 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         #expect(decoded(abort) == .abort(Seqno(9), of: Seqno(5), [107]))
         var backwards = abort
         backwards[24 + 7] = 9
-        #expect(decoded(backwards) == nil, "a prepare comes before its abort")
+        #expect(decoded(backwards) == nil, "the abort's seqno is above the prepare's")
     }
 
-    @Test func whatIsCutShortOrTooLongIsRefused() {
+    @Test func truncatedOrOverlongDCPFramesAreRejected() {
         var random = SeededRandom(seed: 8)
         for (bytes, message) in frames(&random) {
             let extras = Int(bytes[4])
@@ -259,7 +259,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
                 #expect(decoded(Array(bytes[..<cut])) == nil)
             }
             guard extras > 0, case let body = bytes.count - 24, body == extras else { continue }
-            // A frame that is whole, but with extras of another length.
+            // A whole frame, but with extras of another length.
             for wrong in [0, extras - 1, extras + 1, 255] where ![18, 20, 21, 31].contains(wrong) {
                 var other = Array(bytes[..<24]) + [UInt8](repeating: 0, count: wrong)
                 other[4] = UInt8(wrong)
@@ -269,7 +269,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         }
     }
 
-    @Test func numbersThatNoSeqnoCanHaveAreRefused() {
+    @Test func invalidSeqnosAndEmptyKeysAreRejected() {
         let meta = DocumentMeta(seqno: Seqno(1), cas: CAS(1))
         var bytes = change(meta, "key", [])
         bytes[24 + 1] = 1
@@ -282,22 +282,22 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         #expect(decoded(written { encoder.append(backwards, to: $0) }) == nil)
     }
 
-    @Test func randomBytesAreAMessageOrNone() {
+    @Test func randomDCPBytesNeverCrashTheDecoder() {
         var random = SeededRandom(seed: 9)
         let templates = frames(&random).map(\.0)
-        var understood = 0
+        var accepted = 0
         for _ in 0..<100_000 {
             guard var bytes = templates.randomElement(using: &random) else { return }
             for _ in 0..<Int.random(in: 1...4, using: &random) {
                 bytes[Int.random(in: 0..<bytes.count, using: &random)] =
                     UInt8.random(in: 0...255, using: &random)
             }
-            if decoded(bytes) != nil { understood += 1 }
+            if decoded(bytes) != nil { accepted += 1 }
         }
-        #expect(understood > 1_000, "most flips hit a number, and any number is one")
+        #expect(accepted > 1_000, "most changed bytes are in numbers without invalid values")
     }
 
-    @Test func aFailoverLogComesBackAndNonsenseDoesNot() {
+    @Test func failoverLogDecodesAndMalformedLogsAreRejected() {
         let entries = (0..<25).map { index in
             FailoverLog.Entry(
                 uuid: VBucketUUID(UInt64(index + 1)),
@@ -305,7 +305,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
             )
         }
         guard let log = FailoverLog(entries: entries) else {
-            Issue.record("a log may have 25 entries")
+            Issue.record("a log with 25 entries is valid")
             return
         }
         let bytes = written { DCPEncoder.append(log, to: $0) }
@@ -315,8 +315,8 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         #expect((bytes + bytes).withView { DCPDecoder.failoverLog($0) } == nil, "too long")
         let backwards = Array(bytes[16..<32] + bytes[0..<16])
         #expect(backwards.withView { DCPDecoder.failoverLog($0) } == nil)
-        let nobody = [UInt8](repeating: 0, count: 16)
-        #expect(nobody.withView { DCPDecoder.failoverLog($0) } == nil, "no history is named zero")
+        let zeros = [UInt8](repeating: 0, count: 16)
+        #expect(zeros.withView { DCPDecoder.failoverLog($0) } == nil, "UUID 0 is invalid")
         #expect(hex("00000000000000ff").withView { DCPDecoder.rollback($0) } == Seqno(255))
         #expect(hex("ff").withView { DCPDecoder.rollback($0) } == nil)
     }

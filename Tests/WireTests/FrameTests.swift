@@ -12,7 +12,7 @@ import Wire
         """
     )
 
-    /// DELETE "k" with durability majority and 1500 ms, and the expiry kept.
+    /// DELETE "k" with durability majority, a timeout of 1500 ms, and the expiry preserved.
     let flexible = hex(
         """
         08 04 05 01 00 00 0001 00000006 00000001 0000000000000000
@@ -28,7 +28,7 @@ import Wire
         return frame
     }
 
-    @Test func aPlainCommandIsTakenApart() throws {
+    @Test func plainRequestIsDecoded() throws {
         try set.withView { view in
             let frame = try frame(view)
             #expect(frame.opcode == .set)
@@ -48,7 +48,7 @@ import Wire
         }
     }
 
-    @Test func aFlexibleCommandHasItsFramingExtrasFirst() throws {
+    @Test func flexibleRequestHasFramingExtrasFirst() throws {
         try flexible.withView { view in
             let frame = try frame(view)
             #expect(frame.opcode == .delete)
@@ -61,7 +61,7 @@ import Wire
         }
     }
 
-    @Test func aStreamCutAnywhereAsksForExactlyWhatIsMissing() {
+    @Test func truncatedFrameReportsExactlyTheBytesNeeded() {
         for whole in [set, flexible] {
             for length in 0..<whole.count {
                 Array(whole.prefix(length)).withView { view in
@@ -75,7 +75,7 @@ import Wire
         }
     }
 
-    @Test func framesFollowEachOtherInOneRead() throws {
+    @Test func consecutiveFramesInOneReadAreDecoded() throws {
         let stream = set + flexible + set + hex("80 0a")
         try stream.withView { view in
             var rest = view
@@ -87,13 +87,13 @@ import Wire
             }
             #expect(opcodes == [.set, .delete, .set])
             guard case .incomplete(needed: 24) = FrameDecoder().next(in: rest) else {
-                Issue.record("two bytes are no frame")
+                Issue.record("two bytes must be an incomplete frame")
                 return
             }
         }
     }
 
-    @Test func everyFirstByteButSixIsNonsenseAtOnce() {
+    @Test func unknownMagicIsRejectedFromTheFirstByte() {
         var known: [UInt8] = []
         for byte in UInt8.min...UInt8.max {
             for length in [1, 24] {
@@ -112,7 +112,7 @@ import Wire
         #expect(known == [0x08, 0x18, 0x80, 0x81, 0x82, 0x83])
     }
 
-    @Test func partsLongerThanTheirBodyAreRefusedByHeaderAlone() {
+    @Test func partsLongerThanTheBodyAreRejectedByHeader() {
         let headers = [
             hex("80 01 0005 08 00 0000 0000000c 00000000 0000000000000000"),
             hex("80 00 ffff 00 00 0000 0000fffe 00000000 0000000000000000"),
@@ -129,7 +129,7 @@ import Wire
         }
     }
 
-    @Test func aBigValueIsDrainedAndABiggerFrameEndsTheConnection() {
+    @Test func oversizedValueIsSkippedAndOversizedFrameIsAnError() {
         func outcome(bodyCount: UInt32, _ decoder: FrameDecoder = FrameDecoder()) -> String {
             let bytes = written { writer in
                 writer.append(hex("80 01 0001 08 00 0000"))
@@ -166,7 +166,7 @@ import Wire
                 UInt8.random(in: 0...255, using: &random)
             }
             if bytes.count > 24, round % 4 > 0 {
-                // Make it likely to pass: a magic, small lengths.
+                // A valid magic and small lengths make a valid frame likely.
                 bytes[0] = magics[Int.random(in: 0..<6, using: &random)]
                 for place in [2, 8, 9, 10] { bytes[place] = 0 }
                 for place in [3, 4] { bytes[place] &= 15 }

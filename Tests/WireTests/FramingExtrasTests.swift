@@ -27,7 +27,7 @@ import Wire
         }
     }
 
-    @Test func eachItemIsRead() {
+    @Test func eachFramingItemIsDecoded() {
         #expect(outcome("") == "")
         #expect(outcome("00") == "barrier")
         #expect(outcome("11 01") == "majority -")
@@ -41,12 +41,12 @@ import Wire
         )
     }
 
-    @Test func fifteenMeansFifteenAndTheNextByte() {
+    @Test func fifteenInAHalfByteAddsTheNextByte() {
         let name = String(repeating: "u", count: 20)
         let bytes = hex("4f 05") + Array(name.utf8) + hex("50")
         bytes.withView { view in
             guard case .parsed(let extras) = FramingExtras.parse(view) else {
-                Issue.record("a long name is fine")
+                Issue.record("a name of 20 bytes was rejected")
                 return
             }
             #expect(extras.impersonated?.text == name)
@@ -61,7 +61,7 @@ import Wire
         #expect(outcome("ff 01") == "malformed")
     }
 
-    @Test func anUnknownIdIsToldFromAWrongLength() {
+    @Test func unknownIDAndWrongLengthAreDifferentErrors() {
         #expect(outcome("30") == "unknown 3")
         #expect(outcome("60") == "unknown 6")
         #expect(outcome("62 00") == "malformed")
@@ -73,8 +73,8 @@ import Wire
         #expect(outcome("51 00") == "malformed")
     }
 
-    /// Couchbase's C++ client does so when it tries a request again.
-    @Test func whatIsSaidAgainHasToBeTheSame() {
+    /// Couchbase's C++ client repeats items when it retries a request.
+    @Test func repeatedFramingItemsMustAgree() {
         #expect(outcome("50 50") == outcome("50"))
         #expect(outcome("11 01 11 01") == outcome("11 01"))
         #expect(outcome("13 01 05dc 13 01 03e8") == outcome("13 01 03e8"))
@@ -83,7 +83,7 @@ import Wire
         #expect(outcome("41 61 41 62") == "malformed")
     }
 
-    @Test func durabilityNeedsALevelThatExistsAndATimeThatPasses() {
+    @Test func unknownDurabilityLevelsAndForbiddenTimeoutsAreRejected() {
         for level in UInt8.min...UInt8.max where !(1...3).contains(level) {
             #expect(outcome("11" + String(format: "%02x", level)) == "level \(level)")
         }
@@ -91,7 +91,7 @@ import Wire
         #expect(outcome("13 01 ffff") == "malformed")
     }
 
-    @Test func whatAClientWritesAServerReads() {
+    @Test func encodedFramingExtrasDecodeToTheSameExtras() {
         let name = Array(String(repeating: "n", count: 200).utf8)
         name.withView { name in
             var extras = FramingExtras()
@@ -106,7 +106,7 @@ import Wire
             let bytes = written { extras.append(to: $0) }
             bytes.withView { view in
                 guard case .parsed(let read) = FramingExtras.parse(view) else {
-                    Issue.record("our own bytes are malformed")
+                    Issue.record("the encoded extras were rejected")
                     return
                 }
                 #expect(read.isBarrier && read.preservesExpiry)
@@ -120,9 +120,9 @@ import Wire
         }
     }
 
-    /// Found by the fuzzer: the writer refused what the reader takes.
+    /// Found by the fuzzer: the encoder rejected lengths that the decoder accepts.
     @Test(arguments: [1, 14, 15, 16, 255, 256, FramingExtras.itemBytesMax])
-    func anItemOfAnyLengthThatCanBeSaidIsReadAgain(count: Int) {
+    func framingItemsOfEveryPossibleLengthDecode(count: Int) {
         let name = [UInt8](repeating: 0x6e, count: count)
         name.withView { name in
             var extras = FramingExtras()
@@ -131,7 +131,7 @@ import Wire
             #expect(bytes.count == count + (count < 15 ? 1 : 2))
             bytes.withView { view in
                 guard case .parsed(let read) = FramingExtras.parse(view) else {
-                    Issue.record("our own bytes are malformed")
+                    Issue.record("the encoded extras were rejected")
                     return
                 }
                 #expect(read.impersonated?.bytes == name.bytes)
@@ -139,7 +139,7 @@ import Wire
         }
     }
 
-    @Test func aDurationIsWhatTheFormulaSays() {
+    @Test func serverDurationMatchesTheFormula() {
         let samples =
             Array(0..<5_000) + [10_000, 65_536, 1_000_000, 7_654_321, 60_000_000, 120_000_000]
         for microseconds in samples {

@@ -1,7 +1,7 @@
 import Bytes
 import Wire
 
-/// Bytes as the protocol documents print them: hexadecimal, blanks for the eye.
+/// The bytes of hexadecimal digits; all other characters are ignored.
 func hex(_ text: String) -> [UInt8] {
     let digits = text.utf8.compactMap { byte in
         switch byte {

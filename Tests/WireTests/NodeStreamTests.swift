@@ -3,7 +3,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What nodes say to each other beside DCP.
+/// The messages between nodes in addition to DCP's.
 @Suite struct NodeStreamTests {
     private let address = NodeStreamAddress(channel: 0xabcd, vBucket: VBucketID(1_023))
 
@@ -24,7 +24,7 @@ import Wire
         }
     }
 
-    @Test func requestsAndAcknowledgementsComeBackAsTheyWere() {
+    @Test func streamRequestAndAcknowledgementDecodeToTheSameMessage() {
         let request = DCPStreamRequest(
             flags: [.strictUUID],
             start: Seqno(5),
@@ -37,50 +37,50 @@ import Wire
             NodeStreamEncoder.append(request, fence: .max - 1, number: 7, at: address, to: $0)
         }
         guard case .streamRequest(let found, let fence) = message(bytes) else {
-            Issue.record("a request is understood")
+            Issue.record("the stream request was rejected")
             return
         }
         #expect(found == request && fence == .max - 1)
         let progress = NodeAcknowledgement(fence: 7, covered: Seqno(9), onDisk: Seqno(8))
         guard
-            case .acknowledgement(let told) = message(
+            case .acknowledgement(let decoded) = message(
                 written { NodeStreamEncoder.append(progress, at: address, to: $0) }
             )
         else {
-            Issue.record("an acknowledgement is understood")
+            Issue.record("the acknowledgement was rejected")
             return
         }
-        #expect(told == progress)
+        #expect(decoded == progress)
     }
 
-    @Test func answersComeBackAsTheyWere() {
+    @Test func nodeStreamAnswersDecodeToTheSameAnswer() {
         var log = FailoverLog(first: VBucketUUID(1), fence: 2)
         log.begin(VBucketUUID(.max), at: Seqno(77), fence: .max)
-        for one in [
+        for expected in [
             NodeStreamAnswer.accepted(high: Seqno(99), log), .rollback(Seqno(3), log),
             .refused(.keyExists), .refused(.temporaryFailure),
         ] {
-            #expect(answer(one) == one)
+            #expect(answer(expected) == expected)
         }
     }
 
-    @Test func channelsAreOpenedAndStreamsClosed() {
+    @Test func openChannelAndCloseStreamAreDecoded() {
         let opening = written {
             NodeStreamEncoder.openChannel(0xabcd, bucket: "0123", to: $0)
         }
         if case .openChannel(let uuid) = message(opening) {
             opening.withView { _ in #expect(uuid.count == 4) }
         } else {
-            Issue.record("an opening is understood")
+            Issue.record("the open channel message was rejected")
         }
         let closing = written { NodeStreamEncoder.closeStream(at: address, to: $0) }
         guard case .closeStream = message(closing) else {
-            Issue.record("a close is understood")
+            Issue.record("the close stream message was rejected")
             return
         }
     }
 
-    @Test func aListOfPreparesComesBackAsItWasAndNonsenseDoesNot() {
+    @Test func outstandingPreparesDecodeAndMalformedListsAreRejected() {
         for seqnos in [[], [1], [4, 5, 1 << 48 - 1]] as [[UInt64]] {
             let bytes = written {
                 NodeStreamEncoder.append(
@@ -90,7 +90,7 @@ import Wire
                 )
             }
             guard case .outstanding(let found) = message(bytes) else {
-                Issue.record("a list is understood")
+                Issue.record("the list was rejected")
                 return
             }
             #expect(found.map(\.value) == seqnos)
@@ -117,14 +117,14 @@ import Wire
             if place < bytes.count { bytes[place] = UInt8.random(in: 0...255, using: &random) }
             guard let found = message(bytes) else { continue }
             guard case .outstanding(let seqnos) = found else {
-                Issue.record("it is a list or nothing")
+                Issue.record("decoded as another message")
                 return
             }
             #expect(cut % 8 == 0 && seqnos.count == (16 - cut) / 8)
         }
     }
 
-    @Test func aPurgeComesBackAsItWas() {
+    @Test func purgeDecodesAndOutOfRangeNumbersAreRejected() {
         let last: UInt64 = 1 << 63 - 1
         let numbers: [(UInt64, UInt64)] = [
             (1, 0), (1 << 48 - 1, last), (1 << 48, 1), (1, last + 1),
@@ -133,18 +133,18 @@ import Wire
             let purge = NodePurge(seqno: Seqno(seqno), maxRevision: revision)
             let bytes = written { NodeStreamEncoder.append(purge, at: address, to: $0) }
             guard seqno < 1 << 48, revision <= last else {
-                #expect(message(bytes) == nil, "nobody comes that far")
+                #expect(message(bytes) == nil, "seqno or revision out of range")
                 continue
             }
             guard case .purge(let found) = message(bytes) else {
-                Issue.record("a purge is understood")
+                Issue.record("the purge was rejected")
                 return
             }
             #expect(found == purge)
         }
     }
 
-    @Test func whatHasAnotherShapeIsRefused() {
+    @Test func nodeMessagesWithWrongLengthsAreRejected() {
         let request = written {
             NodeStreamEncoder.append(
                 NodeAcknowledgement(fence: 1, covered: .zero, onDisk: .zero),

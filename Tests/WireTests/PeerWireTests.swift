@@ -3,9 +3,9 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Frames and handshake messages between nodes, as bytes.
+/// Encoding and decoding of frames and handshake messages between nodes.
 @Suite struct PeerWireTests {
-    @Test func framesAreFoundHoweverTheStreamIsCut() {
+    @Test func peerFramesAreFoundForEveryCutOfTheStream() {
         let payloads = [[], [1], [UInt8](repeating: 9, count: 300)]
         let stream = written { output in
             for (index, payload) in payloads.enumerated() {
@@ -41,14 +41,14 @@ import Wire
         }
     }
 
-    @Test func anIncompleteFrameSaysWhatItNeeds() {
+    @Test func incompletePeerFrameReportsTheBytesNeeded() {
         let frame = written { output in
             [1, 2, 3].withView { PeerFrame.append(kind: 5, call: 0, payload: $0, to: output) }
         }
         for count in 0..<frame.count {
             Array(frame[..<count]).withView { view in
                 guard case .incomplete(let needed) = PeerFrameDecoder().next(in: view) else {
-                    Issue.record("\(count) bytes are no frame")
+                    Issue.record("\(count) bytes must be an incomplete frame")
                     return
                 }
                 #expect(needed == (count < 4 ? 14 : 17))
@@ -56,7 +56,7 @@ import Wire
         }
     }
 
-    @Test func lengthsThatNoFrameHasAreNonsense() {
+    @Test func peerFrameWithInvalidLengthIsRejected() {
         let most = PeerFrame.payloadBytesMax + 10
         let cases: [(UInt32, Bool)] = [
             (0, true), (9, true), (10, false), (UInt32(most), false), (UInt32(most) + 1, true),
@@ -109,7 +109,7 @@ import Wire
             + [UInt8](repeating: 0xee, count: 32)
     }
 
-    @Test func greetingsSurviveTheirBytes() {
+    @Test func encodedGreetingsDecodeToTheSameGreeting() {
         for message in PeerWireTests.messages {
             let bytes = PeerWireTests.bytes(message)
             #expect(bytes.count <= PeerGreeting.bytesMax)
@@ -117,7 +117,7 @@ import Wire
                 Array(bytes[..<count]).withView { view in
                     guard case .incomplete(let needed) = PeerGreeting.next(in: view, version: 1)
                     else {
-                        Issue.record("a part is no message")
+                        Issue.record("a truncated greeting must be incomplete")
                         return
                     }
                     #expect(needed == (count < 9 ? 9 : bytes.count))
@@ -126,7 +126,7 @@ import Wire
             (bytes + [1, 2]).withView { view in
                 guard case .message(let read, let count) = PeerGreeting.next(in: view, version: 1)
                 else {
-                    Issue.record("what was said is understood")
+                    Issue.record("the greeting was rejected")
                     return
                 }
                 #expect(read == message && count == bytes.count)
@@ -134,7 +134,7 @@ import Wire
         }
     }
 
-    @Test func anotherVersionIsToldAtOnce() {
+    @Test func greetingOfAnotherVersionIsDetectedFromItsHeader() {
         for message in PeerWireTests.messages {
             let bytes = Array(PeerWireTests.bytes(message, version: 2).prefix(9))
             bytes.withView { view in
@@ -148,8 +148,8 @@ import Wire
         }
     }
 
-    /// Any bytes give an outcome, and no name with blanks or line ends gets through.
-    @Test func anyBytesGiveAnOutcome() {
+    /// Any bytes give an outcome, and names with blanks or line ends are rejected.
+    @Test func mutatedGreetingsNeverCrashAndNamesStayPrintable() {
         var random = SeededRandom(seed: 4)
         for round in 0..<20_000 {
             var bytes = PeerWireTests.bytes(PeerWireTests.messages[round % 4])

@@ -7,7 +7,7 @@ import Wire
 @Suite struct ResponseTests {
     let replyTo = ReplyTo(.get, opaque: 0x0102_0304)
 
-    @Test func aBareHeader() {
+    @Test func responseWithoutBodyIsABareHeader() {
         let bytes = written { ResponseEncoder.append(.keyNotFound, to: $0, replyTo: replyTo) }
         #expect(bytes == hex("81 00 0000 00 00 0001 00000000 01020304 0000000000000000"))
         let traced = written {
@@ -26,7 +26,7 @@ import Wire
         )
     }
 
-    @Test func aDocumentBehindItsFlags() {
+    @Test func documentResponseHasFlagsThenValue() {
         let value = Array(#"{"a":1}"#.utf8)
         let bytes = value.withView { value in
             written {
@@ -44,7 +44,7 @@ import Wire
         #expect(bytes == header + hex("02000006") + value)
     }
 
-    @Test func aMutationTokenBehindADuration() {
+    @Test func mutationTokenFollowsTheServerDuration() {
         let bytes = written {
             ResponseEncoder.appendMutation(
                 to: $0,
@@ -59,7 +59,7 @@ import Wire
         #expect(bytes == header + hex("02 0000 000000000000aabb 0000000000001234"))
     }
 
-    @Test func anyAnswerIsReadBackAsItWasWritten() throws {
+    @Test func encodedResponseDecodesToTheSameResponse() throws {
         for duration in [nil, ServerDuration(microseconds: 77)] {
             let bytes = hex("0001 0203").withView { extras in
                 Array("key".utf8).withView { key in
@@ -82,7 +82,7 @@ import Wire
             }
             bytes.withView { view in
                 guard case .frame(let frame) = FrameDecoder().next(in: view) else {
-                    Issue.record("our own answer is nonsense")
+                    Issue.record("the encoded response was rejected")
                     return
                 }
                 #expect(frame.byteCount == bytes.count)
@@ -98,7 +98,7 @@ import Wire
         }
     }
 
-    @Test func aNewClusterMapIsAServersOwnRequest() {
+    @Test func clusterMapNotificationIsAServerRequest() {
         let bytes = Array("demo".utf8).withView { bucket in
             Array("{}".utf8).withView { config in
                 written {
@@ -128,7 +128,7 @@ import Wire
         #expect(brief.prefix(8) == hex("82 01 0000 10 00 0000")[...])
     }
 
-    @Test func aCommandIsReadBackAsItWasWritten() {
+    @Test func encodedRequestHasTheProtocolsLayout() {
         let bytes = hex("50").withView { framing in
             hex("0000000000000000").withView { extras in
                 Array("k".utf8).withView { key in

@@ -3,8 +3,8 @@ import Foundation
 import Testing
 import Wire
 
-@Suite struct WordsTests {
-    @Test func quietCommandsAreThoseOfTheProtocolAndHaveALoudForm() {
+@Suite struct CommandTests {
+    @Test func quietCommandsAreTheProtocolsAndHaveALoudForm() {
         let quiet = Opcode.allCases.filter(\.isQuiet)
         let numbers = quiet.map(\.rawValue)
         #expect(numbers == hex("09 0d 1112131415161718191a 1e 24 a1 a3 a5 a9"))
@@ -20,18 +20,18 @@ import Wire
         #expect(loud == hex("010203040506 0e0f 1c1d 23 a2a4a8 c7c8c9cacbcccdcecf d1 d3"))
     }
 
-    @Test func helloTakesTheListApartAndPassesOverWhatItDoesNotKnow() throws {
+    @Test func helloListDecodesWithoutUnknownFeatures() throws {
         let list = hex("0003 7777 0006 000b 0012 0003")
         let set = try #require(list.withView { FeatureSet($0) })
         #expect(set.features == [.tcpNoDelay, .xattr, .json, .collections])
         let asked = hex("0012 7777 0006 0003 0008 000b 0003")
-        let told = written { writer in asked.withView { set.append(inOrderOf: $0, to: writer) } }
-        #expect(told == hex("0012 0006 0003 000b"))
+        let answer = written { writer in asked.withView { set.append(inOrderOf: $0, to: writer) } }
+        #expect(answer == hex("0012 0006 0003 000b"))
         #expect(hex("00 03 00").withView { FeatureSet($0) } == nil)
         #expect(Feature.allCases.allSatisfy { $0.rawValue < 64 })
     }
 
-    @Test func pushedMapsNeedADuplexConnectionAndTheBriefKindWins() {
+    @Test func mapNotificationsNeedDuplexAndPreferTheBriefForm() {
         let all = FeatureSet(Feature.allCases)
         let brief = FeatureSet([.clusterMapNotificationBrief])
         #expect(FeatureSet.agreed(requested: brief, offered: all) == nil)
@@ -46,13 +46,13 @@ import Wire
         )
     }
 
-    @Test func theErrorMapNamesEveryStatusAndNeverExceedsTheVersionAsked() throws {
+    @Test func errorMapHasEveryStatusAndRespectsTheRequestedVersion() throws {
         #expect(ErrorMap.json(versionAsked: 0) == nil)
-        for (asked, told) in [(1, 1), (2, 2), (3, 2), (65_535, 2)] {
+        for (asked, answered) in [(1, 1), (2, 2), (3, 2), (65_535, 2)] {
             let json = try #require(ErrorMap.json(versionAsked: UInt16(asked)))
             let parsed = try JSONSerialization.jsonObject(with: Data(json))
             let map = try #require(parsed as? [String: Any])
-            #expect(map["version"] as? Int == told)
+            #expect(map["version"] as? Int == answered)
             #expect(map["revision"] as? Int == 1)
             let errors = try #require(map["errors"] as? [String: [String: Any]])
             #expect(errors.count == Status.allCases.count)
@@ -67,7 +67,7 @@ import Wire
         }
     }
 
-    @Test func aLockIsTemporaryForClientsOfLongAgo() {
+    @Test func lockStatusesAreTemporaryFailuresWithoutExtendedErrors() {
         #expect(Status.locked.withoutExtendedErrors == .temporaryFailure)
         #expect(Status.notLocked.withoutExtendedErrors == .temporaryFailure)
         #expect(Status.keyExists.withoutExtendedErrors == .keyExists)
