@@ -29,7 +29,7 @@ package struct PeerClaim: Hashable, Sendable {
         self.epoch = epoch
     }
 
-    /// Plain characters and few: a stranger's words end up in the log.
+    /// At most 64 printable ASCII characters: names of unauthenticated nodes are logged.
     private static func isName(_ bytes: [UInt8]) -> Bool {
         bytes.count <= 64 && bytes.allSatisfy { (0x21...0x7e).contains($0) }
     }

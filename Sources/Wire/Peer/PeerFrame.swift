@@ -2,13 +2,13 @@ package import Bytes
 
 /// One frame of the service `control`: length, kind, call, payload.
 ///
-/// The length (UInt32) counts what follows it. A call of 0 is one-way; an answer repeats the call's
-/// number, and its kind with the highest bit set. What a payload means is its user's business.
+/// The length (UInt32) counts the bytes after it. A call of 0 is one-way; an answer repeats the
+/// call's number, and its kind with the highest bit set. The cluster service defines the payloads.
 ///
-/// - Made by `PeerFrameDecoder`, borrows the bytes it was found in.
+/// - Created by `PeerFrameDecoder`; borrows the decoded bytes.
 package struct PeerFrame {
     package static let headerCount = 14
-    /// Bytes of a payload: the largest document (20 MiB) with all that is said about it.
+    /// Bytes of a payload: the largest document (20 MiB) with its metadata.
     package static let payloadBytesMax = 24 << 20
     /// Marks an answer.
     package static let answerBit: UInt16 = 0x8000
@@ -22,6 +22,7 @@ package struct PeerFrame {
 
     package var isAnswer: Bool { kind & PeerFrame.answerBit != 0 }
 
+    /// Appends a frame; `payload` has at most `payloadBytesMax` bytes.
     package static func append(
         kind: UInt16,
         call: UInt64,
@@ -37,15 +38,15 @@ package struct PeerFrame {
     }
 }
 
-/// Finds whole frames in a stream, refuses nonsense; copies nothing.
+/// Finds whole frames in a stream and rejects invalid ones; copies nothing.
 ///
 /// - Total: any bytes give an outcome, none crash.
 package struct PeerFrameDecoder: Sendable {
     package enum Outcome {
-        /// Fewer than `needed` bytes are here.
+        /// The next step needs `needed` bytes in the buffer.
         case incomplete(needed: Int)
         case frame(PeerFrame)
-        /// A length that no frame has: close.
+        /// An invalid length: close the connection.
         case nonsense
     }
 
@@ -55,7 +56,7 @@ package struct PeerFrameDecoder: Sendable {
         self.payloadBytesMax = payloadBytesMax
     }
 
-    /// What the bytes at the front of `view` are.
+    /// Decodes the frame at the start of `view`.
     package func next(in view: ByteView) -> Outcome {
         guard view.count >= 4 else { return .incomplete(needed: PeerFrame.headerCount) }
         let length = Int(view.bigEndian(at: 0, as: UInt32.self))

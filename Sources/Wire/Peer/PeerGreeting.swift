@@ -15,12 +15,12 @@ package enum PeerGreeting: Hashable, Sendable {
     package struct Hello: Hashable, Sendable {
         /// A `PeerService`, or one of a later version.
         package var service: UInt8
-        /// Whom the sender believes to have called; 0 for a stranger.
+        /// The node that the sender expects to have called; 0 if its number is not known.
         package var expected: NodeNumber
         package var claim: PeerClaim
         /// 32 random bytes.
         package var nonce: [UInt8]
-        /// X25519, made for this connection only.
+        /// An X25519 public key, generated for this connection.
         package var key: [UInt8]
 
         package init(
@@ -52,7 +52,7 @@ package enum PeerGreeting: Hashable, Sendable {
 
     package struct Refusal: Hashable, Sendable {
         package var reason: UInt8
-        /// The refuser's version or epoch, as the reason has it.
+        /// The refusing node's version or epoch, depending on the reason.
         package var detail: UInt64
 
         package init(reason: UInt8, detail: UInt64) {
@@ -78,7 +78,7 @@ package enum PeerGreeting: Hashable, Sendable {
         }
     }
 
-    /// Appends everything but the proof: what the proof is to be made of.
+    /// Appends everything but the proof: the bytes that the proof covers.
     package func appendWithoutProof(version: UInt16, to output: ByteWriter) {
         output.append(bigEndian: PeerGreeting.magic)
         output.append(kind)
@@ -110,16 +110,16 @@ package enum PeerGreeting: Hashable, Sendable {
 
 extension PeerGreeting {
     package enum Outcome: Sendable {
-        /// Fewer than `needed` bytes are here.
+        /// The next step needs `needed` bytes in the buffer.
         case incomplete(needed: Int)
         case message(PeerGreeting, byteCount: Int)
-        /// A message of another version, which only its version can be understood of.
+        /// A message of another version; only its version can be read.
         case otherVersion(UInt16)
-        /// No node of ours says this.
+        /// Not a valid message.
         case nonsense
     }
 
-    /// What the bytes at the front of `view` are, to a node of `version`.
+    /// Decodes the message at the start of `view` for a node of `version`.
     package static func next(in view: ByteView, version: UInt16) -> Outcome {
         for (index, byte) in [0x44, 0x56, 0x4e, 0x50].enumerated() where index < view.count {
             guard view[index] == byte else { return .nonsense }

@@ -1,11 +1,12 @@
-/// What a connection between nodes is for; named in its first message.
+/// The purpose of a connection between nodes; sent in its first message.
 package enum PeerService: UInt8, Hashable, Sendable, CaseIterable {
     /// Frames of the cluster service: Raft, beats, commands.
     case control = 1
     /// Change streams between data services.
     case changes = 2
-    /// The first words with a node that is in no cluster of ours yet, and knows no secret.
+    /// Invites a node that is not in the cluster yet and does not have its secret.
     case join = 3
-    /// Between members of different epochs of one cluster: to bring those behind into the newer one.
+    /// Between members of different epochs of one cluster: brings the older ones into the newer
+    /// epoch.
     case epoch = 4
 }
