@@ -83,19 +83,28 @@ final class StartedServers: Sendable {
     /// The servers stay, whatever comes.
     func keep() { state.withLock { $0.isKept = true } }
 
-    /// Stops what was started.
+    /// Stops what was started; what goes wrong with that is noted, because the command has another
+    /// failure to report.
     ///
     /// - Parameter cluster: What is remembered then, if not what was remembered before.
-    /// - Throws: An error of the file system, or `Refusal` where a server does not end.
-    func stop(restoring cluster: RememberedCluster? = nil) throws {
-        try state.withLock { state in
+    func stop(restoring cluster: RememberedCluster? = nil) {
+        state.withLock { state in
             if let cluster { state.fallback = cluster }
-            try Self.stop(&state, memory)
+            Self.stop(&state, memory)
         }
     }
 
-    private static func stop(_ state: inout State, _ memory: ClusterMemory) throws {
+    private static func stop(_ state: inout State, _ memory: ClusterMemory) {
         guard !state.isKept, !state.started.isEmpty else { return }
+        do {
+            try end(&state)
+            try memory.restore(state.fallback)
+        } catch {
+            note("\(error)")
+        }
+    }
+
+    private static func end(_ state: inout State) throws {
         note("Stopping what this command started: \(names(state)).")
         // All at once, so that they flush side by side.
         for (_, process) in state.started { process.signal(SIGTERM) }
@@ -107,7 +116,6 @@ final class StartedServers: Sendable {
             }
         }
         state.started = []
-        try memory.restore(state.fallback)
     }
 
     private static func names(_ state: State) -> String {
@@ -124,12 +132,8 @@ final class StartedServers: Sendable {
         // The next signal ends the launcher at once: every server was told to end before.
         for ending in SignalWatch.endings { Foundation.signal(ending, SIG_DFL) }
         state.withLock { state in
-            do {
-                if !state.isKept, !state.started.isEmpty { note("Interrupted.") }
-                try stop(&state, memory)
-            } catch {
-                note("\(error)")
-            }
+            if !state.isKept, !state.started.isEmpty { note("Interrupted.") }
+            stop(&state, memory)
             // The shell is to see that the signal ended the command.
             raise(number)
         }

@@ -81,7 +81,7 @@ struct Starter {
         do {
             return try startAll(&cluster)
         } catch {
-            try servers.stop()
+            servers.stop()
             throw error
         }
     }

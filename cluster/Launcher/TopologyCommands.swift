@@ -27,7 +27,7 @@ struct AddCommand: ParsableCommand {
             try topology.add(port: cluster.nodes[place].ports.admin)
         } catch {
             // It is in no cluster: neither it nor its number is of use.
-            try starter.servers.stop(restoring: before)
+            starter.servers.stop(restoring: before)
             throw error
         }
         starter.servers.keep()

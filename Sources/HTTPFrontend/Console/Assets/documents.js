@@ -136,7 +136,7 @@ export function documents([bucket]) {
   // Why a row has no content, so that a document that is not shown does not look deleted.
   function whyAbsent({ doc, error, reason }) {
     if (error === "not_included") return "Not shown: the page is large. Edit opens the document.";
-    return error ? `Not shown: ${reason}.` : doc ? "" : "Deleted meanwhile.";
+    return error ? `Not shown: ${reason.replace(/\.$/, "")}.` : doc ? "" : "Deleted meanwhile.";
   }
 
   function documentRow(name, content, remark = "") {
