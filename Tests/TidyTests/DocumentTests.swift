@@ -108,14 +108,14 @@ import Testing
         try #require(banned.count > 5)
         for file in house.modules.flatMap(\.files) {
             for (line, kind, name) in file.declaredNames where !excepted.contains(name) {
-                for word in words(of: name) where banned.contains(word) {
+                for word in Words.all(of: name[...]) where banned.contains(word) {
                     Issue.record("\(file.path):\(line): \(kind) \(name) says “\(word)”")
                 }
             }
         }
     }
 
-    /// What one machine looks like is nobody else's business.
+    /// Paths of one machine mean nothing on another.
     @Test func nothingNamesAPlaceOnOneMachine() {
         let places = ["/work/", "/home/", "/root/"]  // tidy:allow the list itself
         for file in house.texts {
@@ -145,10 +145,5 @@ import Testing
             }
         }
         return (banned, excepted)
-    }
-
-    /// `vBucketMap` is v, bucket and map.
-    private func words(of name: String) -> [String] {
-        name.matches(of: /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/).map { $0.output.lowercased() }
     }
 }

@@ -1,25 +1,14 @@
 import Foundation
 import Testing
 
-/// The planted mistakes of Tests/Sabotage: a patch that no longer applies is a mistake that nobody
-/// looks for any more.
+/// The planted mistakes of Tests/Sabotage.
+///
+/// No test looks for a mistake whose patch no longer applies.
 @Suite struct SabotageTests {
     private struct Hunk {
         let path: String
         /// What has to be in the file, in one piece: lines that stay and lines that go.
         var before = ""
-    }
-
-    private func patches() throws -> [SourceFile] {
-        let house = try House.shared.get()
-        let folder = house.root.appending(path: "Tests/Sabotage")
-        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
-            .filter { $0.hasSuffix(".patch") }.sorted()
-        try #require(names.count > 10)
-        return try names.map { name in
-            let text = try String(contentsOf: folder.appending(path: name), encoding: .utf8)
-            return SourceFile(path: "Tests/Sabotage/\(name)", text: text)
-        }
     }
 
     private func hunks(_ patch: String) -> [Hunk] {
@@ -39,7 +28,7 @@ import Testing
 
     @Test func everyPlantedMistakeStillApplies() throws {
         let house = try House.shared.get()
-        for patch in try patches() {
+        for patch in try house.patches() {
             let hunks = hunks(patch.text)
             #expect(!hunks.isEmpty, "\(patch.path) changes nothing")
             for hunk in hunks {
@@ -52,7 +41,7 @@ import Testing
     @Test func everyPlantedMistakeSaysWhoFindsItAndHowOften() throws {
         let house = try House.shared.get()
         let list = try #require(house.text("Tests/Sabotage/README.md")).text
-        for patch in try patches() {
+        for patch in try house.patches() {
             let name = (patch.path as NSString).lastPathComponent.dropLast(6)
             #expect(list.contains("`\(name)`"), "\(name) is not in the list")
             #expect(patch.text.hasPrefix("Plants: "))
