@@ -28,7 +28,8 @@ struct SourceFile: Sendable {
         return lines.map { line in
             if line.contains("\"\"\"") {
                 isInText.toggle()
-                return isInText ? String(line.prefix { $0 != "\"" }) : ""
+                if isInText { return String(line.prefix { $0 != "\"" }) }
+                return String(line.drop { $0 != "\"" }.drop { $0 == "\"" })
             }
             if isInText { return "" }
             var code: [UInt8] = []
