@@ -1,6 +1,6 @@
-# Divan: what one can do here. `make help` lists it.
+# Divan: the targets for development. `make help` lists them.
 
-# Another build command, for example one that takes turns with others: make BUILD=...
+# Another build command, for example one that waits for other builds: make BUILD=...
 BUILD ?= swift build -c release
 PYTHON ?= python3
 VENV := .venv-tests
@@ -10,35 +10,35 @@ FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 .PHONY: help deps build demo stop test build-tests clients sanitize fuzz campaign lint format \
 	benchmark targets clean
 
-help: ## What one can do here
+help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-deps: ## Install every system package (deps/debian.txt says which and why)
+deps: ## Install every system package (deps/debian.txt lists them, with reasons)
 	@deps/install
 
 build: ## Build everything in release
 	@deps/install build
 	$(BUILD)
 
-demo: ## Start a cluster with a bucket of real documents, load-test it, leave it running
+demo: ## Start a cluster with a bucket of real documents, run a load test, leave it running
 	@deps/install build demo
 	$(BUILD)
 	@cluster/demo
 
-stop: ## Stop the cluster that runs
+stop: ## Stop the running cluster
 	@cluster/stop
 
-test: ## Everything: format, unit, process and client tests, the page in a browser
+test: ## Run all tests: format, unit, process and client tests, the page in a browser
 	@deps/install build demo test
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory build-tests
 	@Tests/unit
 	@$(MAKE) --no-print-directory clients
 
-build-tests: ## Build everything in release, and the Swift tests
+build-tests: ## Build everything and the Swift tests in release
 	$(BUILD) --build-tests
 
-clients: $(VENV)/ready ## Run the client tests on what is built (PYTEST="-k sdk": some of them)
+clients: $(VENV)/ready ## Run the client tests on the built programs (PYTEST="-k sdk": some of them)
 	$(VENV)/bin/python -m pytest Tests/Clients -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # The tests' Python packages, at the versions of the requirements file.
@@ -47,19 +47,19 @@ $(VENV)/ready: Tests/Clients/requirements.txt
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -r $<
 	@touch $@
 
-sanitize: ## Run the tests about memory and threads under their sanitizers
+sanitize: ## Run the tests of memory and threads under their sanitizers
 	BUILD="$(BUILD)" Tests/sanitize address
 	BUILD="$(BUILD)" Tests/sanitize thread
 
 fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
 	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),60)
 
-# What the continuous integration has no time for. Variables that are set already stay.
+# Tests that are too long for continuous integration. Variables that are set already stay.
 export_campaign = export DIVAN_REPETITIONS=$${DIVAN_REPETITIONS:-5} \
 	DIVAN_KILL_ROUNDS=$${DIVAN_KILL_ROUNDS:-10} DIVAN_DOCUMENTS=$${DIVAN_DOCUMENTS:-100000} \
 	DIVAN_QUOTA_FACTOR=$${DIVAN_QUOTA_FACTOR:-10} DIVAN_EVICTION_TIMES=$${DIVAN_EVICTION_TIMES:-10}
 
-campaign: ## Run the long forms of tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
+campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
 	@deps/install build demo test
 	@$(MAKE) --no-print-directory build-tests
 	@$(export_campaign); $(MAKE) --no-print-directory clients
@@ -83,5 +83,5 @@ targets: ## Measure the targets of a cluster, under 8 minutes (QUICK=1: under tw
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/cluster
 
-clean: ## Remove what was built, and the tests' Python packages; documents stay
+clean: ## Remove build products and the tests' Python packages; documents stay
 	rm -rf .build $(VENV)
