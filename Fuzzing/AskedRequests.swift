@@ -1,13 +1,13 @@
 import TestWorld
 
-/// What a stream asks for, read independently of the decoder under test.
+/// The requests in a stream, parsed independently of the decoder under test.
 struct AskedRequests {
     private struct Question: Hashable {
         let opcode: UInt8
         let opaque: UInt32
     }
 
-    /// How many answers a question has at least and at most; STAT has as many as it likes.
+    /// The least and greatest number of answers to a request; STAT has any number.
     private var least: [Question: Int] = [:]
     private var most: [Question: Int] = [:]
 
@@ -28,7 +28,7 @@ struct AskedRequests {
             let isWhole = stream.count - place - 24 >= body
             let opcode = stream[place + 1]
             let question = Question(opcode: opcode, opaque: UInt32(number(12, 4)))
-            // Whatever is refused by its header may be answered before it came whole.
+            // A request that is refused by its header may be answered before it is complete.
             most[question, default: 0] += 1
             let isRequest = magic == 0x80 || magic == 0x08
             guard isWhole, isRequest || magic == 0x18 || (0x81...0x83).contains(magic) else {
@@ -51,7 +51,7 @@ struct AskedRequests {
             )
         }
         for question in given.keys {
-            require(most[question] != nil, "opcode \(question.opcode): nobody asked")
+            require(most[question] != nil, "opcode \(question.opcode): answered without a request")
         }
         guard !isClosed else { return }
         for (question, count) in least {

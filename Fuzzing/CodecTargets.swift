@@ -4,12 +4,12 @@ import JSON
 import Persistence
 import TestWorld
 
-/// A lane's blocks: whatever the disk gives back, reading ends with documents or without.
+/// A lane's blocks: for any bytes on disk, reading ends, with documents or without.
 final class BlockTarget {
     private let probe = BlockProbe()
     private let packed = ByteWriter()
 
-    /// The first byte chooses the part, and whether the rest is what its compressed text says.
+    /// The first byte chooses the part, and whether the rest is its compressed text.
     func run(_ view: ByteView) {
         guard view.count > 1 else { return }
         let rest = view.dropFirst(1)
@@ -17,7 +17,7 @@ final class BlockTarget {
         case 0: probe.readOutline(rest)
         case 1: probe.readMeta(rest)
         case 2:
-            // The fuzzer cannot compress, so we do it.
+            // The fuzzer cannot compress, so the target compresses the input.
             packed.removeAll()
             LEB128.append(UInt64(rest.count), to: packed)
             _ = LZ4.compress(rest, to: packed)
@@ -27,7 +27,7 @@ final class BlockTarget {
     }
 }
 
-/// JSON: the two validators agree, and what is read is written and read again.
+/// JSON: the two validators agree, and a parsed value survives writing and parsing.
 final class JSONTarget {
     private let validator = JSONValidator()
     private let padded = ByteWriter()
@@ -35,16 +35,16 @@ final class JSONTarget {
 
     func run(_ view: ByteView) {
         let isDocument = validator.isDocument(view)
-        // Beyond 256 KiB it is the other validator that answers; blanks change nothing.
+        // Above 256 KiB the other validator decides; blanks change nothing.
         padded.removeAll()
         padded.append(view)
         blanks.withUnsafeBytes { padded.append(ByteView($0)) }
         require(validator.isDocument(padded.view) == isDocument, "the validators disagree")
         guard let value = JSONValue.parse(view) else { return }
-        require(isDocument, "what can be read is a document")
+        require(isDocument, "a text that parses is a valid document")
         let text = JSONWriter.text { write(value, to: &$0) }
         let again = text.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
-        require(again == value, "what was written reads the same")
+        require(again == value, "a written value parses to the same value")
     }
 
     private func write(_ value: JSONValue, to json: inout JSONWriter) {
@@ -68,12 +68,12 @@ final class JSONTarget {
     }
 }
 
-/// Login messages: nobody gets in by chance, nothing crashes.
+/// Login messages: no input logs in without the password, and none crashes the parser.
 final class SCRAMTarget {
     private let stored: StoredCredentials
 
     init() {
-        stored = Array("a password nobody guesses".utf8).withUnsafeBytes { buffer in
+        stored = Array("a password beyond guessing".utf8).withUnsafeBytes { buffer in
             StoredCredentials.derive(password: ByteView(buffer)) { _ in
                 [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
             }
@@ -95,7 +95,7 @@ final class SCRAMTarget {
         if case .answer(let server, let text) = challenge {
             require(text.allSatisfy { $0 != 0 } || rest.bytes.contains(0), "a challenge is text")
             if case .authenticated = server.finish(clientFinal: rest.dropFirst(firstCount)) {
-                fatalError("somebody came in without the password")
+                fatalError("a login succeeded without the password")
             }
         }
         _ = SCRAMMechanism(name: rest)
@@ -104,13 +104,13 @@ final class SCRAMTarget {
         if let credentials = StoredCredentials(text: rest.text) {
             require(
                 StoredCredentials(text: credentials.text) == credentials,
-                "credentials survive their text"
+                "credentials survive their text form"
             )
         }
         if let bytes = Base64.decode(rest) {
             let text = bytes.withUnsafeBytes { Base64.encode(ByteView($0)) }
             let again = text.withUnsafeBytes { Base64.decode(ByteView($0)) }
-            require(again == bytes, "Base64 forgets")
+            require(again == bytes, "Base64 changes the bytes")
         }
     }
 }

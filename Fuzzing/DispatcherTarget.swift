@@ -7,18 +7,18 @@ import Vocabulary
 
 /// A whole data service behind one connection, fed the fuzzer's bytes as a stream.
 ///
-/// The input is three bytes and a stream. The first byte chooses who the client is and how the
-/// stream is made, the second where it is cut, the third what else happens at the cuts: values
-/// leave memory, lanes are late, buckets are flushed or deleted.
+/// The input is three bytes and a stream. The first byte chooses the client and how the stream is
+/// made, the second where it is cut, the third what else happens at the cuts: values are ejected,
+/// lanes are delayed, buckets are flushed or deleted.
 ///
-/// - Every answer was asked for, once; every loud request that came whole has its answer.
-/// - Answers are whole and bounded, nobody is left waiting, memory is counted to the byte.
+/// - Every answer belongs to one request; every complete loud request has its answer.
+/// - Answers are complete and bounded, no request waits for ever, memory is counted to the byte.
 final class DispatcherTarget {
-    /// One world for all inputs: making one takes longer than most inputs; flushes empty it.
+    /// One world for all inputs: building one takes longer than most inputs; flushes empty it.
     private let world = TestWorld(plainBucket: "memory")
     private var random = SeededRandom(seed: 0)
     private var bucketsMade = 0
-    /// What clients put where values go; see `RequestMaker`.
+    /// The values that clients send; see `RequestMaker`.
     private let maker = RequestMaker()
 
     init() {
@@ -26,7 +26,7 @@ final class DispatcherTarget {
             try world.service.open(TestWorld.settings("disk", .persistent))
             try world.service.open(TestWorld.settings("memory", quota: 2 << 20))
         } catch {
-            fatalError("the world could not be made: \(error)")
+            fatalError("the world could not be built: \(error)")
         }
     }
 
@@ -62,7 +62,7 @@ final class DispatcherTarget {
         require(replies.map(\.status) == [0, 0], "the guest was refused")
     }
 
-    /// Something that happens beside the connection.
+    /// An event outside the connection.
     private func disturb(_ name: String, _ client: Client, _ events: inout SeededRandom) {
         switch Int.random(in: 0..<16, using: &events) {
         case 0...2: client.settle()
@@ -94,7 +94,7 @@ final class DispatcherTarget {
         do { try body() } catch { fatalError("\(error)") }
     }
 
-    // MARK: What has to hold
+    // MARK: Invariants
 
     private func finish(_ client: Client, _ stream: [UInt8]) {
         world.lanes.release("reader")
@@ -104,7 +104,7 @@ final class DispatcherTarget {
         let asked = AskedRequests(stream)
         asked.check(replies, isClosed: client.isClosed)
         require(client.largestOutput <= 2 << 20, "answers are bounded")
-        require(!client.isPaused || client.isClosed, "somebody waits for ever")
+        require(!client.isPaused || client.isClosed, "a request waits for ever")
         client.hangUp()
         world.pass(milliseconds: 2_000)
         let errors = world.trace.lines(atLeast: .error)

@@ -3,7 +3,7 @@ import Glibc
 
 /// One program for all targets: `divan-fuzz TARGET [libFuzzer's own arguments]`.
 ///
-/// libFuzzer calls the functions at the end. It brings a `main`, too; a build with tests makes
+/// libFuzzer calls the functions at the end. It has a `main` too; a build with tests makes
 /// `divan_fuzz_main` the entry point instead, as of every program.
 enum DivanFuzz {
     nonisolated(unsafe) static var target: (ByteView) -> Void = { _ in }
@@ -41,7 +41,7 @@ func fuzzMain(
     return runFuzzer(&count, &arguments) { testOneInput($0, $1) }
 }
 
-/// Takes the target's name out of the arguments: the rest is libFuzzer's.
+/// Removes the target's name from the arguments: the rest is libFuzzer's.
 @_cdecl("LLVMFuzzerInitialize")
 func initializeFuzzer(
     _ count: UnsafeMutablePointer<CInt>,

@@ -36,7 +36,7 @@ enum FrameTarget {
                 if frame.header.framingCount > 0 { _ = FramingExtras.parse(frame.framing) }
                 rest = rest.dropFirst(frame.byteCount)
             case .incomplete(let needed):
-                require(needed > rest.count, "what is whole is not incomplete")
+                require(needed > rest.count, "a complete frame is not reported as incomplete")
                 return
             case .valueTooBig(let header):
                 guard header.frameCount <= rest.count else { return }
@@ -51,14 +51,14 @@ enum FrameTarget {
         let writer = ByteWriter()
         extras.append(to: writer)
         guard case .parsed(let again) = FramingExtras.parse(writer.view) else {
-            fatalError("what was understood can be said again")
+            fatalError("a decoded frame can be encoded")
         }
         require(
             again.isBarrier == extras.isBarrier && again.durability == extras.durability
                 && again.streamID == extras.streamID
                 && again.preservesExpiry == extras.preservesExpiry
                 && again.impersonated?.bytes == extras.impersonated?.bytes,
-            "what was said again is the same"
+            "the encoded frame equals the decoded one"
         )
     }
 
@@ -72,7 +72,7 @@ enum FrameTarget {
         agreed.append(to: writer)
         require(
             FeatureSet(writer.view) == agreed && agreed.bits & ~requested.bits == 0,
-            "only what was asked for is agreed on"
+            "only requested features are granted"
         )
     }
 }

@@ -4,7 +4,7 @@ import TestWorld
 import Vocabulary
 import Wire
 
-/// What a stranger sends to the peer port: any bytes give an outcome, and nobody comes in by chance.
+/// Bytes that a stranger sends to the peer port: any give an outcome, none authenticates by chance.
 final class PeerTarget {
     private let claim = PeerClaim(
         node: NodeNumber(1),
@@ -40,7 +40,7 @@ final class PeerTarget {
                     to: writer
                 )
                 let said = rest.slice(0, frame.byteCount)
-                require(writer.view.equals(said), "what was read is written the same")
+                require(writer.view.equals(said), "a decoded message encodes to the same bytes")
                 rest = rest.dropFirst(frame.byteCount)
             }
         }
@@ -66,30 +66,30 @@ final class PeerTarget {
         var rest = view
         while !rest.isEmpty {
             let (consumed, step) = side.receive(rest, output: writer) { _, _ in nil }
-            require(consumed <= rest.count, "only what came is consumed")
+            require(consumed <= rest.count, "only received bytes are consumed")
             switch step {
             case .waiting(let needed):
-                require(consumed > 0 || needed > rest.count, "what is whole is not waited for")
+                require(consumed > 0 || needed > rest.count, "a complete record is not reported as incomplete")
                 if consumed == 0 { return }
                 rest = rest.dropFirst(consumed)
             case .refused: return
-            case .established: fatalError("somebody came in without the secret")
+            case .established: fatalError("a handshake succeeded without the secret")
             }
         }
     }
 
-    /// Records of a channel between strangers: whole ones open, whatever is in them, others never.
+    /// Records of a channel between strangers: intact ones open for any content, others never.
     private func open(_ view: ByteView) {
-        guard var (one, other) = channel() else { fatalError("strangers may talk") }
+        guard var (one, other) = channel() else { fatalError("strangers can open a channel") }
         var broken = other
-        if case .opened = broken.open(view, { _ in }) { fatalError("chance opened a record") }
+        if case .opened = broken.open(view, { _ in }) { fatalError("random bytes opened a record") }
         let writer = ByteWriter()
         one.seal(view, to: writer)
         var isSame = false
         if case .opened = other.open(writer.view, { isSame = $0.equals(view) }) {
-            require(isSame, "what was sealed opens")
+            require(isSame, "a sealed record opens")
         } else {
-            fatalError("what was sealed opens")
+            fatalError("a sealed record opens")
         }
     }
 

@@ -2,14 +2,14 @@ import Bytes
 import TestWorld
 import Vocabulary
 
-/// Makes well-formed requests out of the fuzzer's bytes, so that it gets behind the frames.
+/// Makes well-formed requests from the fuzzer's bytes, so that it reaches the code behind the frames.
 ///
 /// A few bytes choose a request: command, key, where its CAS comes from, what its extras and value
 /// are. Few keys, so that requests meet.
 struct RequestMaker {
     static let keys = ["a", "b", "c", "dd", "e:1", "f", "g", "counter"]
 
-    /// Command and the length of its extras; where two lengths are right the other is tried too.
+    /// Command and the length of its extras; if two lengths are valid, the other is tried as well.
     private static let commands: [(opcode: UInt8, extras: Int)] = [
         (0x00, 0), (0x01, 8), (0x02, 8), (0x03, 8), (0x04, 0), (0x05, 20), (0x06, 20), (0x09, 0),
         (0x0a, 0), (0x0b, 0), (0x0c, 0), (0x0d, 0), (0x0e, 0), (0x0f, 0), (0x10, 0), (0x11, 8),
