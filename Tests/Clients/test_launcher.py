@@ -287,12 +287,12 @@ def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checko
     assert "Node 2 is failed over" in checkout.run("failover", "2", "--hard")
     assert memberships(checkout) == ["active", "active", "inactiveFailed"]
     *_, line = [line for line in checkout.run("status").splitlines() if line.startswith("node")]
-    assert line == "node 2   down   failed over; the next rebalance takes it out"
+    assert line == "node 2   down   failed over; the next rebalance removes it"
     assert "A rebalance is needed: cluster/rebalance" in checkout.run("status")
     assert checkout.status()["needsRebalance"] is True
     checkout.start(seconds=120)
     recover(checkout, 2)
-    assert "failed over; the next rebalance takes it back in" in checkout.run("status")
+    assert "failed over; the next rebalance adds it back" in checkout.run("status")
     assert checkout.status()["nodes"][2]["recoveryType"] == "delta"
     told, shown = checkout.watch("rebalance", columns=40)
     assert told == "Balanced.\n" and memberships(checkout) == ["active"] * 3

@@ -1,19 +1,19 @@
 internal import Foundation
 
-/// The admin port of one node: HTTP/1.1, one connection a request, as much of it as is needed here.
+/// The admin port of one node: a minimal HTTP/1.1 client, with one connection for each request.
 struct AdminClient {
     let port: Int
     let credentials: Credentials
     /// How long an answer may take.
     var timeoutSeconds = 30
 
-    /// The same, for what takes its time.
+    /// The same node, with a timeout for slow requests.
     var patient: AdminClient { AdminClient(port: port, credentials: credentials) }
 
     struct Reply {
         let status: Int
         let body: [UInt8]
-        /// The node reaches nobody who leads: what it says may be old.
+        /// The node reaches no leader: its answer may be outdated.
         let isStale: Bool
 
         var text: String { String(decoding: body, as: UTF8.self) }
@@ -22,12 +22,12 @@ struct AdminClient {
             do {
                 return try JSONDecoder().decode(type, from: Data(body))
             } catch {
-                throw Refusal("The node's answer is not what was expected: \(text.prefix(200))")
+                throw Refusal("The node's answer has an unexpected form: \(text.prefix(200))")
             }
         }
     }
 
-    /// A request that must succeed: any other answer is thrown as the server worded it.
+    /// Sends a request that must succeed: any other answer is thrown in the server's words.
     @discardableResult
     func require(
         _ method: String,
@@ -39,7 +39,7 @@ struct AdminClient {
             if reply.status == 401 {
                 throw Refusal(
                     "The cluster does not know user \(credentials.user) with this password.",
-                    cure: "Set DIVAN_USER and DIVAN_PASSWORD to what it was started with, "
+                    cure: "Set DIVAN_USER and DIVAN_PASSWORD as when it was started, "
                         + "or use another --dir."
                 )
             }
@@ -96,7 +96,7 @@ struct AdminClient {
         )
     }
 
-    /// The body that came in chunks, each behind its length in hexadecimal and a line end.
+    /// Joins a chunked body: each chunk follows its length in hexadecimal and a line end.
     private func joined(chunks: [UInt8]) -> [UInt8] {
         var body: [UInt8] = []
         var rest = chunks[...]

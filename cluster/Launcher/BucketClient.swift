@@ -4,7 +4,7 @@ internal import Foundation
 internal import LinuxPlatform
 internal import Seams
 
-/// A bucket as applications see it, through our own client library; whoever calls waits.
+/// A bucket through Divan's client library, as applications use it; calls block.
 final class BucketClient {
     private let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
     private let client: Client
@@ -13,10 +13,10 @@ final class BucketClient {
     ///
     /// - Parameters:
     ///   - bucket: Its name.
-    ///   - ports: Data ports of nodes of this machine to begin with.
-    ///   - credentials: Who asks.
-    ///   - seconds: How long a node may take that does not serve the bucket yet.
-    /// - Throws: What every node had against it.
+    ///   - ports: Data ports of nodes of this machine, to bootstrap from.
+    ///   - credentials: The login.
+    ///   - seconds: How long to wait for a node that does not serve the bucket yet.
+    /// - Throws: An error with the reason of every node.
     init(
         _ bucket: String,
         ports: [Int],
@@ -58,7 +58,7 @@ final class BucketClient {
 
     /// Stores documents at the same time.
     ///
-    /// - Returns: Those that were not stored, or may not have been, and why.
+    /// - Returns: The documents that were not stored, or possibly not, with reasons.
     func store(
         _ documents: ArraySlice<DemoDocument>,
         _ options: WriteOptions

@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// A bucket as it is asked for on the command line: `NAME[:MB[:REPLICAS[:passwordless]]]`.
+/// A bucket as named on the command line: `NAME[:MB[:REPLICAS[:passwordless]]]`.
 struct BucketRequest: ExpressibleByArgument {
     let name: String
     let megabytes: Int
@@ -14,7 +14,7 @@ struct BucketRequest: ExpressibleByArgument {
         self.isPasswordless = isPasswordless
     }
 
-    /// What is in range is the server's to say; here only the shape counts.
+    /// Parses the shape only; the server checks the ranges.
     init?(argument: String) {
         let parts = argument.split(separator: ":", omittingEmptySubsequences: false)
         guard (1...4).contains(parts.count), !parts[0].isEmpty else { return nil }

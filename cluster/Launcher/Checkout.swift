@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// Where this launcher belongs: a checkout, its built server, and the directory it remembers in.
+/// The launcher's checkout: its built server, and the directory of its memory.
 struct Checkout {
     let root: String
 
-    /// The shell commands say which checkout it is; started by hand, the launcher lies in it.
+    /// The shell commands name the checkout; without them, it is the one that contains the launcher.
     init() throws {
         if let named = ProcessInfo.processInfo.environment["DIVAN_CHECKOUT"] {
             root = named
@@ -20,18 +20,18 @@ struct Checkout {
             }
         }
         throw Refusal(
-            "This launcher lies in no Divan checkout.",
+            "This launcher is not in a Divan checkout.",
             cure: "Start it by cluster/start, or set DIVAN_CHECKOUT to the checkout."
         )
     }
 
-    /// What the launcher remembers; never committed.
+    /// The directory of the launcher's memory; never committed.
     var memory: String { root + "/.divan" }
 
-    /// The directory of a cluster for which nobody named one.
+    /// The directory of a cluster without `--dir`.
     var defaultDirectory: String { memory + "/cluster" }
 
-    /// One of the checkout's programs, built.
+    /// The path of a built program of the checkout.
     func program(_ name: String) throws -> String {
         let path = root + "/.build/release/" + name
         guard access(path, X_OK) == 0 else {
@@ -44,7 +44,7 @@ struct Checkout {
     }
 }
 
-/// Who administers the cluster.
+/// The administrator's login.
 struct Credentials {
     let user: String
     let password: String

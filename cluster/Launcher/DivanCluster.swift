@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// Starts, stops and looks at the cluster of this checkout.
+/// Starts, stops and inspects the cluster of this checkout.
 @main
 struct DivanCluster: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,11 +1,11 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// `kill`: for finding out what a crash does.
+/// `kill`: simulates a crash.
 struct KillCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kill",
-        abstract: "End a node at once, as a crash would (SIGKILL); start brings it back."
+        abstract: "End a node at once, as a crash would (SIGKILL); start restarts it."
     )
 
     @Argument(help: "The node's number, from 0.")
@@ -17,12 +17,12 @@ struct KillCommand: ParsableCommand {
             throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
         }
         guard let process = try cluster.node(node).process, process.isRunning else {
-            throw Refusal("Node \(node) does not run.", cure: "cluster/start brings it back.")
+            throw Refusal("Node \(node) does not run.", cure: "cluster/start restarts it.")
         }
         process.signal(SIGKILL)
         guard process.awaitEnd(seconds: 10) else {
-            throw Refusal("Process \(process.pid) does not end when killed.")
+            throw Refusal("Process \(process.pid) does not end after SIGKILL.")
         }
-        print("Killed node \(node) (process \(process.pid)). cluster/start brings it back.")
+        print("Killed node \(node) (process \(process.pid)). cluster/start restarts it.")
     }
 }

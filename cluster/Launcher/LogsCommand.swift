@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// `logs`: becomes `tail`, which does this best.
+/// `logs`: replaces itself with `tail`.
 struct LogsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "logs",
@@ -11,10 +11,10 @@ struct LogsCommand: ParsableCommand {
     @Argument(help: "The node's number, from 0.")
     var node: Int
 
-    @Flag(name: .shortAndLong, help: "Go on as the log grows.")
+    @Flag(name: .shortAndLong, help: "Follow the log as it grows.")
     var follow = false
 
-    @Option(name: .shortAndLong, help: "How many lines.")
+    @Option(name: .shortAndLong, help: "Number of lines.")
     var lines = 40
 
     func run() throws {

@@ -1,12 +1,12 @@
 internal import DivanClient
 internal import Foundation
 
-/// Makes a cluster out of a node that runs: administrator, quota, buckets; and waits for them.
+/// Provisions a running node as a cluster: administrator, quota and buckets; and waits for them.
 struct Provisioning {
     let admin: AdminClient
     let nodeCount: Int
 
-    /// Names the administrator and the quota, where nobody did so before.
+    /// Sets the administrator and the quota, if the node has none.
     func provision() throws {
         guard try admin.require("GET", "/pools").json(Pools.self).pools.isEmpty else { return }
         try admin.require(
@@ -20,12 +20,12 @@ struct Provisioning {
         )
     }
 
-    /// Makes the buckets that are not there; one that is there stays as it is.
+    /// Creates missing buckets; an existing one is not changed.
     func create(_ requests: [BucketRequest]) throws {
         let present = Set(try buckets().map(\.name))
         for request in requests {
             if present.contains(request.name) {
-                note("Bucket \(request.name) is there already and stays as it is.")
+                note("Bucket \(request.name) exists already and is not changed.")
             } else {
                 try create(request)
             }
@@ -47,7 +47,7 @@ struct Provisioning {
         try admin.require("GET", "/pools/default/buckets").json([BucketStatus].self)
     }
 
-    /// Waits until every bucket is healthy on all nodes and takes requests on the data port.
+    /// Waits until every bucket is healthy on all nodes and serves requests on the data port.
     func awaitServing(kvPorts: [Int]) throws -> [BucketStatus] {
         let deadline = Deadline(seconds: 120)
         let start = Deadline(seconds: 2)
@@ -69,7 +69,7 @@ struct Provisioning {
             if deadline.hasPassed {
                 throw Refusal(
                     "These buckets do not serve after two minutes: \(names).",
-                    cure: "The log says why: cluster/logs 0"
+                    cure: "The log has the reason: cluster/logs 0"
                 )
             }
             if start.hasPassed, !told {
@@ -86,7 +86,7 @@ struct Provisioning {
         let port: Int
     }
 
-    /// Whether clients that know this node alone come in, and are given a map.
+    /// Whether a client that knows only this node can log in and gets a map.
     private func serves(_ door: Door) throws -> Bool {
         do throws(ClientError) {
             _ = try BucketClient(
@@ -102,7 +102,7 @@ struct Provisioning {
         }
     }
 
-    /// Half of the memory there is, dealt out to the nodes, but at least 2 GiB each.
+    /// Half of the available memory divided by the nodes, but at least 2 GiB each.
     private var quotaMegabytes: Int {
         max(2_048, Int(memoryBytes() >> 20) / 2 / max(1, nodeCount))
     }
@@ -145,7 +145,7 @@ struct BucketStatus: Decodable {
     var isHealthy: Bool { nodes.allSatisfy { $0.status == "healthy" } && !nodes.isEmpty }
 }
 
-/// Bytes of memory there are for us: the machine's, or the limit of the control group we run in.
+/// Bytes of available memory: the machine's, or the limit of this process's control group.
 func memoryBytes() -> UInt64 {
     let machine = UInt64(sysconf(Int32(_SC_PHYS_PAGES))) * UInt64(sysconf(Int32(_SC_PAGESIZE)))
     let limit = try? String(contentsOfFile: "/sys/fs/cgroup/memory.max", encoding: .utf8)

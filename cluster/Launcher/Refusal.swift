@@ -1,6 +1,6 @@
-/// Why the launcher could not do what it was asked, and what helps: cause first, then the cure.
+/// The reason why a command failed, and the remedy: cause first, then the cure.
 ///
-/// Printed as it stands, so it is written for the person at the terminal.
+/// Printed unchanged, so it is written for the user at the terminal.
 struct Refusal: Error, CustomStringConvertible {
     let cause: String
     let cure: String?

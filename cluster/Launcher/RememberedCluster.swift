@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// What the launcher remembers between two commands, in `.divan/cluster.json`.
+/// The memory of the launcher between two commands: `.divan/cluster.json`.
 struct RememberedCluster: Codable {
-    /// Where the nodes keep their data and logs.
+    /// The directory of the nodes' data and logs.
     var directory: String
     var nodes: [RememberedNode]
 
@@ -18,7 +18,7 @@ struct RememberedCluster: Codable {
     }
 }
 
-/// One node: its ports, its place, and the process that serves it, if any.
+/// One node: its number, its ports, and its process, if it runs.
 struct RememberedNode: Codable {
     let index: Int
     var ports: NodePorts
@@ -29,7 +29,7 @@ struct RememberedNode: Codable {
     func readyFile(in directory: String) -> String { "\(directory)/node-\(index).ready" }
 }
 
-/// The ports of a node: each node adds 100 to those of the one before.
+/// The ports of a node: each is 100 above that of the node before.
 struct NodePorts: Codable {
     var kv: Int
     var admin: Int
@@ -45,7 +45,7 @@ struct NodePorts: Codable {
         peer = 21_100 + added
     }
 
-    /// What an earlier release remembered has no port for other nodes.
+    /// The file of an earlier release has no peer port.
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         kv = try values.decode(Int.self, forKey: .kv)
@@ -54,7 +54,7 @@ struct NodePorts: Codable {
         peer = try values.decodeIfPresent(Int.self, forKey: .peer) ?? kv - 11_210 + 21_100
     }
 
-    /// Ports for one more node, as far from those of another one as their numbers are.
+    /// The ports of one more node, offset from another node's by their numbers.
     init(node index: Int, like other: RememberedNode?) {
         let usual = other.map { NodePorts(node: $0.index, offset: 0) }
         let offset = other.map { $0.ports.admin - (usual?.admin ?? $0.ports.admin) } ?? 0
@@ -64,17 +64,17 @@ struct NodePorts: Codable {
 
 /// The launcher's memory, held by one command at a time.
 ///
-/// Two commands at once would both start node 0, or forget each other's processes: whoever opens
-/// the memory holds its lock until it ends. Whoever only reads needs none: what is written comes
-/// whole.
+/// Two commands at once would both start node 0, or forget each other's processes: a command that
+/// changes the memory holds its lock until it ends. A command that only reads needs no lock, because
+/// the file is replaced as a whole.
 final class ClusterMemory: Sendable {
     private let path: String
     private let lock: Int32
 
     /// - Parameters:
-    ///   - checkout: Whose cluster it is.
-    ///   - isRead: The command changes nothing of it, and works beside one that does.
-    /// - Throws: `Refusal` where the checkout cannot be written to.
+    ///   - checkout: The checkout of the cluster.
+    ///   - isRead: The command changes nothing, and may run beside one that does.
+    /// - Throws: `Refusal` if the checkout cannot be written to.
     init(_ checkout: Checkout, isRead: Bool = false) throws {
         try FileManager.default.createDirectory(
             atPath: checkout.memory,
@@ -86,7 +86,7 @@ final class ClusterMemory: Sendable {
             throw Refusal("Cannot write in \(checkout.memory): \(systemError()).")
         }
         if !isRead, flock(lock, LOCK_EX | LOCK_NB) != 0 {
-            note("Another cluster command runs; waiting for it to end.")
+            note("Another cluster command runs; waiting for its end.")
             flock(lock, LOCK_EX)
         }
     }
@@ -99,13 +99,13 @@ final class ClusterMemory: Sendable {
             return try JSONDecoder().decode(RememberedCluster.self, from: data)
         } catch {
             throw Refusal(
-                "\(path) does not say which cluster runs: \(error).",
+                "\(path) cannot be read: \(error).",
                 cure: "Look for running servers (pgrep divan-server), then remove the file."
             )
         }
     }
 
-    /// Remembers what was remembered before: nil for nothing.
+    /// Restores the previous content; nil removes the file.
     func restore(_ cluster: RememberedCluster?) throws {
         if let cluster { return try store(cluster) }
         if unlink(path) != 0, errno != ENOENT {
@@ -120,11 +120,11 @@ final class ClusterMemory: Sendable {
     }
 }
 
-/// Words for the person at the terminal that are no result.
+/// Prints a message to the user that is not a result.
 func note(_ text: String) {
-    // Where the terminal was closed there is nothing to write to: the command goes on.
+    // If the terminal was closed, the message is lost and the command continues.
     try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
 }
 
-/// What the system call that just failed says about it.
+/// The error text of the system call that just failed.
 func systemError(_ code: Int32 = errno) -> String { String(cString: strerror(code)) }

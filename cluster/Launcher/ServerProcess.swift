@@ -1,15 +1,15 @@
 internal import Foundation
 
-/// A server process that outlives the launcher, told apart from a later one of the same number.
+/// A server process that outlives the launcher, distinguished from a later one of the same number.
 ///
-/// The system gives process numbers out again. What makes the number ours is the tick at which the
-/// process started and the boot it started in; a signal goes out only where both still agree.
+/// The system reuses process numbers. The process is identified by the tick of its start and the
+/// boot as well; a signal is sent only if both still match.
 struct ServerProcess: Codable {
     let pid: Int32
     private let startTick: UInt64
     private let boot: String
 
-    /// A process of the launcher's own, just started.
+    /// A process that the launcher has just started.
     init(pid: Int32) {
         self.pid = pid
         startTick = ServerProcess.startTick(of: pid) ?? 0
@@ -31,7 +31,7 @@ struct ServerProcess: Codable {
         if isRunning { Foundation.kill(pid, number) }
     }
 
-    /// Waits until the process is gone; false where it is still there after `seconds`.
+    /// Waits for the end of the process; false if it still runs after `seconds`.
     func awaitEnd(seconds: Double) -> Bool {
         let deadline = Deadline(seconds: seconds)
         while isRunning {
@@ -46,13 +46,12 @@ struct ServerProcess: Codable {
         return text?.trimmingCharacters(in: .whitespacesAndNewlines) ?? ""
     }
 
-    /// When process `pid` began, in ticks since boot; nil where there is none, or a dead one that
-    /// nobody has collected yet.
+    /// When process `pid` began, in ticks since boot; nil if there is none, or only a zombie.
     private static func startTick(of pid: Int32) -> UInt64? {
         guard let text = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8),
             let name = text.lastIndex(of: ")")
         else { return nil }
-        // After the name in parentheses, which may hold anything, the third field comes first.
+        // The fields after the name in parentheses (which may contain anything) begin with the third.
         let fields = text[text.index(after: name)...].split(separator: " ")
         guard fields.count > 19, fields[0] != "Z", fields[0] != "X" else { return nil }
         return UInt64(fields[19])
@@ -63,7 +62,7 @@ extension ServerProcess {
     /// POSIX_SPAWN_SETSID of spawn.h, which glibc shows to GNU sources only.
     private static let newSession: Int16 = 0x80
 
-    /// A server must not hold on to a lock, a pipe or a terminal that the launcher was handed.
+    /// A server must not inherit a lock, a pipe or a terminal of the launcher.
     private static func keepDescriptorsFromChildren() {
         let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         for descriptor in open.compactMap({ Int32($0) }) where descriptor > 2 {
@@ -72,7 +71,7 @@ extension ServerProcess {
     }
 
     /// Starts `program` in a session of its own, so that neither Ctrl-C nor the end of the terminal
-    /// reaches it, with nothing open but its log.
+    /// affects it, with no open file but its log.
     static func start(
         _ program: String,
         arguments: [String],
@@ -105,7 +104,7 @@ extension ServerProcess {
     }
 }
 
-/// A moment until which something is waited for.
+/// The end of a wait.
 struct Deadline {
     private let nanoseconds: UInt64
 

@@ -1,9 +1,9 @@
 internal import Bytes
 internal import Foundation
 
-/// A TCP connection to a node on this machine that waits, but never for long.
+/// A blocking TCP connection to a node on this machine, with a timeout.
 ///
-/// Plain system calls, because a launcher should be done before a networking library is loaded.
+/// Plain system calls, because loading a networking library takes longer than most commands.
 final class Socket {
     let descriptor: Int32
 
@@ -11,10 +11,10 @@ final class Socket {
     init(port: Int, timeoutSeconds: Int = 10) throws(SocketError) {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
         guard descriptor >= 0 else { throw SocketError("cannot make a socket: \(systemError())") }
-        var patience = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
+        var timeout = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, size)
         var yes: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, 4)
 
@@ -50,7 +50,7 @@ final class Socket {
         }
     }
 
-    /// The bytes that came next; none where the other side has ended the connection.
+    /// The next received bytes; empty if the other side has closed the connection.
     func receive() throws(SocketError) -> [UInt8] {
         var failure: Int32 = 0
         let bytes = [UInt8](unsafeUninitializedCapacity: 64 << 10) { buffer, count in
@@ -63,7 +63,7 @@ final class Socket {
     }
 }
 
-/// A connection that did not come about, or broke.
+/// A connection that failed or broke.
 struct SocketError: Error, CustomStringConvertible {
     let description: String
 

@@ -1,12 +1,12 @@
 internal import Foundation
 
-/// What a running node is to the cluster, by its own word.
+/// The state of a running node in its cluster, as the node reports it.
 enum Standing {
-    /// A member that serves, and knows what its cluster has agreed on.
+    /// A member that serves, with the current state of its cluster.
     case active
-    /// A member that was failed over or has no share yet, or one that reaches nobody who leads.
+    /// A member that was failed over or has no vBuckets yet, or one that reaches no leader.
     case behind
-    /// It belongs to nobody.
+    /// It has no cluster.
     case alone
 
     private struct Pools: Decodable {
@@ -28,7 +28,7 @@ enum Standing {
         }
         let reply = try admin.request("GET", "/pools/default")
         guard reply.status != 404 else {
-            // It left between the two questions.
+            // It left the cluster between the two requests.
             self = .alone
             return
         }
@@ -38,22 +38,21 @@ enum Standing {
 }
 
 extension RememberedCluster {
-    /// A running node that speaks for the cluster.
+    /// The admin port of a running node that has the current state of the cluster.
     ///
-    /// One that was down while the cluster went on knows an old one until the others tell it, and one
-    /// that was taken out knows none: neither is asked where another runs, nor is one that does not
-    /// answer.
+    /// A node that was down has an old state until another node updates it, and a node that was
+    /// removed has none: such a node is used only if no better one answers.
     ///
     /// - Parameters:
-    ///   - credentials: The administrator's.
-    ///   - except: A node that is not asked.
-    ///   - patience: How many seconds somebody may take to lead.
-    /// - Returns: Its admin port.
-    /// - Throws: A `Refusal` where none runs, or why none that does answered.
+    ///   - credentials: The administrator's login.
+    ///   - except: The number of a node to leave out.
+    ///   - leaderTimeoutSeconds: How long to wait for a leader.
+    /// - Returns: A client of that node's admin port.
+    /// - Throws: `Refusal` if no node runs; the last failure if none of them answers.
     func admin(
         _ credentials: Credentials,
         except: Int? = nil,
-        patience: Double
+        leaderTimeoutSeconds: Double
     ) throws -> AdminClient {
         let clients = runningNodes.filter { $0.index != except }.map {
             AdminClient(
@@ -65,7 +64,7 @@ extension RememberedCluster {
         guard !clients.isEmpty else {
             throw Refusal("No other node runs.", cure: "cluster/start starts all of them.")
         }
-        let deadline = Deadline(seconds: patience)
+        let deadline = Deadline(seconds: leaderTimeoutSeconds)
         while true {
             var others: [(standing: Standing, client: AdminClient)] = []
             var failure: (any Error)?
@@ -79,7 +78,7 @@ extension RememberedCluster {
                 }
             }
             let behind = others.first { $0.standing == .behind }
-            // Where nobody is in a cluster, none is to be waited for.
+            // If no node has a cluster, there is none to wait for.
             if failure == nil, behind == nil, let alone = others.first {
                 return alone.client.patient
             }
@@ -91,6 +90,6 @@ extension RememberedCluster {
         }
     }
 
-    /// A node that stands still costs whoever asks all of them no more than that.
+    /// The timeout of one request, so that a frozen node delays a command by no more.
     private static let questionSeconds = 3
 }

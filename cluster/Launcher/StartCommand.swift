@@ -5,7 +5,7 @@ internal import Foundation
 struct StartCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "start",
-        abstract: "Start the cluster, or what of it does not run; make the buckets named."
+        abstract: "Start the nodes that do not run, and create the named buckets."
     )
 
     @Option(help: "How many nodes a new cluster has.")
@@ -13,14 +13,14 @@ struct StartCommand: ParsableCommand {
 
     @Option(
         name: .customLong("dir"),
-        help: "Where data and logs go (default: where they went last, else .divan/cluster)."
+        help: "Directory of data and logs (default: the last one, else .divan/cluster)."
     )
     var directory: String?
 
     @Option(
         name: .customLong("bucket"),
         help: ArgumentHelp(
-            "A bucket to make where it is not there yet; may be repeated.",
+            "A bucket to create if it does not exist; may be repeated.",
             valueName: "NAME[:MB[:REPLICAS[:passwordless]]]"
         )
     )

@@ -2,8 +2,8 @@ internal import Bytes
 internal import Foundation
 internal import LinuxPlatform
 
-/// The servers that a command has started and does not keep yet: they are stopped where it fails, and
-/// where it is interrupted (Ctrl-C, SIGTERM, a closed terminal).
+/// The servers that a command has started and does not keep yet: they are stopped if the command
+/// fails or is interrupted (Ctrl-C, SIGTERM, a closed terminal).
 ///
 /// Signals are handled on a thread of their own, because the command may wait for a node meanwhile.
 /// That thread holds the lock until the launcher ends: from then on the command starts nothing more,
@@ -11,19 +11,19 @@ internal import LinuxPlatform
 final class StartedServers: Sendable {
     private struct State {
         var started: [(node: Int, process: ServerProcess)] = []
-        /// What `cluster.json` says once they are stopped; nil where there was none.
+        /// The content of `cluster.json` after they are stopped; nil if there was none.
         var fallback: RememberedCluster?
         var isKept = false
     }
 
-    private static let patience = 60.0
+    private static let stopTimeoutSeconds = 60.0
 
     private let memory: ClusterMemory
     private let state: Guarded<State>
     private let watch: SignalWatch
 
-    /// - Parameter memory: Where the cluster is remembered; as it is now, it is restored.
-    /// - Throws: `Refusal` where it cannot be read.
+    /// - Parameter memory: Where the cluster is remembered; its present content is restored.
+    /// - Throws: `Refusal` if it cannot be read.
     init(_ memory: ClusterMemory) throws {
         let state = Guarded(State(fallback: try memory.load()))
         self.memory = memory
@@ -31,14 +31,14 @@ final class StartedServers: Sendable {
         watch = SignalWatch { StartedServers.interrupt($0, state, memory) }
     }
 
-    /// The numbers of the nodes that were started, as words; nil where there are none.
+    /// The numbers of the started nodes, as words; nil if there are none.
     var names: String? {
         state.withLock { state in state.started.isEmpty ? nil : Self.names(state) }
     }
 
     /// Starts a node's server.
     ///
-    /// - Throws: `Refusal` where the system does not start the program.
+    /// - Throws: `Refusal` if the system does not start the program.
     func start(_ program: String, _ node: RememberedNode, in directory: String) throws
         -> ServerProcess
     {
@@ -59,12 +59,12 @@ final class StartedServers: Sendable {
         }
     }
 
-    /// Remembers a cluster whose servers may still be stopped again.
+    /// Remembers a cluster whose servers this command may still stop.
     ///
     /// - Parameters:
-    ///   - cluster: The cluster, with the servers that were started.
-    ///   - isToStay: Whether its nodes are remembered once they are stopped: they are ready, and what
-    ///     they keep belongs to this cluster.
+    ///   - cluster: The cluster, with the started servers.
+    ///   - isToStay: Whether its nodes are still remembered after they are stopped: they are ready,
+    ///     and their data belongs to this cluster.
     /// - Throws: An error of the file system.
     func store(_ cluster: RememberedCluster, isToStay: Bool = false) throws {
         try state.withLock { state in
@@ -80,13 +80,13 @@ final class StartedServers: Sendable {
         }
     }
 
-    /// The servers stay, whatever comes.
+    /// Keeps the servers: a later failure does not stop them.
     func keep() { state.withLock { $0.isKept = true } }
 
-    /// Stops what was started; what goes wrong with that is noted, because the command has another
-    /// failure to report.
+    /// Stops the started servers; an error in doing so is only printed, because the command reports
+    /// the failure that ended it.
     ///
-    /// - Parameter cluster: What is remembered then, if not what was remembered before.
+    /// - Parameter cluster: The cluster to remember then; nil restores the previous one.
     func stop(restoring cluster: RememberedCluster? = nil) {
         state.withLock { state in
             if let cluster { state.fallback = cluster }
@@ -106,13 +106,13 @@ final class StartedServers: Sendable {
 
     private static func end(_ state: inout State) throws {
         note("Stopping what this command started: \(names(state)).")
-        // All at once, so that they flush side by side.
+        // All at once, so that they flush at the same time.
         for (_, process) in state.started { process.signal(SIGTERM) }
-        for (node, process) in state.started where !process.awaitEnd(seconds: patience) {
-            note("Node \(node) did not end within \(Int(patience)) seconds: killing it.")
+        for (node, process) in state.started where !process.awaitEnd(seconds: stopTimeoutSeconds) {
+            note("Node \(node) did not end within \(Int(stopTimeoutSeconds)) seconds: killing it.")
             process.signal(SIGKILL)
             guard process.awaitEnd(seconds: 10) else {
-                throw Refusal("Process \(process.pid) does not even end when killed.")
+                throw Refusal("Process \(process.pid) does not end after SIGKILL.")
             }
         }
         state.started = []
@@ -129,12 +129,12 @@ final class StartedServers: Sendable {
         _ state: Guarded<State>,
         _ memory: ClusterMemory
     ) {
-        // The next signal ends the launcher at once: every server was told to end before.
+        // The next signal ends the launcher at once: every server has had its SIGTERM before.
         for ending in SignalWatch.endings { Foundation.signal(ending, SIG_DFL) }
         state.withLock { state in
             if !state.isKept, !state.started.isEmpty { note("Interrupted.") }
             stop(&state, memory)
-            // The shell is to see that the signal ended the command.
+            // The exit status shows the shell that the signal ended the command.
             raise(number)
         }
     }

@@ -1,15 +1,15 @@
 internal import Foundation
 
-/// Brings a cluster to where every bucket serves: starts what does not run, provisions what is new,
-/// makes the buckets that are not there, waits.
+/// Starts a cluster until every bucket serves: starts the nodes that do not run, provisions a new
+/// cluster, creates missing buckets, and waits.
 struct Starter {
     let checkout: Checkout
     let credentials: Credentials
     private let memory: ClusterMemory
-    /// What this command starts; the command keeps it once nothing more can go wrong.
+    /// The servers that this command starts; kept once nothing more can fail.
     let servers: StartedServers
 
-    /// - Throws: `Refusal` where the cluster that is remembered cannot be read.
+    /// - Throws: `Refusal` if the remembered cluster cannot be read.
     init(checkout: Checkout, credentials: Credentials, memory: ClusterMemory) throws {
         self.checkout = checkout
         self.credentials = credentials
@@ -17,7 +17,7 @@ struct Starter {
         servers = try StartedServers(memory)
     }
 
-    /// What a start came to.
+    /// The result of a start.
     struct Outcome {
         let cluster: RememberedCluster
         let startedNodes: Int
@@ -37,16 +37,16 @@ struct Starter {
             servers.keep()
             return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
         } catch {
-            // They are ready, and may be what the cluster needs to get well again.
+            // They are ready, and the cluster may need them to recover.
             servers.keep()
             if let names = servers.names {
-                note("This command started \(names), which will run on until cluster/stop.")
+                note("This command started \(names), which will run until cluster/stop.")
             }
             throw error
         }
     }
 
-    /// From nodes that run to where every bucket serves.
+    /// Continues from running nodes until every bucket serves.
     private func makeServe(
         _ cluster: RememberedCluster,
         _ buckets: [BucketRequest]
@@ -63,8 +63,8 @@ struct Starter {
             let isToGo = members.first { $0.port == node.ports.admin }?.isToGo ?? false
             note(
                 isToGo
-                    ? "Node \(node.index) was failed over and serves nothing: cluster/rebalance takes "
-                        + "it out, and cluster/start in again."
+                    ? "Node \(node.index) was failed over and serves nothing: cluster/rebalance "
+                        + "removes it, and cluster/start adds it again."
                     : "Node \(node.index) serves nothing yet: cluster/rebalance gives it its share."
             )
         }
@@ -74,8 +74,8 @@ struct Starter {
 
     /// Starts the nodes that do not run, and waits until they listen.
     ///
-    /// - Returns: How many those were.
-    /// - Throws: `Refusal` where one does not become ready; then all of them are stopped again.
+    /// - Returns: The number of nodes started.
+    /// - Throws: `Refusal` if one does not become ready; then all of them are stopped again.
     @discardableResult
     func run(_ cluster: inout RememberedCluster) throws -> Int {
         do {
@@ -94,7 +94,7 @@ struct Starter {
             cluster.nodes[place].process = try servers.start(program, node, in: cluster.directory)
             started.append(place)
         }
-        // Remembered before anything can go wrong, so that `stop` finds them whatever comes.
+        // Remembered before anything can fail, so that `stop` always finds them.
         try servers.store(cluster)
         for place in started {
             try awaitReady(&cluster.nodes[place], in: cluster.directory)
@@ -103,15 +103,15 @@ struct Starter {
         return started.count
     }
 
-    /// How long somebody may take to lead, once nodes run.
-    static let patience = 5.0
+    /// How long the election of a leader may take once nodes run.
+    static let leaderTimeoutSeconds = 5.0
 
-    /// The admin port of a node that speaks for the cluster.
+    /// The admin port of a node with the current state of the cluster.
     func admin(of cluster: RememberedCluster) throws -> AdminClient {
-        try cluster.admin(credentials, patience: Starter.patience)
+        try cluster.admin(credentials, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
     }
 
-    /// Takes into the cluster those nodes that are in none yet, and gives them their share.
+    /// Adds nodes without a cluster to this one, and rebalances.
     private func gather(_ nodes: [RememberedNode], _ topology: Topology) throws {
         let known = Set(try topology.members.compactMap(\.port))
         let strangers = nodes.filter { !known.contains($0.ports.admin) }
@@ -123,7 +123,7 @@ struct Starter {
         try topology.rebalance()
     }
 
-    /// A node that was taken out while it was down hears so when it is back, and begins anew.
+    /// A node that was removed while it was down learns that after its start, and resets itself.
     private func awaitFreedom(of node: RememberedNode) throws {
         let deadline = Deadline(seconds: 30)
         let admin = AdminClient(port: node.ports.admin, credentials: credentials)
@@ -132,7 +132,7 @@ struct Starter {
         }
     }
 
-    /// The cluster that is meant: the one that runs, the one remembered, or a new one.
+    /// The cluster to start: the running one, the remembered one, or a new one.
     private func resolve(
         directory: String?,
         nodes: Int,
@@ -144,7 +144,7 @@ struct Starter {
             let count = cluster.nodes.count
             if nodes > count {
                 let known = count == 1 ? "1 node" : "\(count) nodes"
-                note("This cluster has \(known); cluster/add takes in more.")
+                note("This cluster has \(known); cluster/add adds more.")
             }
             for place in cluster.nodes.indices where cluster.nodes[place].process?.isRunning != true
             {
@@ -187,7 +187,7 @@ struct Starter {
         }
     }
 
-    /// Waits for the line that a server prints when it listens, and takes its ports from there.
+    /// Waits for the line that a server prints when it listens, and reads its ports from it.
     private func awaitReady(_ node: inout RememberedNode, in directory: String) throws {
         let deadline = Deadline(seconds: 60)
         let log = node.logFile(in: directory)
@@ -235,7 +235,7 @@ struct Starter {
     }
 }
 
-/// The last lines of a log, each moved in a little.
+/// The last lines of a log, indented.
 func lastLines(of path: String, count: Int) -> String {
     let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
     let lines = text.split(separator: "\n").suffix(count)

@@ -1,11 +1,11 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// `status`: what runs, for people and, as JSON, for programs.
+/// `status`: the state of the cluster, as text and, for programs, as JSON.
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Say what runs."
+        abstract: "Show the state of the cluster."
     )
 
     @Flag(help: "As JSON, for programs.")
@@ -29,11 +29,11 @@ struct ClusterStatus: Encodable {
         let admin: Int
         let data: String
         let log: String
-        /// As the cluster has it: `active`, `inactiveAdded`, `inactiveFailed`; absent where the node
-        /// belongs to none.
+        /// The cluster's state of the node: `active`, `inactiveAdded`, `inactiveFailed`; absent if the
+        /// node has no cluster.
         let membership: String?
-        /// Of a node that was failed over or waits to come in: whether the next rebalance takes it
-        /// in, with its copies (`delta`) or without (`full`), or not (`none`).
+        /// Of a node that was failed over or added: whether the next rebalance adds it with its copies
+        /// (`delta`), without them (`full`), or not (`none`).
         let recoveryType: String?
     }
 
@@ -48,16 +48,16 @@ struct ClusterStatus: Encodable {
     let running: Bool
     let directory: String?
     let nodes: [Node]
-    /// Absent where no node runs that could say.
+    /// Absent if no node runs.
     let buckets: [Bucket]?
-    /// Whether a rebalance would change anything; absent where no node of a cluster runs.
+    /// Whether a rebalance would change anything; absent if no node of a cluster runs.
     let needsRebalance: Bool?
 
     init(cluster: RememberedCluster?) throws {
         directory = cluster?.directory
         running = cluster?.runningNodes.isEmpty == false
         let admin = try cluster.flatMap { cluster in
-            try cluster.runningNodes.isEmpty ? nil : cluster.admin(Credentials(), patience: 0)
+            try cluster.runningNodes.isEmpty ? nil : cluster.admin(Credentials(), leaderTimeoutSeconds: 0)
         }
         let standing = try admin.map { try Standing(asking: $0) }
         let pool = try standing.flatMap { standing in
@@ -127,14 +127,14 @@ struct ClusterStatus: Encodable {
         return lines.joined(separator: "\n")
     }
 
-    /// What a node is to its cluster, where that is not what a node usually is.
+    /// The state of a node in its cluster, if it is not an active member.
     private func remark(_ node: Node) -> String {
         switch node.membership {
         case "active": ""
         case "inactiveAdded" where node.recoveryType ?? "none" != "none":
-            "   failed over; the next rebalance takes it back in"
+            "   failed over; the next rebalance adds it back"
         case "inactiveAdded": "   serves after the next rebalance"
-        case "inactiveFailed": "   failed over; the next rebalance takes it out"
+        case "inactiveFailed": "   failed over; the next rebalance removes it"
         case nil: "   in no cluster"
         case .some(let other): "   \(other)"
         }

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// `stop`: documents are flushed first, so it may take a while; nothing that runs is fine too.
+/// `stop`: nodes flush their documents first, which may take a while; no running node is no error.
 struct StopCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stop",
@@ -17,14 +17,14 @@ struct StopCommand: ParsableCommand {
             print("No cluster runs.")
             return
         }
-        // All at once, so that they flush side by side.
+        // All at once, so that they flush at the same time.
         for node in cluster.runningNodes { node.process?.signal(SIGTERM) }
         for (place, node) in cluster.nodes.enumerated() {
             if let process = node.process, !process.awaitEnd(seconds: patience) {
                 note("Node \(node.index) did not end within \(Int(patience)) seconds: killing it.")
                 process.signal(SIGKILL)
                 guard process.awaitEnd(seconds: 10) else {
-                    throw Refusal("Process \(process.pid) does not even end when killed.")
+                    throw Refusal("Process \(process.pid) does not end after SIGKILL.")
                 }
             }
             cluster.nodes[place].process = nil

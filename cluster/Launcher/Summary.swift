@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What a person wants to know once the cluster runs: where it is, how to connect, how to stop it.
+/// The summary after a start: addresses, how to connect, how to stop.
 struct Summary {
     let outcome: Starter.Outcome
     let credentials: Credentials
@@ -17,11 +17,11 @@ struct Summary {
         }
         lines += outcome.buckets.map(line)
         if outcome.buckets.isEmpty {
-            lines.append("  no bucket yet: make one in the browser, or cluster/start --bucket NAME")
+            lines.append("  no bucket yet: create one in the browser, or cluster/start --bucket NAME")
         }
         lines += ["", "  connect    \(connectionString)   \(login)"]
         if let node = outcome.cluster.nodes.first { lines.append("  browse     \(browse(node))") }
-        lines.append("  stop       cluster/stop     (what it is doing: cluster/logs 0)")
+        lines.append("  stop       cluster/stop     (logs: cluster/logs 0)")
         return lines.joined(separator: "\n")
     }
 

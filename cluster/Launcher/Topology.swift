@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The cluster's nodes as any of them tells it, and what is asked of it about them.
+/// The cluster's nodes, as one of them reports them, and orders about them.
 struct Topology {
     let admin: AdminClient
 
@@ -10,18 +10,18 @@ struct Topology {
         let clusterMembership: String
         let recoveryType: String?
         let status: String
-        /// Of the node that is asked only.
+        /// Only of the node that answers.
         let thisNode: Bool?
 
         var isActive: Bool { clusterMembership == "active" }
-        /// A rebalance takes it out.
+        /// The next rebalance removes it.
         var isToGo: Bool { clusterMembership == "inactiveFailed" && recoveryType == "none" }
         var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
     }
 
     struct Pool: Decodable {
         let nodes: [Member]
-        /// Every copy is in its place, and no node waits to come in or to go.
+        /// Every copy is where it should be, and no node waits to be added or removed.
         let balanced: Bool
     }
 
@@ -37,31 +37,31 @@ struct Topology {
 
     var members: [Member] { get throws { try pool.nodes } }
 
-    /// After a rebalance that was to leave nothing to do.
+    /// Checks the result of a rebalance that should leave nothing to do.
     func requireBalance() throws {
         guard try !pool.balanced else { return }
         throw Refusal(
             "The cluster is not balanced: the rebalance was stopped, or the cluster changed meanwhile.",
-            cure: "cluster/rebalance goes on from where it is."
+            cure: "cluster/rebalance continues it."
         )
     }
 
     func member(port: Int) throws -> Member? { try members.first { $0.port == port } }
 
-    /// The member that a node of ours is, or what to do where it is none.
+    /// The member for one of the launcher's nodes.
     func member(_ node: RememberedNode) throws -> Member {
         guard let member = try member(port: node.ports.admin) else {
             throw Refusal(
-                "Node \(node.index) is no member of the cluster.",
-                cure: "cluster/start takes it in."
+                "Node \(node.index) is not a member of the cluster.",
+                cure: "cluster/start adds it."
             )
         }
         return member
     }
 
-    /// Takes in the node whose admin port this is; it serves documents after a rebalance.
+    /// Adds the node with this admin port; it serves documents after a rebalance.
     func add(port: Int) throws {
-        try tell(
+        try post(
             "/controller/addNode",
             [
                 ("hostname", "127.0.0.1:\(port)"), ("user", admin.credentials.user),
@@ -72,13 +72,13 @@ struct Topology {
 
     func failOver(_ member: Member, isHard: Bool) throws {
         let path = isHard ? "/controller/failOver" : "/controller/startGracefulFailover"
-        try tell(path, [("otpNode", member.otpNode)])
+        try post(path, [("otpNode", member.otpNode)])
         if !isHard { try awaitRebalance("Failing over gracefully") }
     }
 
-    /// Deals the documents out anew over all members but `ejected`, which leave; returns when done.
+    /// Rebalances over all members but `ejected`, which leave; returns when done.
     func rebalance(ejecting ejected: [Member] = []) throws {
-        try tell(
+        try post(
             "/controller/rebalance",
             [
                 ("knownNodes", try members.map(\.otpNode).joined(separator: ",")),
@@ -88,15 +88,15 @@ struct Topology {
         try awaitRebalance("Rebalancing")
     }
 
-    func stopRebalance() throws { try tell("/controller/stopRebalance", []) }
+    func stopRebalance() throws { try post("/controller/stopRebalance", []) }
 
-    /// Shows progress where somebody watches, and says why where it fails.
+    /// Waits for the rebalance, with its progress on a terminal.
     private func awaitRebalance(_ what: String) throws {
         var line = ProgressText(what)
         while true {
             let tasks = try admin.require("GET", "/pools/default/tasks").json([Task].self)
             guard let task = tasks.first(where: { $0.type == "rebalance" }) else {
-                throw Refusal("The cluster does not say how its rebalance goes.")
+                throw Refusal("The cluster does not report its rebalance.")
             }
             guard task.status == "running" else {
                 line.end()
@@ -108,8 +108,8 @@ struct Topology {
         }
     }
 
-    /// What the cluster refuses is said in its own words.
-    private func tell(_ path: String, _ form: [(String, String)]) throws {
+    /// Sends an order; a refusal is reported in the cluster's words.
+    private func post(_ path: String, _ form: [(String, String)]) throws {
         let reply = try admin.request("POST", path, form: form)
         guard !(200...299).contains(reply.status) else { return }
         let list = try? reply.json([String].self).joined(separator: " ")
@@ -117,7 +117,7 @@ struct Topology {
     }
 }
 
-/// A percentage that grows on one line of a terminal; nothing where nobody watches.
+/// A percentage on one line of a terminal, updated in place; prints nothing elsewhere.
 struct ProgressText {
     private let what: String
     private let isWatched = isatty(2) == 1
@@ -128,8 +128,8 @@ struct ProgressText {
     }
 
     /// - Parameters:
-    ///   - percent: How far it is.
-    ///   - waitingFor: What holds it up, if something does; as much of it as fits on a line.
+    ///   - percent: The progress.
+    ///   - waitingFor: The blocking condition, if any; cut to fit on a line.
     mutating func show(percent: Double, waitingFor: String?) {
         let line = "\(what): \(Int(percent)) %" + (waitingFor.map { "   \($0)" } ?? "")
         guard isWatched, line != shown else { return }
@@ -145,7 +145,7 @@ struct ProgressText {
         shown = ""
     }
 
-    /// What a line of the terminal takes without wrapping.
+    /// The columns of a terminal line.
     private static var columns: Int {
         var size = winsize()
         guard ioctl(2, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 1 else { return 79 }

@@ -1,14 +1,14 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// `add`: one more node, started, taken in, and given its share.
+/// `add`: starts one more node, adds it to the cluster, and rebalances.
 struct AddCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Start one more node, take it into the cluster, and rebalance."
+        abstract: "Start one more node, add it to the cluster, and rebalance."
     )
 
-    @Flag(inversion: .prefixedNo, help: "Deal the documents out anew once it is in.")
+    @Flag(inversion: .prefixedNo, help: "Rebalance after the node was added.")
     var rebalance = true
 
     func run() throws {
@@ -26,7 +26,7 @@ struct AddCommand: ParsableCommand {
             topology = try Topology(admin: starter.admin(of: cluster))
             try topology.add(port: cluster.nodes[place].ports.admin)
         } catch {
-            // It is in no cluster: neither it nor its number is of use.
+            // It has no cluster: neither the node nor its number is kept.
             starter.servers.stop(restoring: before)
             throw error
         }
@@ -36,13 +36,13 @@ struct AddCommand: ParsableCommand {
             try topology.requireBalance()
         }
         print(
-            "Node \(index) is in: http://127.0.0.1:\(cluster.nodes[place].ports.admin)"
+            "Node \(index) was added: http://127.0.0.1:\(cluster.nodes[place].ports.admin)"
                 + (rebalance ? "" : "   it serves documents after cluster/rebalance")
         )
     }
 }
 
-/// `remove`: a node gives its documents to the others, leaves, and ends.
+/// `remove`: moves the documents of a node to the others, removes it, and stops it.
 struct RemoveCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
@@ -57,13 +57,13 @@ struct RemoveCommand: ParsableCommand {
         let memory = try ClusterMemory(checkout)
         var cluster = try runningCluster(memory)
         let leaving = try cluster.node(node)
-        let admin = try cluster.admin(Credentials(), except: node, patience: Starter.patience)
+        let admin = try cluster.admin(Credentials(), except: node, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
         let topology = Topology(admin: admin)
         try topology.rebalance(ejecting: [topology.member(leaving)])
         guard try topology.member(port: leaving.ports.admin) == nil else {
             throw Refusal(
                 "The rebalance was stopped before node \(node) had left; it is still a member.",
-                cure: "cluster/remove \(node) goes on."
+                cure: "cluster/remove \(node) continues."
             )
         }
         leaving.process?.signal(SIGTERM)
@@ -92,43 +92,43 @@ struct FailoverCommand: ParsableCommand {
     @Argument(help: "The node's number, from 0.")
     var node: Int
 
-    @Flag(help: "At once, also where the node does not answer.")
+    @Flag(help: "At once, even if the node does not answer.")
     var hard = false
 
     func run() throws {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(Credentials(), except: node, patience: Starter.patience)
+        let admin = try cluster.admin(Credentials(), except: node, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
         let topology = Topology(admin: admin)
         let failing = try cluster.node(node)
         try topology.failOver(topology.member(failing), isHard: hard)
         let after = try topology.member(failing)
         guard after.clusterMembership == "inactiveFailed" else {
             throw Refusal(
-                "The failover was stopped before it was over; node \(node) still serves.",
-                cure: "cluster/failover \(node) goes on."
+                "The failover was stopped before it ended; node \(node) still serves.",
+                cure: "cluster/failover \(node) continues."
             )
         }
         print("Node \(node) is failed over.")
     }
 }
 
-/// `rebalance`: every node gets its share.
+/// `rebalance`: distributes the vBuckets evenly over the nodes.
 struct RebalanceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebalance",
-        abstract: "Deal the documents out evenly over the nodes; nodes failed over leave."
+        abstract: "Distribute the documents evenly over the nodes; failed-over nodes are removed."
     )
 
-    @Flag(help: "Stop the one that runs; what has moved stays where it is.")
+    @Flag(help: "Stop the running rebalance; completed moves stay.")
     var stop = false
 
     func run() throws {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout, isRead: stop)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(Credentials(), patience: Starter.patience)
+        let admin = try cluster.admin(Credentials(), leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
         let topology = Topology(admin: admin)
         if stop {
             try topology.stopRebalance()
@@ -139,13 +139,15 @@ struct RebalanceCommand: ParsableCommand {
             print("Balanced.")
             let known = Set(try topology.members.compactMap(\.port))
             for node in cluster.nodes where !known.contains(node.ports.admin) {
-                print("Node \(node.index) was taken out; cluster/start takes it in again.")
+                print("Node \(node.index) was removed; cluster/start adds it again.")
             }
         }
     }
 }
 
-/// The cluster that runs, or what to do where none does.
+/// The running cluster.
+///
+/// - Throws: `Refusal` if none runs.
 private func runningCluster(_ memory: ClusterMemory) throws -> RememberedCluster {
     guard let cluster = try memory.load(), !cluster.runningNodes.isEmpty else {
         throw Refusal("No cluster runs.", cure: "cluster/start starts one.")

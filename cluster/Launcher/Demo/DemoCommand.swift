@@ -2,11 +2,11 @@ internal import ArgumentParser
 internal import DivanClient
 internal import Foundation
 
-/// `demo`: a cluster, a bucket of real documents, ten seconds of load, and where to go from there.
+/// `demo`: a cluster, a bucket of real documents, ten seconds of load, and instructions to connect.
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Start the cluster, fill the bucket `demo`, put it under load, leave it running."
+        abstract: "Start the cluster, fill the bucket `demo`, run a load test, leave it running."
     )
 
     @Option(help: "How many nodes a new cluster has.")
@@ -17,7 +17,7 @@ struct DemoCommand: ParsableCommand {
 
     @Option(
         name: .customLong("dir"),
-        help: "Where data and logs go (default: where they went last, else .divan/cluster)."
+        help: "Directory of data and logs (default: the last one, else .divan/cluster)."
     )
     var directory: String?
 
@@ -33,7 +33,7 @@ struct DemoCommand: ParsableCommand {
         let outcome = try start(checkout)
         let took = Double(monotonicNanoseconds() - began) / 1e9
         guard let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
-        else { throw Refusal("The bucket demo is gone again.") }
+        else { throw Refusal("The bucket demo was deleted meanwhile.") }
 
         print("Loading \(documents.description) into the bucket demo ...")
         let ports = outcome.cluster.runningNodes.map(\.ports.kv)
@@ -43,7 +43,7 @@ struct DemoCommand: ParsableCommand {
         } catch let error as ClientError {
             throw Refusal(
                 "The \(error)",
-                cure: "cluster/status says how the nodes are, cluster/logs 0 why."
+                cure: "cluster/status shows the state of the nodes, cluster/logs 0 the reason."
             )
         }
 
@@ -91,8 +91,8 @@ struct DemoCommand: ParsableCommand {
         ]
         if isPasswordless {
             lines += [
-                "", "The bucket demo needs no password, as clients of long ago expect. Its nodes",
-                "listen on 127.0.0.1 only; choose otherwise for documents that matter.",
+                "", "The bucket demo needs no password, as very old clients expect. Its nodes",
+                "listen on 127.0.0.1 only; use a password for documents that matter.",
             ]
         }
         return lines.joined(separator: "\n")

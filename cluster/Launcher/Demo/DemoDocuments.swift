@@ -7,8 +7,8 @@ struct DemoDocument {
     let json: [UInt8]
 }
 
-/// What the demo loads: the countries, currencies, languages and subdivisions of Debian's
-/// iso-codes, and orders that somebody in those countries might have placed.
+/// The documents of the demo: the countries, currencies, languages and subdivisions of Debian's
+/// iso-codes, and invented orders from those countries.
 struct DemoDocuments {
     let facts: [DemoDocument]
     let orders: [DemoDocument]
@@ -20,7 +20,7 @@ struct DemoDocuments {
             + "\(orders.count) made-up orders"
     }
 
-    /// Enough that the load test does not live in one corner of memory, few enough to load at once.
+    /// Enough to spread the load test over memory, few enough to load at once.
     private static let orderCount = 20_000
 
     init(folder: String = "/usr/share/iso-codes/json") throws {
@@ -60,7 +60,7 @@ struct DemoDocuments {
     }
 }
 
-/// An order as a shop would keep it, made up from a seed: the same on every machine.
+/// An order of a shop, generated from a seed: the same on every machine.
 private struct Order: Encodable {
     struct Line: Encodable {
         let article: String

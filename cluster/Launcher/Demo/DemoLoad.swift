@@ -1,18 +1,18 @@
 internal import Foundation
 
-/// The load of the demo: `divan-bench` with the workload `demo`, on the terminal of whoever asked.
+/// The load of the demo: `divan-bench` with the workload `demo`, on the terminal of the command.
 ///
-/// A program of its own and not a loop in here: there is one load generator, and what it measures
-/// is what every other number in `benchmarks` means.
+/// A separate program instead of a loop: there is one load generator, so its numbers mean the same
+/// as every other number in `benchmarks`.
 struct DemoLoad {
     let checkout: Checkout
     let credentials: Credentials
 
     private var workload: String { checkout.root + "/benchmarks/workloads/demo.json" }
 
-    /// Runs to the end.
+    /// Runs the load to its end.
     ///
-    /// - Returns: Whether it could be measured; if not, the program has said why.
+    /// - Returns: Whether it could be measured; if not, the program has printed the reason.
     func run(
         on nodes: [RememberedNode],
         bucket: String,
@@ -31,7 +31,7 @@ struct DemoLoad {
         process.environment = ProcessInfo.processInfo.environment
             .merging(["DIVAN_PASSWORD": credentials.password]) { $1 }
         process.standardInput = FileHandle.nullDevice
-        // What we said comes before what it says.
+        // The launcher's output comes before the program's.
         fflush(nil)
         try process.run()
         process.waitUntilExit()

@@ -1,17 +1,18 @@
 internal import DivanClient
 
-/// Stores the demo's documents through the client library, many at a time: nodes may come and go.
+/// Stores the demo's documents through the client library, many at a time, while nodes may be added
+/// or fail.
 struct DemoLoader {
     let client: BucketClient
 
     private static let batch = 512
-    /// By these flags the official clients know JSON.
+    /// The flags by which official clients recognise JSON.
     private static let json: UInt32 = 0x0200_0000
 
     func load(_ documents: [DemoDocument]) throws {
         var options = WriteOptions()
         options.flags = DemoLoader.json
-        // Nodes that are short of memory say "later", and vBuckets move: there is time for both.
+        // Long enough for temporary failures of nodes short of memory, and for moving vBuckets.
         options.patience = .milliseconds(30_000)
         var left = documents[...]
         while !left.isEmpty {
@@ -21,10 +22,10 @@ struct DemoLoader {
                 let key = String(decoding: document.key, as: UTF8.self)
                 throw Refusal(
                     "\(key) could not be stored: \(error)",
-                    cure: "cluster/status says how the nodes are."
+                    cure: "cluster/status shows the state of the nodes."
                 )
             }
-            // Whether it is there or not: the same document once more does no harm.
+            // The write may have been applied: storing the same document again does no harm.
             left = failed.map(\.document) + left
         }
     }
