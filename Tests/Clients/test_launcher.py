@@ -256,7 +256,7 @@ def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
     status = checkout.status()
     assert [node["running"] for node in status["nodes"]] == [True, True]
     assert all(bucket["healthy"] for bucket in status["buckets"])
-    assert "Node 2 is in" in checkout.run("add", seconds=120)
+    assert "Node 2 was added" in checkout.run("add", seconds=120)
     assert len(checkout.status()["nodes"]) == 3
     assert "Node 2 left" in checkout.run("remove", "2", seconds=120)
     assert len(checkout.status()["nodes"]) == 2
@@ -346,7 +346,7 @@ def test_a_cluster_whose_first_node_was_failed_over_goes_on_and_takes_it_back(ch
         assert "Node 0 was failed over" in told
         assert memberships(checkout) == ["inactiveFailed", "active", "active"]
         assert "failed over" in checkout.run("status")
-    assert "Node 0 was taken out" in checkout.run("rebalance", seconds=120)
+    assert "Node 0 was removed" in checkout.run("rebalance", seconds=120)
     assert memberships(checkout)[0] is None
     assert [bucket["healthy"] for bucket in checkout.status()["buckets"]] == [True]
     checkout.start(seconds=120)
@@ -473,7 +473,7 @@ def test_add_that_fails_leaves_no_node_behind(checkout):
         assert "Stopping what this command started: node 1" in checkout.run("add", code=1)
     assert checkout.processes() == pids
     assert len(checkout.status()["nodes"]) == 1
-    assert "Node 1 is in" in checkout.run("add", seconds=120)
+    assert "Node 1 was added" in checkout.run("add", seconds=120)
 
 
 def test_another_password_is_told(checkout):

@@ -57,7 +57,8 @@ struct ClusterStatus: Encodable {
         directory = cluster?.directory
         running = cluster?.runningNodes.isEmpty == false
         let admin = try cluster.flatMap { cluster in
-            try cluster.runningNodes.isEmpty ? nil : cluster.admin(Credentials(), leaderTimeoutSeconds: 0)
+            try cluster.runningNodes.isEmpty
+                ? nil : cluster.admin(Credentials(), leaderTimeoutSeconds: 0)
         }
         let standing = try admin.map { try Standing(asking: $0) }
         let pool = try standing.flatMap { standing in

@@ -17,7 +17,7 @@ struct Summary {
         }
         lines += outcome.buckets.map(line)
         if outcome.buckets.isEmpty {
-            lines.append("  no bucket yet: create one in the browser, or cluster/start --bucket NAME")
+            lines.append("  no bucket yet: use the browser, or cluster/start --bucket NAME")
         }
         lines += ["", "  connect    \(connectionString)   \(login)"]
         if let node = outcome.cluster.nodes.first { lines.append("  browse     \(browse(node))") }

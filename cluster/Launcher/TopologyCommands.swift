@@ -57,7 +57,11 @@ struct RemoveCommand: ParsableCommand {
         let memory = try ClusterMemory(checkout)
         var cluster = try runningCluster(memory)
         let leaving = try cluster.node(node)
-        let admin = try cluster.admin(Credentials(), except: node, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
+        let admin = try cluster.admin(
+            Credentials(),
+            except: node,
+            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
+        )
         let topology = Topology(admin: admin)
         try topology.rebalance(ejecting: [topology.member(leaving)])
         guard try topology.member(port: leaving.ports.admin) == nil else {
@@ -99,7 +103,11 @@ struct FailoverCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(Credentials(), except: node, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
+        let admin = try cluster.admin(
+            Credentials(),
+            except: node,
+            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
+        )
         let topology = Topology(admin: admin)
         let failing = try cluster.node(node)
         try topology.failOver(topology.member(failing), isHard: hard)
@@ -128,7 +136,10 @@ struct RebalanceCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout, isRead: stop)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(Credentials(), leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
+        let admin = try cluster.admin(
+            Credentials(),
+            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
+        )
         let topology = Topology(admin: admin)
         if stop {
             try topology.stopRebalance()
