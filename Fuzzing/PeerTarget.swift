@@ -4,7 +4,7 @@ import TestWorld
 import Vocabulary
 import Wire
 
-/// Bytes that a stranger sends to the peer port: any give an outcome, none authenticates by chance.
+/// Bytes that a stranger sends to the peer port: any give an outcome, none log in by chance.
 final class PeerTarget {
     private let claim = PeerClaim(
         node: NodeNumber(1),
@@ -69,7 +69,7 @@ final class PeerTarget {
             require(consumed <= rest.count, "only received bytes are consumed")
             switch step {
             case .waiting(let needed):
-                require(consumed > 0 || needed > rest.count, "a complete record is not reported as incomplete")
+                require(consumed > 0 || needed > rest.count, "a complete record opens")
                 if consumed == 0 { return }
                 rest = rest.dropFirst(consumed)
             case .refused: return
