@@ -54,7 +54,7 @@ struct CPUUse: Sendable {
 
 /// Which cores a process may run on.
 enum Affinity {
-    /// The kernel's list of a process, such as `0-3` or `1`; empty where it is gone.
+    /// The kernel's list of a process, such as `0-3` or `1`; empty if it has ended.
     static func list(ofProcess pid: Int32) -> String {
         let status = (try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)) ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("Cpus_allowed_list:") }

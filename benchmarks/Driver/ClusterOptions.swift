@@ -6,17 +6,17 @@ internal import LinuxPlatform
 internal import Seams
 internal import Vocabulary
 
-/// Which cluster, as whom, and how sure: what every command needs that uses the client library.
+/// Cluster, login and durability: the options of every command that uses the client library.
 struct ClusterOptions: ParsableArguments {
-    @Option(help: "Nodes to begin with, as host:port, separated by commas.")
+    @Option(help: "Nodes to bootstrap from, as host:port, separated by commas.")
     var bootstrap = "127.0.0.1:11210"
 
     @OptionGroup var account: AccountOptions
 
-    @Option(help: "Of writes: majority, majorityAndPersistOnActive or persistToMajority.")
+    @Option(help: "For writes: majority, majorityAndPersistOnActive or persistToMajority.")
     var durability: String?
 
-    @Option(help: "Milliseconds that one operation may take with all its attempts.")
+    @Option(help: "Timeout in milliseconds of one operation with all its attempts.")
     var timeout: UInt64 = 2_500
 
     func level() throws(BenchError) -> DurabilityLevel? {

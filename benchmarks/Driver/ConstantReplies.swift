@@ -2,10 +2,10 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// A server that answers without having anything.
+/// A server that answers without storing anything.
 ///
-/// Every GET gets the same value, every other request success. What the driver reaches against it is
-/// the most it can measure.
+/// Every GET returns the same value, every other request success. The throughput against it is the
+/// limit of what the driver can measure.
 final class ConstantReplies: ConnectionHandler {
     private let decoder = FrameDecoder()
     /// A whole answer to a GET, opaque 0.

@@ -3,7 +3,7 @@ internal import Bytes
 internal import Vocabulary
 internal import Wire
 
-/// The three languages the driver speaks.
+/// The three protocols of the driver.
 enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
     /// memcached binary with login, bucket and cluster map.
     case couchbase
@@ -16,7 +16,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
 
     // MARK: Requests
 
-    /// Appends a GET; `opaque` comes back with the answer where the language has such a thing.
+    /// Appends a GET; `opaque` comes back with the answer if the protocol has one.
     func appendGet(
         _ key: Int,
         _ documents: Documents,
@@ -72,14 +72,14 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
 
     // MARK: Answers
 
-    /// What stands at the front of the bytes that came.
+    /// The first item in the received bytes.
     enum Scan {
         case reply(Reply)
         case incomplete(needed: Int)
         case nonsense
     }
 
-    /// An answer, as far as the driver looks at it.
+    /// The fields of an answer that the driver uses.
     struct Reply {
         /// 0 is success; the memcached statuses, and for RESP those that mean the same.
         let status: UInt16
@@ -87,7 +87,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
         let opaque: UInt32?
         let byteCount: Int
         let valueCount: Int
-        /// Where the extras begin, and how long they are (mutation tokens).
+        /// Offset and length of the extras (mutation tokens).
         let extrasCount: Int
     }
 
@@ -116,7 +116,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
 
     @inline(__always)
     private func scanRESP(_ input: ByteView) -> Scan {
-        // The longest line we expect is an error's; the shortest answer is five bytes.
+        // The longest expected line is an error; the shortest answer is five bytes.
         var end = 1
         while end < input.count, input[end] != 0x0a { end += 1 }
         guard end < input.count else { return .incomplete(needed: input.count + 1) }

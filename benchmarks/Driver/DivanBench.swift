@@ -1,7 +1,7 @@
 internal import ArgumentParser
 
-/// The program: puts load on a server that speaks memcached binary, Couchbase's or Redis's
-/// protocol, and says what came of it.
+/// The program: loads a server that speaks memcached binary, Couchbase's or Redis's protocol, and
+/// reports the results.
 @main
 struct DivanBench: ParsableCommand {
     static let configuration = CommandConfiguration(

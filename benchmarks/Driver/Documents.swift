@@ -3,8 +3,8 @@ internal import Foundation
 
 /// The keys and values of a workload; the same seed gives the same documents on every run.
 struct Documents: Sendable {
-    /// How many values there are to choose from: enough that documents which lie next to each
-    /// other on disk are not copies of each other, few enough to be made in no time.
+    /// The number of distinct values: enough that neighbours on disk are not copies of each other, few
+    /// enough to generate at once.
     private static let poolCount = 4_096
 
     let keyCount: Int
@@ -47,7 +47,7 @@ struct Documents: Sendable {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
     }
 
-    /// An object of exactly `count` bytes: some fields as people have them, then text to fill up.
+    /// An object of exactly `count` bytes: typical fields, then text as padding.
     private static func json(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         var text = "{"
         if count >= 300 {

@@ -2,10 +2,10 @@ internal import Bytes
 internal import Seams
 internal import Vocabulary
 
-/// What the connections of a load test share: what they are to do now, and what they counted.
+/// The shared state of the connections of a load test: the current phase and the counts.
 ///
-/// Everything here belongs to the one reactor that serves all connections; who prepares and
-/// reports (the main thread) comes through its lane.
+/// Only the one reactor that serves all connections uses this state; the main thread, which prepares
+/// and reports, accesses it through the reactor's lane.
 final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, reached by its lane
     enum Phase {
         case idle
@@ -25,15 +25,15 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
 
     @exclusivity(unchecked) var phase = Phase.idle
     @exclusivity(unchecked) var tally = Tally()
-    /// Set when a connection is lost or refused: the test cannot be trusted any more.
+    /// Set when a connection is lost or refused: the test is invalid from then on.
     var failure: BenchError?
     var connections: [DriverConnection] = []
     var readyCount = 0
     var loadedCount = 0
-    /// Documents that are stored so far, while loading.
+    /// The number of documents stored so far, while loading.
     var loadedDocuments = 0
     var sampler: PersistenceSampler?
-    /// Open loop: the furthest that sending was behind its schedule.
+    /// Open loop: the greatest delay of sending behind its schedule.
     private(set) var lagMax: UInt64 = 0
 
     private var nextDue = 0.0
@@ -61,7 +61,7 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
 
     func fail(_ error: BenchError) { if failure == nil { failure = error } }
 
-    /// Opens the connections, dealt over the nodes.
+    /// Opens the connections, distributed over the nodes.
     func connect() {
         let nodes = map.nodes
         for number in 0..<workload.connections {
@@ -88,7 +88,7 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
         let of: Int
     }
 
-    /// Has every connection take up what `phase` says.
+    /// Starts the current phase on every connection.
     func begin(_ phase: Phase) {
         self.phase = phase
         loadedCount = 0
@@ -107,8 +107,8 @@ final class Driver: @unchecked Sendable {  // tidy:allow one reactor's thread, r
 
     // MARK: The open loop
 
-    /// Tells connections to send what is due, again and again without sleeping: a timer's
-    /// millisecond would be longer than most answers take.
+    /// Has connections send due requests in a loop without sleeping: a timer's millisecond is longer
+    /// than most answers take.
     private func pace() {
         guard phase == .running else { return }
         let time = now

@@ -5,8 +5,8 @@ internal import Wire
 
 /// Loading: each connection stores its share of the documents before the test begins.
 ///
-/// "Try again" is what a server with more documents than memory may say; then the connection waits
-/// a moment, as clients do. Any other refusal ends the test.
+/// A server with more documents than memory may answer "try again"; then the connection waits a
+/// moment, as clients do. Any other error ends the test.
 extension DriverConnection {
     private static let underWayMax = 64
     private static let retryNanoseconds: UInt64 = 10_000_000

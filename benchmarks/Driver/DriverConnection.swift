@@ -3,10 +3,10 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// One connection of the load: logs in, loads its share of the documents, then sends requests from
+/// One connection of the load: logs in, stores its share of the documents, then sends requests from
 /// its ring and matches the answers.
 ///
-/// - Answers come in the order of requests, so what the next answer must be is a place in the ring.
+/// - Answers arrive in the order of requests, so the next expected answer is a place in the ring.
 /// - Nothing is allocated while requests run.
 final class DriverConnection: ConnectionHandler {
     private enum Stage {
@@ -24,12 +24,12 @@ final class DriverConnection: ConnectionHandler {
     private var ring: RequestRing?
     private var sendPlace = 0
     private var expectPlace = 0
-    /// When the requests under way were sent, oldest at `stampTail`.
+    /// The send times of requests in flight, oldest at `stampTail`.
     private let stamps: UnsafeMutablePointer<UInt64>
     private let stampMask: Int
     private var stampHead = 0
     private var stampTail = 0
-    /// Open loop: requests that are due and not sent.
+    /// Open loop: requests that are due but not sent.
     private var dueCount = 0
 
     // Loading.
@@ -51,7 +51,7 @@ final class DriverConnection: ConnectionHandler {
         } else {
             stage = .ready
         }
-        // An open loop may run far ahead of its answers before we call the server overrun.
+        // The limit of requests in flight in an open loop, above which the server counts as overrun.
         let capacity = driver.workload.rate > 0 ? 1 << 16 : 1 << 12
         stamps = .allocate(capacity: capacity)
         stampMask = capacity - 1
@@ -97,7 +97,7 @@ final class DriverConnection: ConnectionHandler {
         driver.fail(BenchError("the server closed a connection"))
     }
 
-    /// The stream makes no sense: the test ends.
+    /// Ends the test after an invalid answer.
     func giveUp(_ reason: String) -> ReceiveProgress {
         driver.fail(BenchError(reason))
         return ReceiveProgress(consumed: 0, next: .close)
@@ -130,7 +130,7 @@ final class DriverConnection: ConnectionHandler {
 
     // MARK: The measured path
 
-    /// Open loop: a batch of requests should be sent now, whatever is under way.
+    /// Open loop: a batch of requests is due now, regardless of those in flight.
     func isDue(at time: UInt64) {
         let depth = driver.workload.depth
         guard stampHead - stampTail + depth <= stampMask else {
@@ -161,7 +161,7 @@ final class DriverConnection: ConnectionHandler {
     }
 
     private func receiveReplies(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
-        guard let ring else { return giveUp("the server answered what nobody asked") }
+        guard let ring else { return giveUp("the server sent an answer without a request") }
         let (dialect, now) = (driver.dialect, driver.now)
         let valueBytes = driver.workload.valueBytes
         var (offset, needed, answered) = (0, 0, 0)

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Foundation
 
-/// Draws key numbers as the workload wants them.
+/// Draws key numbers with the distribution of the workload.
 ///
 /// Zipfian draws follow Gray et al., "Quickly generating billion-record synthetic databases"
 /// (1994); the ranks are then scattered over the keys, so that hot keys are not neighbours.
@@ -46,11 +46,11 @@ struct KeyChooser {
         return Int((UInt64(rank) &* 0x9e37_79b9_7f4a_7c15 ^ 0x5bd1_e995) % UInt64(count))
     }
 
-    /// Whether the next request writes, where `percent` of all do.
+    /// Whether the next request is a write, with a probability of `percent`.
     mutating func writes(percent: Double) -> Bool {
         Double.random(in: 0..<100, using: &random) < percent
     }
 
-    /// Which value the next write takes.
+    /// The index of the value for the next write.
     mutating func value() -> Int { Int.random(in: 0..<(1 << 30), using: &random) }
 }

@@ -3,15 +3,15 @@ internal import Foundation
 internal import Histogram
 internal import Seams
 
-/// The same test through the client library, as applications put load on a cluster.
+/// The same test through the client library, as applications load a cluster.
 ///
-/// It routes by the map and follows it, so that nodes may come and go meanwhile; what an operation
-/// takes is what its caller waits for, and the library's own work is the driver's processor time. It
-/// is less than the driver's own connections can do: `LoadTest` is for what one server can do.
+/// The library routes by the map and follows it, so that nodes may be added and removed meanwhile. The
+/// latency of an operation is what its caller waits, and the library's work counts as processor time
+/// of the driver. Its throughput is below that of the driver's own connections, which measure a server.
 extension LoadTest {
-    /// Below what a client takes at a time.
+    /// Below the limit of operations in flight of a client.
     private static let underWayMax = 50_000
-    /// Documents are tried again as long as some can be stored.
+    /// Retries documents as long as some can be stored.
     private static let loadingPatience = 30.0
 
     func runThroughClient(_ environment: Environment) throws(BenchError) -> Outcome {
@@ -123,7 +123,7 @@ extension LoadTest {
 }
 
 extension Tally {
-    /// What a load through the client library counted.
+    /// The counts of a load through the client library.
     init(_ load: SteadyTally, notBegun: Int) {
         reads = load.reads
         writes = load.writes

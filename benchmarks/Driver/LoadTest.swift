@@ -4,14 +4,14 @@ internal import LinuxPlatform
 internal import Seams
 internal import Vocabulary
 
-/// One test from connecting to the last answer, as the main thread directs it.
+/// One test from connecting to the last answer, directed by the main thread.
 struct LoadTest {
     struct Target: Sendable {
         var address: SocketAddress
         var dialect: Dialect
         var account: Login.Account
         var serverPIDs: [Int32]
-        /// Whether to ask through the client library; nil: where there are several nodes.
+        /// Whether to use the client library; nil: only if there are several nodes.
         var usesClient: Bool?
     }
 
@@ -43,13 +43,13 @@ struct LoadTest {
         try wait(workload.warmUpSeconds, "warming up", driver)
         var outcome = try measure(driver)
         outcome.loading = loading
-        // The process ends here, and with it the world: connections just close.
+        // The process ends here, which closes the connections.
         return outcome
     }
 
     // MARK: Steps
 
-    /// Asks the first node for the map, on a connection of its own.
+    /// Requests the map from the first node, on a separate connection.
     private func findMap(_ environment: Environment) throws(BenchError) -> ServerMap {
         guard target.dialect == .couchbase else { return ServerMap(only: target.address) }
         let found = Guarded<Result<[UInt8], BenchError>?>(nil)
@@ -71,7 +71,7 @@ struct LoadTest {
         else { throw BenchError("\(target.address) does not answer within 15 seconds") }
         let configuration = try result.get()
         let host = target.address.host
-        // Not within the closure: an error with a type does not pass through it.
+        // Not inside the closure: it does not rethrow a typed error.
         let parsed: Result<ServerMap, BenchError> = configuration.withUnsafeBytes { buffer in
             do throws(BenchError) {
                 return .success(try ServerMap(configuration: ByteView(buffer), host: host))
@@ -178,7 +178,7 @@ struct LoadTest {
         }
     }
 
-    /// Lets time pass, shows the rate, and ends early where something is wrong.
+    /// Waits, shows the rate, and returns early after an error.
     func wait(
         _ seconds: Double,
         _ what: String,

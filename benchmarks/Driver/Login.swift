@@ -3,7 +3,7 @@ internal import Credentials
 internal import Vocabulary
 internal import Wire
 
-/// Getting from an open connection to a selected bucket and its map, one answer at a time:
+/// The login on an open connection up to a selected bucket and its map, one answer at a time:
 /// HELLO, SCRAM-SHA512 in two steps, SELECT_BUCKET, GET_CLUSTER_CONFIG.
 struct Login {
     enum Progress {
@@ -55,7 +55,7 @@ struct Login {
         send(.hello, Array("divan-bench".utf8), list.bytes, output)
     }
 
-    /// Takes the next answer and sends the next request.
+    /// Handles the next answer and sends the next request.
     mutating func take(_ frame: Frame, _ output: ByteWriter) throws(BenchError) -> Progress {
         switch step {
         case .hello:

@@ -2,7 +2,7 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// Logs in once to learn the cluster map, and hangs up.
+/// Logs in once to get the cluster map, and closes the connection.
 final class MapFinder: ConnectionHandler {
     private var login: Login
     private let decoder = FrameDecoder()

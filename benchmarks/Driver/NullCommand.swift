@@ -7,7 +7,7 @@ internal import Seams
 struct NullCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "null",
-        abstract: "Answer memcached binary requests without looking at them, until killed."
+        abstract: "Answer memcached binary requests without reading them, until killed."
     )
 
     @Option(help: "Port; 0 for any.")
@@ -24,12 +24,12 @@ struct NullCommand: ParsableCommand {
             accept: { _ in ConstantReplies(valueBytes: bytes) }
         )
         FileHandle.standardOutput.write(Data("\(listener.address.port)\n".utf8))
-        // Whoever started us holds the other end: when it goes, so do we.
+        // The parent process holds the other end: when the parent ends, this process ends.
         _ = try? FileHandle.standardInput.readToEnd()
     }
 }
 
-/// The server that only answers, as a process of its own, so that its CPU time can be told apart.
+/// The server that only answers, in its own process, so that its CPU time is counted separately.
 final class NullServer {
     let port: UInt16
     private let process = Process()

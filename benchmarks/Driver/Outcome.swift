@@ -1,11 +1,11 @@
 internal import Foundation
 
-/// What a test found.
+/// The result of a test.
 struct Outcome: Sendable {
     struct Loading: Sendable {
         let documents: Int
         let seconds: Double
-        /// Processor time of the server, where its process is known.
+        /// Processor time of the server, if its process is known.
         let serverSeconds: Double
     }
 
@@ -30,7 +30,7 @@ struct Outcome: Sendable {
         var serverPerOp: Double { perOp(end.use.server - start.use.server) }
         var driverPerOp: Double { perOp(end.use.driver - start.use.driver) }
 
-        /// Of one core: 1 is a core that does nothing else.
+        /// Share of one core: 1 is a fully used core.
         var serverUse: Double { Double(end.use.server - start.use.server) / nanoseconds }
         var driverUse: Double { Double(end.use.driver - start.use.driver) / nanoseconds }
 
@@ -43,11 +43,11 @@ struct Outcome: Sendable {
 
     let workload: Workload
     let target: LoadTest.Target
-    /// How many operations were under way through the client library; nil where the driver's own
-    /// connections were used.
+    /// The number of operations in flight through the client library; nil for the driver's own
+    /// connections.
     var underWay: Int?
     let date = Date.now
-    /// Nil where the test was only to load.
+    /// Nil if the test only loaded documents.
     var measured: Measured?
     var loading: Loading?
 

@@ -3,22 +3,22 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Watches from outside how long changes stay unpersisted.
+/// Measures from outside how long changes stay unpersisted.
 ///
 /// Ten times a second it takes the mutation token of the next answered SET, waits half a second,
-/// and then asks by OBSERVE_SEQNO until the server says that the change is on disk. The largest
-/// time from answer to that moment is what is printed: a bound from above, never from below.
+/// and then polls with OBSERVE_SEQNO until the server reports the change as persisted. The report has
+/// the largest time from the answer to that moment: an upper bound.
 ///
-/// - It waits before it asks because asking about an unpersisted change makes a server commit at
-///   once: a sampler that asks early would see its own doing. How many were still unpersisted at
-///   the first question is printed as well.
+/// - It waits first because a request about an unpersisted change makes a server commit at once, so
+///   an early request would measure its own effect. The number of changes that were still
+///   unpersisted at the first request is reported as well.
 final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor's thread
     struct Outcome: Sendable {
         var samples = 0
-        /// Still not on disk when first asked about.
+        /// Changes that were not persisted at the first request.
         var late = 0
         var ageMax: UInt64 = 0
-        /// Nobody knows yet; they count from their answer until now.
+        /// Changes with an unknown state; they count from their answer until now.
         var pending = 0
     }
 
@@ -35,7 +35,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
     private static let firstQuestionNanoseconds: UInt64 = 500_000_000
     private static let questionIntervalNanoseconds: UInt64 = 20_000_000
 
-    /// Wants the token of the next SET.
+    /// Requests the token of the next SET.
     private(set) var isWanting = false
     private(set) var outcome = Outcome()
     private let driver: Driver
@@ -49,7 +49,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
         observers = Array(repeating: nil, count: driver.map.nodes.count)
     }
 
-    /// How many observers have logged in.
+    /// The number of observers that have logged in.
     var readyCount: Int { observers.count { $0?.isReady ?? false } }
 
     func connect() {
@@ -72,7 +72,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
         beat()
     }
 
-    /// Stops taking tokens; samples under way still count with the age they have by now.
+    /// Stops sampling; open samples still count, with their present age.
     func stop() -> Outcome {
         isStopped = true
         isWanting = false
@@ -135,7 +135,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
     }
 }
 
-/// A connection of its own for the questions, so that they do not queue behind the load's requests.
+/// A separate connection for the requests, so that they do not queue behind those of the load.
 private final class Observer: ConnectionHandler {
     private(set) var isReady = false
     private let sampler: PersistenceSampler

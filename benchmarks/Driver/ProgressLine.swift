@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// The one line on standard error that shows what goes on: rewritten in place on a terminal, a new
-/// line a second elsewhere.
+/// The progress line on standard error: updated in place on a terminal, a new line a second
+/// elsewhere.
 final class ProgressLine {
     private let isQuiet: Bool
     private let isTerminal = isatty(STDERR_FILENO) != 0
@@ -30,7 +30,7 @@ final class ProgressLine {
         write(isTerminal ? "\r\u{1b}[K\(text)" : "\(text)\n")
     }
 
-    /// Leaves the line empty for what comes next.
+    /// Clears the line for other output.
     func clear() {
         if isDirty { write("\r\u{1b}[K") }
         isDirty = false
@@ -38,7 +38,7 @@ final class ProgressLine {
     }
 
     private func write(_ text: String) {
-        // A closed terminal cannot be written to; the load goes on to its report.
+        // If the terminal was closed, the write fails and the load continues to its report.
         try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
     }
 }

@@ -44,7 +44,7 @@ enum Report {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// By which connections, and how much at a time.
+    /// The kind of connections and the depth.
     private static func way(_ outcome: Outcome) -> String {
         let workload = outcome.workload
         guard let underWay = outcome.underWay else {

@@ -1,13 +1,13 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Requests rendered ahead of time, in the order they will be sent, over and over.
+/// Requests rendered ahead of time, sent in this order repeatedly.
 ///
-/// While measuring, sending is one copy of a stretch of bytes that lies ready: nothing is drawn,
-/// looked up or put together. Every connection begins elsewhere in the ring. The opaque of a
-/// request is its place, so an answer is matched by comparing two numbers.
+/// While measuring, sending is one copy of a prepared range of bytes: no random draw, no lookup, no
+/// encoding. Every connection begins at another place of the ring. The opaque of a request is its
+/// place, so matching an answer compares two numbers.
 final class RequestRing: @unchecked Sendable {  // tidy:allow nothing changes after it is made
-    /// Bytes: a ring that is larger would cost more to read than the server takes to answer.
+    /// Bytes: reading a larger ring would take longer than the server takes to answer.
     private static let bytesMax = 256 << 20
     private static let countMax = 1 << 21
 

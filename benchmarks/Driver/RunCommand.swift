@@ -31,7 +31,7 @@ struct RunCommand: LoadCommand {
     @Option(help: "Instead of the workload's: connections.")
     var connections: Int?
 
-    @Option(help: "Instead of the workload's: requests under way on each connection.")
+    @Option(help: "Instead of the workload's: requests in flight on each connection.")
     var depth: Int?
 
     @Option(help: "Instead of the workload's: number of keys.")
@@ -49,7 +49,7 @@ struct RunCommand: LoadCommand {
     @Flag(inversion: .prefixedNo, help: "Store all documents first, or not.")
     var preload: Bool?
 
-    @Flag(inversion: .prefixedNo, help: "Watch how long changes stay unpersisted, or not.")
+    @Flag(inversion: .prefixedNo, help: "Measure how long changes stay unpersisted, or not.")
     var samplePersistence: Bool?
 
     @Flag(
@@ -64,7 +64,7 @@ struct RunCommand: LoadCommand {
     @Option(help: "Process of the server, to report its CPU time; may be given several times.")
     var serverPid: [Int32] = []
 
-    @Flag(help: "Instead of a server, use one that only answers: what the driver can do at most.")
+    @Flag(help: "Use a server that only answers, to measure the limit of the driver.")
     var null = false
 
     @Option(help: "Core of the answering server of --null.")
@@ -109,7 +109,7 @@ struct RunCommand: LoadCommand {
         }
     }
 
-    /// The workload with what the command line says instead.
+    /// The workload with the overrides of the command line.
     private func settings() throws(BenchError) -> Workload {
         var settings = try Workload(file: workload)
         settings.connections = connections ?? settings.connections

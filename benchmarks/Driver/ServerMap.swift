@@ -3,22 +3,22 @@ internal import DivanClient
 internal import Seams
 internal import Vocabulary
 
-/// Which server has which vBucket, for requests that are rendered ahead of time.
+/// The server of each vBucket, for requests that are rendered ahead of time.
 ///
-/// The client library reads the map and routes; here it must name a server for every vBucket, since
-/// what is rendered cannot wait for a better map.
+/// The map must name a server for every vBucket, since rendered requests cannot wait for a newer map
+/// as those of the client library can.
 struct ServerMap: Sendable {
     let nodes: [SocketAddress]
     private let router: KeyRouter?
 
-    /// A server that is all there is and knows nothing of vBuckets.
+    /// A single server without vBuckets.
     init(only address: SocketAddress) {
         nodes = [address]
         router = nil
     }
 
-    /// The map in a bucket's configuration as GET_CLUSTER_CONFIG answers it; `host` is the one we
-    /// reached the node by, which the map writes as `$HOST`.
+    /// The map in a bucket's configuration as GET_CLUSTER_CONFIG answers it; `host` replaces
+    /// `$HOST` in the map: the name by which the driver reached the node.
     init(configuration: ByteView, host: String) throws(BenchError) {
         let map: ClusterMap
         do throws(ClusterMap.Nonsense) {
@@ -28,7 +28,7 @@ struct ServerMap: Sendable {
         }
         for number in 0..<map.vBucketCount
         where map.node(of: VBucketID(UInt16(number))) == nil {
-            throw BenchError("the vBucket map has a vBucket that nobody serves")
+            throw BenchError("the vBucket map has a vBucket without an active copy")
         }
         nodes = map.nodes.map { node in
             node.host == "localhost" ? SocketAddress(host: host, port: node.port) : node

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// Who asks, and for which bucket: what every command needs that logs in.
+/// Login and bucket: the options of every command that logs in.
 struct AccountOptions: ParsableArguments {
     @Option(help: "Bucket (couchbase).")
     var bucket = "demo"
@@ -17,7 +17,7 @@ struct AccountOptions: ParsableArguments {
     }
 }
 
-/// Where the result goes.
+/// The destination of the result.
 struct ResultOptions: ParsableArguments {
     @Option(help: "File for the result as JSON.")
     var json: String?
@@ -25,7 +25,7 @@ struct ResultOptions: ParsableArguments {
     @Flag(help: "No progress line.")
     var quiet = false
 
-    /// The table for people on standard output, and the JSON in the file that was named.
+    /// Writes the table to standard output, and the JSON to the named file.
     func write(_ text: String, json bytes: @autoclosure () -> [UInt8]) throws(BenchError) {
         if let json {
             guard FileManager.default.createFile(atPath: json, contents: Data(bytes())) else {
@@ -40,7 +40,7 @@ struct ResultOptions: ParsableArguments {
     }
 }
 
-/// A command whose failure is one sentence for people and exit code 1.
+/// A command that reports a failure as one sentence and exit code 1.
 protocol LoadCommand: ParsableCommand {
     func test() throws(BenchError)
 }

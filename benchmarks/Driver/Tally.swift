@@ -1,6 +1,6 @@
 internal import Histogram
 
-/// What was counted and timed since the last reset.
+/// Counts and latencies since the last reset.
 struct Tally: Sendable {
     /// Nanoseconds, from when a request was (or in an open loop: should have been) sent.
     var reads = Tally.histogram()
@@ -13,14 +13,15 @@ struct Tally: Sendable {
     var errors: [UInt16: UInt64] = [:]
     /// Hits whose value has another size than the workload writes.
     var wrongSizes: UInt64 = 0
-    /// Through the client library: operations that ended otherwise, by kind, after all attempts.
+    /// Through the client library: failed operations by kind, after all attempts.
     var failures: [String: UInt64] = [:]
-    /// One of each kind, in its own words.
+    /// One error message of each kind.
     var examples: [String: String] = [:]
-    /// Through the client library, open loop: what was due and not begun, as too much was under way.
+    /// Through the client library, open loop: operations due but not started, as too many were in
+    /// flight.
     var notBegun: UInt64 = 0
 
-    /// Three digits are exact to a thousandth; a minute is longer than any answer we wait for.
+    /// Three digits are exact to a thousandth; the limit of a minute is longer than any wait.
     private static func histogram() -> Histogram<UInt64> {
         Histogram(
             lowestDiscernibleValue: 100,

@@ -2,9 +2,9 @@ internal import Bytes
 internal import Foundation
 internal import JSON
 
-/// One kind of work, as a file in `benchmarks/workloads` describes it.
+/// A workload, as a file in `benchmarks/workloads` describes it.
 ///
-/// What a file leaves out has the value given here; the command line can override some.
+/// A member that the file omits has the default here; the command line can override some.
 struct Workload: Sendable {
     enum ValueKind: String, Sendable {
         case binary
@@ -26,17 +26,17 @@ struct Workload: Sendable {
     var writePercent = 5.0
     var distribution = Distribution.uniform
     var connections = 50
-    /// Requests under way on each connection; in an open loop, requests sent at a time.
+    /// Requests in flight on each connection; in an open loop, requests sent at a time.
     var depth = 1
-    /// Requests a second, sent whether answers come or not; 0 for a closed loop.
+    /// Requests a second, independent of answers; 0 for a closed loop.
     var rate = 0.0
     var seconds = 10.0
     var warmUpSeconds = 2.0
     var preloads = true
-    /// Watches how long changes stay unpersisted; needs mutation tokens.
+    /// Measures how long changes stay unpersisted; needs mutation tokens.
     var samplesPersistence = false
 
-    /// Reads a file of JSON; a word it does not know is refused rather than passed over.
+    /// Reads a file of JSON; an unknown member is an error.
     init(file path: String) throws(BenchError) {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw BenchError("there is no workload file \(path)")
@@ -108,7 +108,7 @@ struct Workload: Sendable {
     }
 }
 
-/// Why the driver cannot go on: one sentence for who started it.
+/// Why the driver cannot continue: one sentence for the user.
 struct BenchError: Error, Sendable, CustomStringConvertible {
     let description: String
 

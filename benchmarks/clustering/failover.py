@@ -1,5 +1,4 @@
-"""How long the keys of a node that dies cannot be written, and what a node that is asked to go
-costs."""
+"""How long keys of a failed node cannot be written, and what a graceful failover costs."""
 
 import statistics
 import time
@@ -10,8 +9,7 @@ from comparison.servers import Failure
 from . import load
 from .members import Cluster
 
-# So few that each is written a dozen times a second: a key is known to be served only as often as
-# somebody asks for it.
+# So few that each is written a dozen times a second: only its requests show whether a key is served.
 KEYS, RATE = 240, 3_000
 AFTER = 4.0
 
@@ -22,7 +20,7 @@ def durable(plan):
 
 
 def killed(plan):
-    """Nodes are killed in turns, each in a cluster of its own; the founder leads at first."""
+    """Kills nodes in turn, each in a cluster of its own; the founder is the first leader."""
     return outage(plan, 1, None)
 
 
@@ -48,7 +46,7 @@ def one_outage(replicas, durability, victim):
         cluster.fail_over_automatically(1)
         cluster.create(replicas)
         load.fill(cluster, "set50-100", KEYS)
-        # A new leader waits before it fails anybody over, and so it would in the field.
+        # A new leader waits before its first failover, as it would in production.
         time.sleep(1)
         with load.Load(cluster, "set50-100", 1 + AFTER, keys=KEYS, rate=RATE, write_percent=100,
                        preload=False, **options) as writes:
@@ -61,7 +59,7 @@ def one_outage(replicas, durability, victim):
 
 
 def recovery(found, killed):
-    """Seconds until the last key was written again; infinite where the load's end came first."""
+    """Seconds until the last key was written again; infinite if the load ended first."""
     again = found.get("writtenAgainAtNanoseconds", 0)
     if again < killed and not found["unwrittenKeys"]:
         raise Failure("no key was out of service after the kill: the load did not see it")
@@ -69,7 +67,7 @@ def recovery(found, killed):
 
 
 def graceful(plan):
-    """A node is asked to go while others ask it for documents."""
+    """Fails a node over gracefully while clients read and write."""
     failed, done, took, slowest = 0, 0, [], 0
     documents, rate = plan.scaled(20_000), 2_000
     for victim in (2, 0):
@@ -87,7 +85,7 @@ def graceful(plan):
             rows = cluster.copies()
         if any(row[0] == member.port for row in rows):
             raise Failure("the node that was failed over is still active by the map")
-        # What was never begun, because too much was under way, failed too.
+        # Operations that were never started, because too many were in flight, count as failed.
         failed += found["failed"] + found["skipped"]
         done += found["succeeded"]
         slowest = max([slowest] + [

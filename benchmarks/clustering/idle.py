@@ -1,4 +1,4 @@
-"""What a cluster costs that nobody uses: the time to start it, and the memory it holds."""
+"""The cost of an idle cluster: the time to start it, and its memory."""
 
 import os
 import statistics
@@ -15,7 +15,7 @@ LAUNCHER = os.path.join(BUILD, "divan-cluster")
 
 
 class Checkout:
-    """A checkout of its own for the launcher, which remembers one cluster in each."""
+    """A separate checkout for the launcher, which remembers one cluster in each."""
 
     def __init__(self, directory):
         self.directory = directory

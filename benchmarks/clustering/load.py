@@ -1,4 +1,4 @@
-"""Runs `divan-bench steady` beside what happens to a cluster, and reads what it found."""
+"""Runs `divan-bench steady` during changes of a cluster, and reads its report."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from comparison.servers import BUCKET, BUILD, Divan, Failure
 
 
 class Load:
-    """A load that goes on until its time is over, or `end` is called.
+    """A load that runs until its time is over, or `end` is called.
 
     `options` are those of `divan-bench steady`, with underscores.
     """
@@ -46,15 +46,15 @@ class Load:
         self.result.close()
 
     def end(self):
-        """Ends it now, and returns what it found."""
+        """Ends it now, and returns its report."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.wait(30)
 
-    def wait(self, patience=None):
-        """Waits for its end, and returns what it found."""
+    def wait(self, seconds=None):
+        """Waits for its end, and returns its report."""
         try:
-            output, errors = self.process.communicate(timeout=patience or self.limit + 120)
+            output, errors = self.process.communicate(timeout=seconds or self.limit + 120)
         except subprocess.TimeoutExpired:
             raise Failure("the load does not end") from None
         if self.process.returncode != 0:
@@ -71,12 +71,12 @@ def run(cluster, workload, seconds, **options):
 
 
 def fill(cluster, workload, documents):
-    """Stores all documents, and nothing else that counts."""
+    """Stores all documents, without measuring."""
     run(cluster, workload, 0.1, keys=documents, rate=1, preload=True)
 
 
 def peak(cluster, workload, seconds, **options):
-    """Operations a second where so many are under way that the machine has nothing left."""
+    """Operations a second with so many in flight that the machine is saturated."""
     found = run(cluster, workload, seconds, rate=0, under_way=64, preload=False, **options)
     if found["failed"]:
         raise Failure(f"errors at the peak: {told(found)}")

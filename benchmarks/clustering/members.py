@@ -1,4 +1,4 @@
-"""Nodes on this machine that become one cluster; whatever happens, each is ended by its number."""
+"""Nodes on this machine that become one cluster; each is always ended by its process number."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ import time
 
 from comparison.servers import BUCKET, BUILD, Divan, Failure
 
-# Below what the system gives to outgoing connections, so that nobody takes them between two starts.
+# Below the ephemeral ports, so that no outgoing connection uses them between two starts.
 PORTS = itertools.count(int(os.environ.get("DIVAN_PORTS", 28_000)))
 
 
@@ -26,7 +26,7 @@ def own_port():
 
 
 def wait_until(condition, seconds, what, pause=0.02):
-    """Asks until there is an answer that counts, and returns it."""
+    """Polls until there is a valid answer, and returns it."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()
@@ -63,20 +63,20 @@ class Member(Divan):
         return json.loads(self.request(path))
 
     def processor_seconds(self):
-        """Of all its threads since it started."""
+        """Processor time of all its threads since it started."""
         with open(f"/proc/{self.pid}/stat") as line:
             fields = line.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self):
-        """As a crash would end it; returns when that was, on the clock that the driver reads."""
+        """Ends it as a crash would; returns when, on the clock of the driver."""
         began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.stop(signal.SIGKILL)
         return began
 
 
 class Cluster:
-    """`count` nodes started, of which the first `joined` are one cluster."""
+    """Starts `count` nodes, of which the first `joined` form one cluster."""
 
     def __init__(self, count, joined=None, kind="persistent", quota=512):
         self.members = [Member(kind) for _ in range(count)]
@@ -120,7 +120,7 @@ class Cluster:
         return ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
     def names(self):
-        """By address: the names under which the cluster knows its nodes."""
+        """The names of the nodes in the cluster, by address."""
         return {
             node["hostname"]: node["otpNode"] for node in self.first.get("/pools/default")["nodes"]
         }
@@ -148,7 +148,7 @@ class Cluster:
             raise Failure(f"rebalance: {failure}")
 
     def rebalance(self, eject=(), seconds=180):
-        """Returns how many seconds it took."""
+        """Rebalances; returns the seconds it took."""
         began = time.monotonic()
         self.begin_rebalance(eject)
         self.await_rebalance(seconds)
@@ -176,7 +176,7 @@ class Cluster:
         wait_until(lambda: self.is_served(replicas), 30, f"bucket {BUCKET} is served")
 
     def is_served(self, replicas):
-        """By every node, with every copy where the map says."""
+        """Waits until every node serves, with every copy where the map says."""
         found = self.first.bucket()
         nodes, rows = found.get("nodes", []), found["vBucketServerMap"]["vBucketMap"]
         return (
@@ -185,7 +185,7 @@ class Cluster:
         )
 
     def copies(self):
-        """By vBucket: the data ports of the nodes with a copy, the active one first."""
+        """The data ports of the nodes with a copy, active first, by vBucket."""
         found = self.first.bucket()["vBucketServerMap"]
         ports = [int(server.rsplit(":", 1)[1]) for server in found["serverList"]]
         return [[ports[place] for place in row if place >= 0] for row in found["vBucketMap"]]
@@ -204,7 +204,7 @@ class Cluster:
 
 
 class Usage:
-    """Processor time of a cluster's nodes, and of the whole machine, from here on."""
+    """Processor time of a cluster's nodes, and of the whole machine, from now on."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -224,12 +224,12 @@ class Usage:
 
 
 def machine_seconds():
-    """Of all processors, since the machine started: all but idle and waiting for the disk."""
+    """Busy time of all processors since boot: all but idle and waiting for the disk."""
     with open("/proc/stat") as lines:
         fields = [int(field) for field in lines.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def new_copies(before, after):
-    """How many copies of vBuckets are where there was none before."""
+    """The number of copies of vBuckets on nodes that had none before."""
     return sum(len(set(now) - set(then)) for then, now in zip(before, after, strict=True))

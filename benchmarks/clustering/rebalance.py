@@ -1,4 +1,4 @@
-"""What a third node costs while it is taken in, and how fast documents get there."""
+"""The cost of adding a third node, and how fast documents are copied to it."""
 
 import time
 
@@ -47,7 +47,7 @@ def under_load(plan):
         shares = [sum(row[0] == each.port for row in cluster.copies()) for each in cluster.members]
     if max(shares) - min(shares) > 1:
         raise Failure(f"the active vBuckets are dealt out {shares} after the rebalance")
-    # What was never begun, because too much was under way, failed too.
+    # Operations that were never started, because too many were in flight, count as failed.
     errors = sum(found["failed"] + found["skipped"] for found in (before, during))
     p99 = [found["getMilliseconds"]["p99"] for found in (before, during)]
     what = f"rebalance 2 -> 3 of {grouped(documents)} x 1 KiB at a quarter of the peak"
@@ -64,7 +64,7 @@ def under_load(plan):
 
 
 def copy(plan):
-    """2 -> 3 nodes while nobody asks for anything, against flushing the same documents."""
+    """2 -> 3 nodes without client load, against flushing the same documents."""
     documents = plan.documents
     flushed, flush_note = flush_speed(plan, documents)
     quota = megabytes(documents)
@@ -90,8 +90,7 @@ def copy(plan):
 
 
 def flush_speed(plan, documents):
-    """Documents a second that one node, alone, brings to disk: from the first SET until all are
-    there."""
+    """Documents a second that a lone node persists: from the first SET until all are persisted."""
     plan.say(f"copy: flushing {grouped(documents)} documents on one node")
     node = Member()
     node.megabytes = megabytes(documents)

@@ -1,4 +1,4 @@
-"""How much faster than the world the simulator goes."""
+"""How much faster than real time the simulator runs."""
 
 import os
 import re
@@ -12,7 +12,7 @@ LINE = re.compile(r"^seed (\d+) .*?(\d+) operations, .*?  ([0-9.]+) s, (\d+)x re
 
 
 def parsed(text):
-    """Of what `divan-simulator --timing` prints: seeds, operations, virtual and real seconds."""
+    """Parses `divan-simulator --timing`: seeds, operations, virtual and real seconds."""
     rows = [(int(seed), int(count), float(real), int(speed))
             for seed, count, real, speed in LINE.findall(text)]
     return {
@@ -25,7 +25,7 @@ def parsed(text):
 
 
 def simulator(plan):
-    """Seed by seed, as many as fit into the time."""
+    """Runs seed by seed, as many as fit into the time."""
     most, seconds = (3, 20) if plan.quick else (20, 60)
     texts, used, began = [], 0.0, time.monotonic()
     for seed in range(1, most + 1):
@@ -47,13 +47,13 @@ def simulator(plan):
 
 
 def one_seed(seed):
-    """What it says, and the processor time it takes."""
+    """Its output, and the processor time it takes."""
     command = [os.path.join(BUILD, "divan-simulator"), "--seed", str(seed), "--seeds", "1",
                "--workload", "standard", "--timing"]
     before = os.times()
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     after = os.times()
-    # 1: something was violated, which is another tool's to judge.
+    # 1: a violation, which this measurement ignores.
     if done.returncode not in (0, 1):
         raise Failure(f"divan-simulator ended with {done.returncode}: {done.stderr.strip()[:200]}")
     return done.stdout, (after.children_user - before.children_user

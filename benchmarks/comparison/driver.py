@@ -1,4 +1,4 @@
-"""Runs divan-bench and reads what it found."""
+"""Runs divan-bench and reads its report."""
 
 import json
 import os

@@ -118,14 +118,14 @@ def await_resident(divan, items):
             if int(found["curr_items"]) - int(found["vb_active_num_non_resident"]) >= items:
                 return
         except (OSError, KeyError):
-            pass  # It does not listen yet, or the bucket is not there yet.
+            pass  # It does not listen yet, or the bucket does not exist yet.
         if time.monotonic() > deadline:
             raise Failure("warmup does not end")
         time.sleep(0.01)
 
 
 def idle_memory(plan):
-    """What nobody uses must cost nearly nothing."""
+    """Unused features must cost nearly nothing."""
     many = 20 if plan.quick else 100
     divan = Divan(plan.server_core, "persistent", megabytes=100, quota=12_000)
     try:

@@ -21,7 +21,7 @@ BUCKET = "bench"
 
 
 class Failure(Exception):
-    """Why the comparison cannot go on, in words for whoever started it."""
+    """Why the comparison cannot continue, as a message for the user."""
 
 
 def free_port():

@@ -5,7 +5,7 @@ import statistics
 from . import driver as measured
 from .servers import Divan, Memcached, Redis
 
-# A throughput ratio is one of servers only where both had nothing left to give.
+# A throughput ratio compares servers only if both were saturated.
 BUSY_ENOUGH = 0.95
 
 
@@ -80,8 +80,8 @@ class SpeedTable:
         return row
 
     def measure_latency(self, plan, depth, divan, peer, row):
-        """Both at the same rate, sent whether answers come or not; the median of the rounds, because
-        one hiccup of a shared machine is a hundredth of two seconds."""
+        """Both in an open loop at the same rate; the median of the rounds, because one hiccup of a
+        shared machine affects a hundredth of two seconds."""
         rate = 0.7 * min(row[who]["opsPerSecond"] for who in ("divan", "peer"))
         row["rate"] = rate
         found = {"divan": [], "peer": []}

@@ -6,16 +6,16 @@ internal import JSON
 internal import LinuxPlatform
 internal import Seams
 
-/// `divan-bench check`: whether a cluster keeps what it acknowledges, whatever happens to it.
+/// `divan-bench check`: verifies that a cluster keeps acknowledged writes through failures.
 struct CheckCommand: LoadCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Write versions to keys, read them back, and tell what was lost.",
+        abstract: "Write versions to keys, read them back, and report losses.",
         discussion: """
             Meant to run while nodes are killed, failed over and rebalanced. Each key has one writer, \
             which reads it after each write. At the end, and on Ctrl-C, SIGTERM or SIGHUP, all keys are \
             read once more. Exits with 1 where an acknowledged version is gone, where a version was there \
-            and then was not, or where a value was found that nobody wrote. Writes without \
+            and then was not, or where a value was found that was never written. Writes without \
             --durability may rightly be lost when a node dies; the others never.
             """
     )
@@ -25,7 +25,7 @@ struct CheckCommand: LoadCommand {
     @Option(help: "Keys.")
     var keys = 100
 
-    @Option(help: "What their names begin with: each check needs keys of its own.")
+    @Option(help: "The prefix of their names: each check needs keys of its own.")
     var prefix = "check"
 
     @Option(help: "Operations a second, at most.")
@@ -36,7 +36,7 @@ struct CheckCommand: LoadCommand {
 
     @OptionGroup var result: ResultOptions
 
-    /// For the last look: a node that died has to be failed over first.
+    /// Time for the final reads: a failed node has to be failed over first.
     private static let lastLookNanoseconds: UInt64 = 20_000_000_000
 
     func test() throws(BenchError) {
@@ -76,7 +76,7 @@ struct CheckCommand: LoadCommand {
     }
 }
 
-/// What a check found, for people and for scripts.
+/// The result of a check, as text and as JSON.
 struct CheckReport {
     let found: CheckLoad.Found
 
@@ -85,7 +85,7 @@ struct CheckReport {
             .sorted { ($0.count, $1.code) > ($1.count, $0.code) }
     }
 
-    /// One sentence; nil where everything was as promised.
+    /// One sentence; nil if every promise was kept.
     var failure: String? {
         if !found.faults.isEmpty {
             let first = found.faults[0]
@@ -102,7 +102,7 @@ struct CheckReport {
             "version \(acknowledged) was acknowledged, and version \(found) is there"
         case .retracted(let seen, let found):
             "version \(seen) was there, and now version \(found) is"
-        case .strange(let text): "nobody wrote \(text.prefix(200))"
+        case .strange(let text): "never written: \(text.prefix(200))"
         }
     }
 

@@ -4,7 +4,7 @@ internal import Foundation
 internal import Seams
 internal import Vocabulary
 
-/// Writes and reads each of its keys in turns, and judges what the reads find.
+/// Writes and reads each of its keys alternately, and checks the results of reads.
 final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread, by its lane
     struct Found: Sendable {
         var writes = 0
@@ -63,7 +63,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
 
     private func ended() { underWay -= 1 }
 
-    /// Each key ends with its next answer.
+    /// Ends the load of each key with its next answer.
     func stop() { isStopped = true }
 
     private func write(_ key: Int) {
@@ -109,7 +109,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
     private func rest(since start: UInt64, _ next: @escaping @Sendable () -> Void) {
         let took = now - start
         found.slowestNanoseconds = max(found.slowestNanoseconds, took)
-        // After an error at once the loop would spin.
+        // After an immediate error the loop would spin.
         lane.post(after: max(pauseNanoseconds &- min(took, pauseNanoseconds), 1_000_000), next)
     }
 

@@ -1,18 +1,18 @@
 internal import Bytes
 internal import Foundation
 
-/// What is known of one key that a single writer writes and reads in turns.
+/// The known state of one key that a single writer writes and reads alternately.
 ///
-/// Versions rise with each write. A read has to find the newest acknowledged version, or one that
-/// left later and whose answer was lost; and what one read has found, the next must find as well.
+/// Versions rise with each write. A read must find the newest acknowledged version, or a later one
+/// whose answer was lost; and a version that one read has found, the next must find as well.
 struct CheckedKey {
-    /// What a read said that may not be.
+    /// A violation that a read shows.
     enum Fault: Equatable {
-        /// An acknowledged version is gone.
+        /// An acknowledged version is lost.
         case lost(acknowledged: Int, found: Int)
-        /// A version whose fate was unknown was there, and then it was not.
+        /// A version with an unknown outcome was found, and then lost.
         case retracted(seen: Int, found: Int)
-        /// A value that nobody wrote.
+        /// A value that was never written.
         case strange(String)
     }
 
@@ -31,10 +31,10 @@ struct CheckedKey {
         return Array("\(before)\(sent)}".utf8)
     }
 
-    /// The last write was answered with success.
+    /// Records that the last write was acknowledged.
     mutating func succeeded() { acknowledged = sent }
 
-    /// A read found this; nil where there is no document.
+    /// Checks the result of a read; nil if there is no document.
     mutating func found(_ value: [UInt8]?) -> Fault? {
         guard let version = value.map(version(of:)) ?? 0, version <= sent else {
             return .strange(String(decoding: value ?? [], as: UTF8.self))

@@ -4,30 +4,30 @@ internal import Histogram
 internal import Seams
 internal import Vocabulary
 
-/// How far the first replica is behind, seen from outside, beside whatever load goes on.
+/// Measures from outside how far the first replica is behind, beside a running load.
 ///
-/// A sample writes a document and, from the answer on, asks the replica for it until it has it: the
-/// lag is the time from the one answer to the other. So it is too long by up to one question and its
-/// answer, never too short by more than the answer's way; how long the last question took is kept
-/// beside it (`Found.questions`), because that is the method's own resolution.
+/// A sample writes a document and, after the answer, polls the replica until it has the document: the
+/// lag is the time between the two answers. It is too long by up to one request and its answer, and
+/// never too short by more than the answer's transfer. The time of the last request is recorded
+/// as well (`Found.questions`), because it is the resolution of the method.
 ///
-/// - One question of a sample is under way at a time.
-/// - A sample that is given up counts as long as it was waited for.
+/// - One request of a sample is in flight at a time.
+/// - An abandoned sample counts with the time until it was abandoned.
 final class ReplicationSampler: @unchecked Sendable {  // tidy:allow one reactor's, by its lane
     struct Found: Sendable {
         var lags = SteadyTally.histogram()
-        /// How long the question took that found the document there.
+        /// The time of the request that found the document.
         var questions = SteadyTally.histogram()
-        /// Samples whose write failed: nothing can be said of the replica then.
+        /// Samples whose write failed, which say nothing about the replica.
         var failed = 0
         var givenUp = 0
     }
 
-    /// Samples use so many keys, in turns.
+    /// The number of keys that samples use in rotation.
     private static let keyCount = 4_096
-    /// Nanoseconds between an answer and the next question: none is too often beside a load.
+    /// Nanoseconds between an answer and the next request, so that polling does not disturb the load.
     private static let pause: UInt64 = 200_000
-    private static let patience: UInt64 = 5_000_000_000
+    private static let timeoutNanoseconds: UInt64 = 5_000_000_000
 
     private let client: Client
     private let environment: Environment
@@ -84,7 +84,7 @@ final class ReplicationSampler: @unchecked Sendable {  // tidy:allow one reactor
         client.getReplica(key, number: 1) { [self] result in
             let time = now
             let isThere = if case .success(let there) = result { there.cas == cas } else { false }
-            let isOver = !isThere && time - answered > ReplicationSampler.patience
+            let isOver = !isThere && time - answered > ReplicationSampler.timeoutNanoseconds
             guard isThere || isOver else {
                 lane.post(after: ReplicationSampler.pause) { [self] in
                     ask(key, cas, since: answered)

@@ -7,11 +7,11 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// `divan-bench steady`: a load that goes on while nodes are killed, failed over and rebalanced.
+/// `divan-bench steady`: a load that continues while nodes are killed, failed over and rebalanced.
 struct SteadyCommand: LoadCommand {
     static let configuration = CommandConfiguration(
         commandName: "steady",
-        abstract: "Load a cluster steadily through the client library, and tell what went wrong.",
+        abstract: "Load a cluster steadily through the client library, and report errors.",
         discussion: """
             Routes by the cluster map and follows it. Prints errors by kind, latencies, the longest \
             time without any success and the longest time that one key was not served; --json also \
@@ -24,10 +24,10 @@ struct SteadyCommand: LoadCommand {
 
     @OptionGroup var cluster: ClusterOptions
 
-    @Option(help: "Operations a second, begun whether others have ended or not; 0: a closed loop.")
+    @Option(help: "Operations a second, independent of answers (open loop); 0: a closed loop.")
     var rate = 1_000.0
 
-    @Option(help: "Operations under way: of a closed loop always, of an open one at most.")
+    @Option(help: "Operations in flight: always in a closed loop, at most in an open one.")
     var underWay: Int?
 
     @Option(help: "Seconds.")
@@ -42,7 +42,7 @@ struct SteadyCommand: LoadCommand {
     @Flag(inversion: .prefixedNo, help: "Store all documents first, or not.")
     var preload = true
 
-    @Option(help: "Times a second to watch how long a write takes to reach the replica; 0: never.")
+    @Option(help: "Samples a second of the time that a write takes to reach the replica; 0: none.")
     var sampleReplication = 0.0
 
     @OptionGroup var result: ResultOptions

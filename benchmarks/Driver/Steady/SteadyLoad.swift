@@ -5,16 +5,16 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// A load that goes on whatever happens to the cluster: operations through the client library, at a
-/// rate that does not wait for answers, or so many at a time.
+/// A load that continues through failures of the cluster: operations through the client library, at a
+/// rate that does not wait for answers (open loop), or a fixed number at a time (closed loop).
 ///
-/// Unlike the load of `LoadTest`, nothing is rendered ahead and errors are what it is about.
+/// Unlike the load of `LoadTest`, it renders nothing ahead, and its purpose is to count errors.
 final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's thread, by its lane
     struct Plan: Sendable {
         var workload: Workload
         /// Operations a second; 0 for a closed loop.
         var rate: Double
-        /// Operations at a time in a closed loop; in an open one, more are not begun.
+        /// Operations in flight: always in a closed loop, at most in an open one.
         var underWayMax: Int
         var durability: DurabilityLevel?
         var timeoutMilliseconds: UInt64
@@ -30,10 +30,10 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
     private var options = WriteOptions()
     private(set) var tally: SteadyTally
     private(set) var underWay = 0
-    /// Open loop: operations that were due and not begun, because too many were under way.
+    /// Open loop: operations that were due but not started, because too many were in flight.
     private(set) var skipped = 0
     private(set) var loaded = 0
-    /// Why a document could not be stored just now; it is tried again.
+    /// Why a document could not be stored yet; the write is retried.
     private(set) var trouble: ClientError?
     private var nextToLoad = 0
     private var nextDue = 0.0
@@ -89,13 +89,13 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         }
     }
 
-    /// Forgets what was counted until now.
+    /// Resets the counts.
     func countAnew() {
         tally = SteadyTally(keys: plan.workload.keys, start: now)
         skipped = 0
     }
 
-    /// Begins nothing more; what is under way still counts.
+    /// Starts no more operations; those in flight still count.
     func stop() { isRunning = false }
 
     func end() -> SteadyTally {
@@ -103,7 +103,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         return tally
     }
 
-    /// Timers count whole milliseconds: what begins within two of when it was due is in time.
+    /// Timers count whole milliseconds: an operation that starts within two of its due time is in time.
     private static let punctual: UInt64 = 2_000_000
 
     private func pace() {
@@ -142,11 +142,11 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
     ) {
         underWay -= 1
         var failure: ClientError?
-        // That a key was never stored is an answer like any other.
+        // A key that was never stored is a success.
         if case .failure(let error) = result, error.code != .notFound { failure = error }
         tally.note(key: key, isWrite: isWrite, due: due, at: now, failure)
         guard isRunning, plan.rate == 0 else { return }
-        // After an error at once the loop would spin.
+        // After an immediate error the loop would spin.
         if failure == nil {
             start(due: now)
         } else {

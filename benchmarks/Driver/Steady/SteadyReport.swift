@@ -3,13 +3,13 @@ internal import Foundation
 internal import Histogram
 internal import JSON
 
-/// A steady load's outcome, for people and for scripts.
+/// The result of a steady load, as text and as JSON.
 struct SteadyReport {
     let tally: SteadyTally
     let plan: SteadyLoad.Plan
     let seconds: Double
     let skipped: Int
-    /// What replicas were behind, where that was asked for.
+    /// The lag of replicas, if requested.
     let replication: ReplicationSampler.Found?
 
     private var errors: [(code: String, count: Int, example: String)] {
@@ -17,7 +17,7 @@ struct SteadyReport {
             .sorted { ($0.count, $1.code) > ($1.count, $0.code) }
     }
 
-    // MARK: For people
+    // MARK: Text
 
     var text: String {
         let loop =
@@ -71,7 +71,7 @@ struct SteadyReport {
         number == number.rounded() ? "\(Int(number))" : "\(number)"
     }
 
-    // MARK: For scripts
+    // MARK: JSON
 
     var json: [UInt8] {
         JSONWriter.text { json in

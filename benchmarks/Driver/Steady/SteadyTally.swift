@@ -1,7 +1,7 @@
 internal import DivanClient
 internal import Histogram
 
-/// What a steady load counts: latencies, errors by kind, a timeline, and how long keys went unserved.
+/// The counts of a steady load: latencies, errors by kind, a timeline, and times without service.
 struct SteadyTally: Sendable {
     /// A tenth of a second of the timeline.
     struct Slice: Sendable {
@@ -17,12 +17,12 @@ struct SteadyTally: Sendable {
     private(set) var reads: Histogram<UInt64>
     private(set) var writes: Histogram<UInt64>
     private(set) var errors: [ClientError.Code: Int] = [:]
-    /// One error of each kind, in its own words.
+    /// One error message of each kind.
     private(set) var examples: [ClientError.Code: String] = [:]
     private(set) var slices: [Slice] = []
     private(set) var succeeded = 0
     private(set) var failed = 0
-    /// Reads that found no document, which is an answer like any other.
+    /// Reads that found no document, which is a success.
     private(set) var misses = 0
     /// Reads that found a value of another size than the workload writes.
     private(set) var wrongSizes = 0
@@ -33,8 +33,8 @@ struct SteadyTally: Sendable {
     private(set) var writeOutageMax: UInt64 = 0
     /// Keys that were not served for longer than a second at a time.
     private(set) var outagesOverASecond = 0
-    /// When, for the last time, a key was written again that could not be for over a tenth of a
-    /// second; on the machine's clock, so that whoever ended a node can tell how long after that was.
+    /// When a key that had been unwritable for over a tenth of a second was last written again; on the
+    /// machine's clock, so that a script can compare it with the time at which it killed a node.
     private(set) var writtenAgainAt: UInt64?
     private var lastSuccess: UInt64
     /// When the oldest failed operation since the last success of each key began; 0 for none.
@@ -61,10 +61,10 @@ struct SteadyTally: Sendable {
 
     private static let longest: UInt64 = 60_000_000_000
 
-    /// Keys of which the last write that ended has failed.
+    /// Keys whose last finished write failed.
     var unwrittenKeys: Int { writeBlocked.count { $0 > 0 } }
 
-    /// What a read found; `note` counts it.
+    /// The result of a read; `note` counts it.
     mutating func look(at result: Result<Document, ClientError>, bytes: Int) {
         switch result {
         case .success(let document): if document.value.count != bytes { wrongSizes += 1 }
@@ -72,7 +72,7 @@ struct SteadyTally: Sendable {
         }
     }
 
-    /// An operation on `key` that should have begun at `due` has ended.
+    /// Counts the end of an operation on `key` that was due at `due`.
     mutating func note(key: Int, isWrite: Bool, due: UInt64, at now: UInt64, _ error: ClientError?)
     {
         let place = Int((now - start) / SteadyTally.sliceNanoseconds)
@@ -117,7 +117,7 @@ struct SteadyTally: Sendable {
         }
     }
 
-    /// The load is over: what is not served now has not been until now.
+    /// Ends the count: a key that is not served now was not served until now.
     mutating func end(at now: UInt64) {
         gapMax = max(gapMax, now - lastSuccess)
         for blocked in readBlocked where blocked > 0 {
