@@ -1,4 +1,4 @@
-"""Several divan-server processes that become one cluster, ended by number whatever happens."""
+"""Several divan-server processes that become one cluster, always ended by process number."""
 
 import os
 import signal
@@ -13,11 +13,11 @@ class Member(Node):
         flags = [str(each) for pair in zip(PORT_FLAGS, ports or ()) for each in pair]
         flags += options.pop("flags", ())
         super().__init__(*flags, "--memory-quota", "512", **options)
-        # Known before it starts, as `address` is of all members of a cluster.
+        # Chosen before the start, because `address` must be known for all members.
         self.kv_port, self.admin_port = (
             int(self.flags[self.flags.index(name) + 1]) for name in PORT_FLAGS[:2]
         )
-        # Under these names the others know it; on several machines not always its address.
+        # The names by which the other nodes know it; on several machines not always its address.
         self.name = self.host
 
     @property
@@ -46,7 +46,7 @@ class Member(Node):
 
 
 class Cluster:
-    """Nodes that were started together; the first is provisioned, the others belong to nobody.
+    """Nodes that were started together; the first is provisioned, the others have no cluster.
 
     `members` is how many there are, or who they are.
     """
@@ -85,14 +85,14 @@ class Cluster:
 
     @property
     def connection_string(self):
-        """All nodes, so that a client can begin with any that lives."""
+        """All nodes, so that a client can bootstrap from any running one."""
         places = ",".join(f"{member.host}:{member.kv_port}" for member in self.members)
         return f"couchbase://{places}"
 
-    # What the cluster says of itself
+    # The state of the cluster
 
     def nodes(self, at=0):
-        """Its nodes by address, as one of them says."""
+        """Its nodes by address, as one of them reports them."""
         reply = self[at].admin.get("/pools/default")
         return {node["hostname"]: node for node in reply.json["nodes"]}
 
@@ -110,7 +110,7 @@ class Cluster:
             name = self[at].admin.get("/pools/default/terseClusterInfo").json["orchestrator"]
             return [place for place, node in self.nodes(at).items() if node["otpNode"] == name]
 
-        others = self.nodes(at).keys() - wait_until(leader, 20, "somebody leads")
+        others = self.nodes(at).keys() - wait_until(leader, 20, "there is a leader")
         return [number for number, each in enumerate(self.members) if each.address in others]
 
     def vbucket_map(self, bucket, at=0):
@@ -131,7 +131,7 @@ class Cluster:
         return self[at].admin.get("/pools/default/rebalanceProgress").json
 
     def rebalance_task(self, at=0):
-        """The running rebalance as `tasks` tells of it, without the progress of each node."""
+        """The running rebalance in `tasks`, without the progress of each node."""
         for task in self[at].admin.get("/pools/default/tasks").json:
             if task["type"] == "rebalance":
                 return {key: value for key, value in task.items() if key != "perNode"}
@@ -140,7 +140,7 @@ class Cluster:
     def logs(self):
         return "\n".join(f"--- {member.address}\n{member.log()}" for member in self.members)
 
-    # What is done to it
+    # Orders
 
     def add(self, number, at=0):
         form = {
@@ -165,7 +165,7 @@ class Cluster:
             raise RuntimeError(f"rebalance: {reply!r}")
 
     def rebalance(self, eject=(), at=0, seconds=60):
-        """Rebalances, and returns how many seconds it took."""
+        """Rebalances; returns the seconds it took."""
         began = time.monotonic()
         self.start_rebalance(eject, at)
         self.await_rebalance(at, seconds)
@@ -177,7 +177,7 @@ class Cluster:
                 lambda: self.progress(at)["status"] == "none", seconds, "the rebalance ends"
             )
         except TimeoutError as timeout:
-            # What it waits for is what the node itself says, and so what a user would see.
+            # The reason is the node's own report, as a user would see it.
             raise TimeoutError(f"{timeout}; {self.rebalance_task(at)}") from None
         failure = self.progress(at).get("errorMessage")
         if failure:
@@ -188,7 +188,7 @@ class Cluster:
         return self[at].admin.post(f"/controller/{path}", form, seconds=60)
 
     def take_back(self, number, recovery="full", at=0):
-        """Says that a node that was failed over is to stay; a rebalance makes it so."""
+        """Orders the recovery of a failed-over node; a rebalance carries it out."""
         path, form = "setRecoveryType", {"otpNode": self.name(number, at)}
         if recovery == "reAddNode":
             path = recovery
@@ -205,7 +205,7 @@ class Cluster:
             raise RuntimeError(f"autoFailover: {reply!r}")
 
     def await_healthy(self, at=0, seconds=30):
-        """All that are known are members, and every bucket serves on them."""
+        """Waits until all known nodes are members, and every bucket serves on them."""
 
         def is_healthy():
             return all(
@@ -217,7 +217,7 @@ class Cluster:
 
 
 def made(members, buckets=(), **settings):
-    """A cluster of so many nodes, or of those given, rebalanced, with buckets."""
+    """A rebalanced cluster of a number of nodes, or of the given ones, with buckets."""
     cluster = Cluster(members)
     try:
         for number in range(1, len(cluster)):

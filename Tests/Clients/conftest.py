@@ -8,10 +8,10 @@ from rig import sdk
 from rig.disk import Impossible, SmallDisk
 from rig.node import Node
 
-# Where everything can be tested, what is skipped is a mistake in the machine.
+# With this variable a test that cannot run fails instead of being skipped.
 NO_SKIPS = os.environ.get("DIVAN_NO_SKIPS") == "1"
-# How often each test of clusters, networks and kills runs: what depends on the moment of a failure
-# shows in one run of many. A campaign repeats them.
+# Repetitions of each test of clusters, networks and kills: defects that depend on the moment of a
+# failure appear in one run of many. A campaign repeats them.
 REPETITIONS = int(os.environ.get("DIVAN_REPETITIONS", "1"))
 REPEATED_FILES = ("test_cluster_", "test_process")
 
@@ -47,7 +47,7 @@ def bucket(node):
 
 @pytest.fixture
 def start(request):
-    """Makes clusters that end with the test; their logs are shown where it fails."""
+    """Makes clusters that end with the test; their logs are printed if it fails."""
     clusters = []
 
     def make(maker, *arguments, **settings):
@@ -108,7 +108,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Tells fixtures that the test they serve has failed, so that they can show something."""
+    """Marks a failed test for its fixtures, so that they can print logs."""
     report = (yield).get_result()
     if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
         *_, reason = report.longrepr

@@ -1,4 +1,4 @@
-"""Documents that are written and read where a node's map says, and what became of them."""
+"""Documents written and read by the map of a node, and checks of their copies."""
 
 import time
 
@@ -7,7 +7,7 @@ from rig.wire import Op, Status, vbucket_of
 
 
 class Documents:
-    """Documents that are written where the map says; each write's answer is taken as it comes."""
+    """Documents written by the map, without retries."""
 
     def __init__(self, cluster, bucket):
         self.cluster = cluster
@@ -15,21 +15,21 @@ class Documents:
         self.written = {}
 
     def owners(self, at):
-        """By vBucket: the number of the node that a node's map names."""
+        """The number of the active node in a node's map, by vBucket."""
         return [row[0] for row in self.cluster.vbucket_map(self.bucket, at)]
 
     def of(self, number, at):
-        """The keys whose documents a node is to answer for."""
+        """The keys of the documents that a node owns."""
         owners = self.owners(at)
         return [key for key in self.written if owners[vbucket_of(key, len(owners))] == number]
 
     def write(self, name, count, at):
-        """Every one is acknowledged."""
+        """Writes documents; every write must be acknowledged."""
         refused = self.try_write(name, count, at)
         assert not refused, refused
 
     def try_write(self, name, count, at, value_of=None):
-        """By key, the status of what was refused."""
+        """Writes documents; returns the status of refused writes by key."""
         owners = self.owners(at)
         refused = {}
         with Doors(self.cluster, self.bucket) as doors:
@@ -44,7 +44,7 @@ class Documents:
         return refused
 
     def wrong(self, at, replicas=False):
-        """What is not as it was written, of active copies or of replicas, as a node's map says."""
+        """Documents that differ from the written ones, in active or replica copies."""
         rows = self.cluster.vbucket_map(self.bucket, at)
         wrong = {}
         with Doors(self.cluster, self.bucket) as doors:

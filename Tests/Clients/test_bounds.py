@@ -1,4 +1,4 @@
-"""One client cannot cost another anything: big frames, nonsense, silence, crowds."""
+"""One client cannot harm another: large frames, invalid frames, silence, many connections."""
 
 import random
 import resource
@@ -18,7 +18,7 @@ FRAME_MAX = 30 * MIB
 
 @pytest.fixture
 def witness(node, bucket):
-    """Another client, which must not notice anything."""
+    """Another client, which must not be affected."""
     with node.connect(bucket) as connection:
         connection.set(b"witness", b"unharmed")
         yield connection
@@ -33,7 +33,7 @@ def header(op, key=0, extras=0, body=0, magic=0x80, datatype=0, vbucket=0):
 
 
 def is_ended(connection, seconds=10):
-    """Whether the server ends the connection, whatever it answers before."""
+    """Whether the server closes the connection, after any answers."""
     connection.socket.settimeout(seconds)
     try:
         return connection.is_closed_by_server()
@@ -44,7 +44,7 @@ def is_ended(connection, seconds=10):
 # Large
 
 
-def test_twenty_mebibytes_are_taken(kv, witness):
+def test_value_of_twenty_mebibytes_is_stored(kv, witness):
     value = random.Random(1).randbytes(VALUE_MAX)
     assert kv.set(b"large", value).status == Status.SUCCESS
     assert kv.get(b"large").value == value
@@ -52,14 +52,14 @@ def test_twenty_mebibytes_are_taken(kv, witness):
 
 
 @pytest.mark.parametrize("size", [VALUE_MAX + 1, 25 * MIB])
-def test_a_value_beyond_is_too_big_and_the_connection_goes_on(kv, witness, size):
+def test_value_above_the_limit_is_too_big_and_the_connection_stays_open(kv, witness, size):
     key = b"too-big-%d" % size
     assert kv.set(key, bytes(size)).status == Status.TOO_BIG
     assert kv.get(key).status == Status.NOT_FOUND
     assert kv.set(key, b"small").status == Status.SUCCESS
 
 
-def test_a_value_beyond_is_not_buffered(node, bucket, witness):
+def test_value_above_the_limit_is_not_buffered(node, bucket, witness):
     before = node.resident_anonymous_bytes()
     connections = [node.connect(bucket) for _ in range(8)]
     try:
@@ -78,26 +78,26 @@ def test_a_value_beyond_is_not_buffered(node, bucket, witness):
             connection.close()
 
 
-def test_appending_cannot_go_beyond_either(kv, witness):
+def test_append_above_the_limit_is_too_big(kv, witness):
     kv.set(b"grown", bytes(VALUE_MAX - 10))
     assert kv.call(Op.APPEND, b"grown", value=bytes(10)).status == Status.SUCCESS
     assert kv.call(Op.APPEND, b"grown", value=b"x").status == Status.TOO_BIG
     assert kv.call(Op.DELETE, b"grown").status == Status.SUCCESS
 
 
-def test_a_frame_beyond_all_bounds_ends_the_connection(kv, witness):
+def test_oversized_frame_closes_the_connection(kv, witness):
     kv.send(header(Op.SET, 3, 8, FRAME_MAX + 1) + bytes(11) + bytes(1000))
     assert kv.receive().status == Status.INVALID
     assert is_ended(kv)
 
 
-def test_before_the_login_frames_are_small(node, witness):
+def test_large_frame_before_login_is_refused(node, witness):
     with Connection(node.kv_port) as connection:
         connection.send(header(Op.SASL_AUTH, 5, 0, 5 * MIB) + b"PLAIN")
         assert is_ended(connection)
 
 
-# Nonsense
+# Invalid frames
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_before_the_login_frames_are_small(node, witness):
     ],
     ids=["http", "redis", "tls", "reply", "magic", "key>body", "extras>body", "no body"],
 )
-def test_what_is_no_request_ends_its_connection_only(node, witness, first):
+def test_invalid_frame_closes_only_its_connection(node, witness, first):
     with Connection(node.kv_port) as connection:
         connection.send(first)
         connection.socket.shutdown(socket.SHUT_WR)
@@ -122,12 +122,12 @@ def test_what_is_no_request_ends_its_connection_only(node, witness, first):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_bytes_harm_nobody(node, bucket, witness, seed):
+def test_random_bytes_do_not_affect_other_clients(node, bucket, witness, seed):
     dice = random.Random(seed)
     with node.connect(bucket) as connection:
         for _ in range(50):
             op = dice.choice([dice.randrange(256), Op.SET, Op.GET, Op.INCR, Op.OBSERVE])
-            # QUIT would only end the conversation early.
+            # QUIT would end the connection early.
             if op in (Op.QUIT, Op.QUITQ):
                 continue
             body = dice.randbytes(dice.randrange(64))
@@ -150,7 +150,7 @@ def test_random_bytes_harm_nobody(node, bucket, witness, seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_pure_noise_harms_nobody(node, witness, seed):
+def test_noise_does_not_affect_other_clients(node, witness, seed):
     dice = random.Random(1000 + seed)
     with Connection(node.kv_port) as connection:
         try:
@@ -161,7 +161,7 @@ def test_pure_noise_harms_nobody(node, witness, seed):
         assert is_ended(connection)
 
 
-def test_requests_cut_anywhere_harm_nobody(node, bucket, witness):
+def test_truncated_requests_do_not_affect_other_clients(node, bucket, witness):
     request = frame(Op.SET, b"cut", bytes(8), b"value", vbucket=vbucket_of(b"cut"))
     for length in range(len(request)):
         with node.connect(bucket) as connection:
@@ -181,7 +181,7 @@ def test_a_half_closed_connection_gets_its_answers(node, bucket, witness):
         assert is_ended(connection)
 
 
-def test_who_asks_and_never_listens_is_bounded_and_dropped(node, bucket, witness):
+def test_client_that_never_reads_is_bounded_and_dropped(node, bucket, witness):
     witness.set(b"megabyte", bytes(MIB))
     before = node.resident_anonymous_bytes()
     connection = node.connect(bucket)
@@ -189,7 +189,7 @@ def test_who_asks_and_never_listens_is_bounded_and_dropped(node, bucket, witness
     connection.socket.settimeout(2)
     began = time.monotonic()
     try:
-        # A gigabyte of answers, if somebody took them.
+        # A gigabyte of answers, if the client read them.
         while time.monotonic() - began < 5:
             connection.send(request)
     except (socket.timeout, ConnectionError):
@@ -198,7 +198,7 @@ def test_who_asks_and_never_listens_is_bounded_and_dropped(node, bucket, witness
     connection.close()
 
 
-def test_who_listens_slowly_gets_everything(node, bucket, witness):
+def test_client_that_reads_slowly_gets_every_reply(node, bucket, witness):
     witness.set(b"slowly", bytes(MIB))
     with node.connect(bucket) as connection:
         count = 20
@@ -209,7 +209,7 @@ def test_who_listens_slowly_gets_everything(node, bucket, witness):
             assert len(connection.receive().value) == MIB
 
 
-# Crowds
+# Many connections
 
 
 def idle_count():
@@ -221,7 +221,7 @@ def idle_count():
     return 5_000 if resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= wanted else 0
 
 
-def test_five_thousand_idle_connections_cost_nobody_anything(make_node):
+def test_five_thousand_idle_connections_do_not_slow_other_clients(make_node):
     count = idle_count()
     if not count:
         pytest.skip("NOT TESTED: this process may not open 5 300 files (ulimit -n)")
@@ -239,7 +239,7 @@ def test_five_thousand_idle_connections_cost_nobody_anything(make_node):
                 assert connection.set(f"k{number}".encode(), b"1").status == Status.SUCCESS
             assert time.monotonic() - began < 3
             assert (node.resident_anonymous_bytes() - before) / count < 8 << 10
-            # And there is room for more.
+            # The server accepts more.
             with node.connect("crowded") as other:
                 assert other.get(b"k1").value == b"1"
         finally:
@@ -247,7 +247,7 @@ def test_five_thousand_idle_connections_cost_nobody_anything(make_node):
                 each.close()
 
 
-def test_connections_that_come_and_go_leave_nothing(node, bucket, witness):
+def test_closed_connections_leave_no_memory(node, bucket, witness):
     for _ in range(20):
         node.connect(bucket).close()
     before = node.resident_anonymous_bytes()
@@ -259,7 +259,7 @@ def test_connections_that_come_and_go_leave_nothing(node, bucket, witness):
     assert node.resident_anonymous_bytes() - before < 8 * MIB
 
 
-def test_many_wrong_logins_do_not_hold_up_others(node, witness):
+def test_many_wrong_logins_do_not_delay_other_clients(node, witness):
     for _ in range(30):
         with Connection(node.kv_port) as connection:
             assert connection.plain(USER, "wrong").status == Status.AUTH_ERROR
@@ -273,12 +273,12 @@ def test_a_deep_pipeline_is_answered_whole(kv, witness):
     request = frame(
         Op.SET, b"deep", struct.pack(">II", 0, 0), b"x" * 100, vbucket=vbucket_of(b"deep")
     )
-    # More than any buffer holds; the answers are read only afterwards.
+    # More than any buffer holds; the client reads the answers only afterwards.
     kv.send(request * count)
     assert all(kv.receive().status == Status.SUCCESS for _ in range(count))
 
 
-def test_a_connection_that_was_reset_is_forgotten(node, bucket, witness):
+def test_reset_connection_is_removed(node, bucket, witness):
     for _ in range(50):
         connection = node.connect(bucket)
         connection.send(frame(Op.GET, b"witness", vbucket=vbucket_of(b"witness")) * 100)

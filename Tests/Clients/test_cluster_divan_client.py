@@ -63,7 +63,7 @@ def bring_back(cluster, number):
 
 
 @pytest.mark.parametrize("level", ["majority", "majorityAndPersistOnActive", "persistToMajority"])
-def test_it_loses_no_durable_write_through_kill_failover_and_rebalance(start, check, level):
+def test_divan_client_loses_no_durable_write_through_kill_failover_and_rebalance(start, check, level):
     cluster = start(made, 3, ["travel"], replicaNumber=2)
     cluster.set_auto_failover(timeout=1)
     writes = check(cluster, level)
@@ -79,7 +79,7 @@ def test_it_loses_no_durable_write_through_kill_failover_and_rebalance(start, ch
     assert found["writes"] > 200 and found["reads"] > 200
 
 
-def test_it_sees_no_error_while_the_cluster_grows_and_shrinks(start, check):
+def test_divan_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, check):
     cluster = start(Cluster, 4)
     cluster.add(1)
     cluster.rebalance()
@@ -98,7 +98,7 @@ def test_it_sees_no_error_while_the_cluster_grows_and_shrinks(start, check):
         assert found["writes"] > 200 and found["reads"] > 200
 
 
-def test_it_tells_of_what_is_lost_and_of_what_nobody_wrote(start, check):
+def test_check_reports_lost_versions_and_values_that_were_never_written(start, check):
     cluster = start(made, 1, ["travel"])
     writes = check(cluster, keys=4)
     connection = sdk.connect(cluster)

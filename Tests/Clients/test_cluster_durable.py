@@ -1,4 +1,4 @@
-"""Durable writes on real clusters: what is answered as durable is there after the crash it is for."""
+"""Durable writes on real clusters: an acknowledged one survives the crash that its level covers."""
 
 import contextlib
 import struct
@@ -54,7 +54,7 @@ def upsert(collection, key, value, level, **more):
 
 
 def frames(level, milliseconds=None):
-    """The framing extra that asks for durability."""
+    """The framing extra of the durability level."""
     if milliseconds is None:
         return bytes([0x11, level])
     return struct.pack(">BBH", 0x13, level, milliseconds)
@@ -75,17 +75,17 @@ def keys_on(cluster, number, count=40, bucket="travel", place=0, not_on=None):
 
 
 def await_copies(collection, cluster):
-    """Every vBucket takes durable writes: its copies are connected."""
+    """Waits until every vBucket accepts durable writes: its copies are connected."""
     for number in range(len(cluster)):
         for key in keys_on(cluster, number, 8):
             upsert(collection, "probe-" + key, {}, DurabilityLevel.MAJORITY)
 
 
-# What each level promises
+# The guarantee of each level
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
-def test_a_durable_write_outlives_the_node_that_answered_it(start, client, level):
+def test_durable_write_survives_the_loss_of_the_node_that_acknowledged_it(start, client, level):
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=1)
     collection = client(cluster)
@@ -104,7 +104,7 @@ def test_a_durable_write_outlives_the_node_that_answered_it(start, client, level
 
 
 def wait_for(collection, key, seconds=20):
-    """Reads a key as soon as somebody serves it."""
+    """Reads a key as soon as its vBucket is served."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -115,7 +115,7 @@ def wait_for(collection, key, seconds=20):
 
 
 @pytest.mark.parametrize("level", LEVELS[1:], ids=lambda level: level.name)
-def test_what_was_persisted_outlives_a_power_cut(start, client, level):
+def test_persisted_durable_write_survives_a_power_cut(start, client, level):
     cluster = start(made, 3, ["travel"])
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -140,10 +140,10 @@ def test_what_was_persisted_outlives_a_power_cut(start, client, level):
     ],
     ids=lambda level: level.name,
 )
-def test_whoever_asks_the_copies_himself_is_answered_by_replicas_too(
+def test_client_that_observes_every_copy_is_answered_by_replicas_too(
     start, client, replicate_to, persist_to
 ):
-    """Durability of old: the client asks every copy whether it has the write."""
+    """Legacy durability: the client observes the write on every copy."""
     cluster = start(made, 3, ["travel"], replicaNumber=2)
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -198,13 +198,13 @@ def test_quiet_and_pipelined_writes_are_answered_as_they_end(start):
                     frames=frames(MAJORITY),
                 )
             )
-        # In order, where nothing else was agreed on: this one comes after them.
+        # Replies are in order unless negotiated otherwise: this one comes after them.
         assert connection.call(Op.NOOP).op == Op.NOOP
         for each in key:
             assert connection.get(each).value == b"quiet"
 
 
-# What is refused, and how
+# Refusals
 
 
 def test_levels_that_a_bucket_cannot_have_are_refused(start, client):
@@ -250,7 +250,7 @@ def test_a_node_alone_is_a_majority_of_one_copy(start, client):
         assert again.get(f"key-{level.name}").content_as[dict] == {}
 
 
-def test_times_that_mean_nothing_are_invalid(start):
+def test_invalid_durability_timeout_is_refused(start):
     cluster = start(made, 1)
     cluster[0].create_bucket("travel", replicaNumber=0, numVBuckets=64)
     with cluster[0].connect("travel") as connection:
@@ -264,7 +264,7 @@ def test_times_that_mean_nothing_are_invalid(start):
         assert connection.set(b"key", b"1", frames=frames(MAJORITY, 1)).status == Status.SUCCESS
 
 
-def test_a_write_that_waits_blocks_others_and_shows_itself_to_nobody(start, client):
+def test_pending_durable_write_blocks_writes_and_is_invisible_to_reads(start, client):
     cluster = start(made, 3, ["travel"])
     await_copies(client(cluster), cluster)
     key = keys_on(cluster, 0, 1)[0].encode()
@@ -296,7 +296,7 @@ def test_a_write_that_waits_blocks_others_and_shows_itself_to_nobody(start, clie
                 Status.TEMPORARY,
             )
             assert time.monotonic() - began < 1
-            # Nobody else waits for it.
+            # No other client waits for it.
             for each in keys_on(cluster, 0, 5, not_on=replica):
                 assert other.set(each, b"1", frames=frames(MAJORITY, 5_000)).status == Status.SUCCESS
             reply = writer.receive()
@@ -313,7 +313,7 @@ def test_a_write_that_waits_blocks_others_and_shows_itself_to_nobody(start, clie
         assert other.get(key).value == b"last"
 
 
-def test_a_client_is_told_that_nobody_knows(start, client):
+def test_undecided_durable_write_is_reported_as_ambiguous(start, client):
     cluster = start(made, 3, ["travel"])
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -327,10 +327,10 @@ def test_a_client_is_told_that_nobody_knows(start, client):
         cluster[replica].resume()
 
 
-# The floor of a bucket
+# Minimum durability of a bucket
 
 
-def test_a_floor_lifts_every_write_and_can_be_taken_away(start):
+def test_minimum_durability_applies_to_every_write_and_can_be_removed(start):
     cluster = start(made, 3)
     cluster[0].create_bucket(
         "travel", replicaNumber=1, numVBuckets=64, durabilityMinLevel="majority"
@@ -343,7 +343,7 @@ def test_a_floor_lifts_every_write_and_can_be_taken_away(start):
         wait_until(lambda: connection.set(key, b"1").status == Status.SUCCESS, 20, "copies are up")
         cluster[replica].suspend()
         try:
-            # It says how long it may take, and nothing else.
+            # It has a timeout, and no level.
             began = time.monotonic()
             reply = connection.set(key, b"2", frames=frames(MAJORITY, 500))
             assert reply.status == Status.SYNC_WRITE_AMBIGUOUS
@@ -356,7 +356,7 @@ def test_a_floor_lifts_every_write_and_can_be_taken_away(start):
                 assert other.get(key).value == b"1"
         finally:
             cluster[replica].resume()
-        # As soon as the copy is back it is there, unless its ten seconds were over.
+        # It is committed as soon as the copy is back, unless it timed out after ten seconds.
         assert connection.receive().status in (Status.SUCCESS, Status.SYNC_WRITE_AMBIGUOUS)
         for level in ("persistToMajority", "none"):
             reply = cluster[0].admin.post(path, {"durabilityMinLevel": level})
@@ -377,11 +377,11 @@ def test_a_floor_lifts_every_write_and_can_be_taken_away(start):
             cluster[replica].resume()
 
 
-# Through failures
+# During failures
 
 
 class DurableTraffic(Traffic):
-    """Every write is durable: none that was acknowledged may ever be missing."""
+    """Every write is durable: no acknowledged one may be missing."""
 
     def __init__(self, collection, name, level, count=100):
         super().__init__(DurableCollection(collection, level), name, count)
@@ -428,10 +428,10 @@ def test_no_durable_write_is_lost_through_kill_failover_and_rebalance(start, cli
 @pytest.mark.parametrize(
     "number, recovery", [(0, "delta"), (2, "reAddNode")], ids=["the-leader", "a-follower"]
 )
-def test_no_durable_write_is_lost_through_a_failover_by_hand_and_the_way_back(
+def test_no_durable_write_is_lost_through_a_manual_failover_and_recovery(
     start, client, number, recovery
 ):
-    """Of a node that lives and is written to; the orders are asked of nodes that do not lead."""
+    """Of a running node under writes; the orders go to nodes that do not lead."""
     cluster = start(made, 3, ["travel"], replicaNumber=2)
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -455,8 +455,8 @@ def test_no_durable_write_is_lost_through_a_failover_by_hand_and_the_way_back(
         assert traffic.flaws() == {}
 
 
-def test_nobody_notices_that_a_replica_is_failed_over(start, client):
-    """The chain is shorter and has another fence; what is under way goes on."""
+def test_failover_of_a_replica_does_not_fail_durable_writes(start, client):
+    """The chain is shorter and has another fence; pending writes continue."""
     cluster = start(made, 3, ["travel"], replicaNumber=2)
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -479,7 +479,7 @@ def test_nobody_notices_that_a_replica_is_failed_over(start, client):
         assert traffic.writes > writes > 0
 
 
-def test_durable_writes_go_on_while_the_cluster_grows_and_shrinks(start, client):
+def test_durable_writes_succeed_while_the_cluster_grows_and_shrinks(start, client):
     cluster = start(Cluster, 4)
     cluster.add(1)
     cluster.rebalance()

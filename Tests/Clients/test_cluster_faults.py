@@ -1,4 +1,4 @@
-"""Nodes of a cluster that sleep, and one whose disk is full: what clients are told, what is left."""
+"""Suspended nodes of a cluster, and a node with a full disk: answers to clients, and documents."""
 
 import random
 import time
@@ -17,12 +17,12 @@ from test_cluster_sdk import Traffic
 BUCKET = "travel"
 
 
-# Nodes that sleep
+# Suspended nodes
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["the-leader", "a-follower"])
-def test_a_node_that_slept_answers_nothing_from_before_its_sleep(start, number):
-    """Neither reads nor writes that waited in its sockets while others took its place."""
+def test_resumed_node_does_not_answer_requests_from_before_its_pause(start, number):
+    """Neither reads nor writes that waited in its sockets during the failover."""
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=1)
     at = (number + 1) % 3
@@ -62,8 +62,8 @@ def test_a_node_that_slept_answers_nothing_from_before_its_sleep(start, number):
     documents.await_copies(at)
 
 
-def test_naps_that_nobody_is_failed_over_for_lose_and_break_nothing(start):
-    """Around the length of a lease, of each node in turn, with a client at work."""
+def test_pauses_shorter_than_the_failover_timeout_lose_no_write(start):
+    """Around the duration of a lease, of each node in turn, under client load."""
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=10)
     client = sdk.connect(cluster)
@@ -84,11 +84,11 @@ def test_naps_that_nobody_is_failed_over_for_lose_and_break_nothing(start):
     assert all(cluster.membership(each) == "active" for each in range(3))
 
 
-# Nodes that go at a bad time
+# Nodes that fail at a bad time
 
 
 def test_a_node_that_dies_as_its_bucket_is_made_is_failed_over(start):
-    """Its replicas have not heard a word of it, and know that there was nothing to hear."""
+    """Its replicas have no changes of it, and know that there were none."""
     cluster = start(made, 3)
     cluster.set_auto_failover(timeout=1)
     form = {"name": BUCKET, "ramQuotaMB": 100, "replicaNumber": 1, "numVBuckets": 64}
@@ -102,7 +102,7 @@ def test_a_node_that_dies_as_its_bucket_is_made_is_failed_over(start):
 
 
 def test_a_rebalance_goes_on_without_a_node_that_was_failed_over(start):
-    """It goes before it has anything: else its copies would have to be known to be whole."""
+    """It fails before it has data; otherwise its copies would have to be complete."""
     cluster = start(Cluster, 4)
     for number in (1, 2):
         cluster.add(number)
@@ -143,7 +143,7 @@ class Durably:
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("is_over", [False, True], ids=["amid-the-rebalance", "after-it"])
 def test_a_node_that_dies_as_it_takes_vbuckets_over_is_failed_over(start, is_over, replicas):
-    """Nobody has had a word of it yet; whoever was told all by the one before needs none."""
+    """No replica has a stream yet; a copy with all changes of the old active one needs none."""
     cluster = start(Cluster, 4)
     for number in (1, 2):
         cluster.add(number)
@@ -207,20 +207,20 @@ def test_one_full_disk_stops_neither_the_others_nor_the_cluster(start, small_dis
         alerts = cluster[1].admin.get("/pools/default").json.get("alerts", [])
         return any("full" in alert["msg"].lower() for alert in alerts)
 
-    # A commit that does not fit takes nothing: the disk is full while there is room for smaller ones.
+    # A commit that does not fit writes nothing: the disk is full although smaller ones would fit.
     batches = 0
     while not is_told() or batches < 12:
         refused = documents.try_write(f"batch-{batches}", 150, 0, noise)
-        # What the node with the full disk owns may be refused for a while, nothing else.
+        # Only writes to the node with the full disk may be refused for a while.
         wrong = {key: status for key, status in refused.items() if vbucket_of(key, 64) in own}
         assert not wrong, wrong
         assert set(refused.values()) <= {Status.TEMPORARY}
         batches += 1
-        # What waits in memory gets to the disk, or finds that it is full.
+        # Changes in memory are persisted, or fail because the disk is full.
         time.sleep(0.1)
         assert batches < 25, small_disk.free_bytes
 
-    # Everything is served, from memory, and the others decide what is to be decided.
+    # Everything is served from memory, and the other nodes make decisions.
     assert documents.wrong(at=0) == {}
     cluster.set_auto_failover(timeout=30, at=2)
     assert cluster[0].admin.get("/settings/autoFailover").json["timeout"] == 30

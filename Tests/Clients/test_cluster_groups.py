@@ -1,4 +1,4 @@
-"""Server groups: nodes that may fail together hold no two copies of anything."""
+"""Server groups: nodes that may fail together have no two copies of a vBucket."""
 
 import json
 
@@ -15,7 +15,7 @@ def layout(cluster, at=0):
 
 
 def dealt(cluster, at=0):
-    """Who is in which group, as a node says, and which layout that is."""
+    """The groups and the revision of the layout, as a node reports them."""
     now = layout(cluster, at)
     groups = {
         group["name"]: {node["otpNode"] for node in group["nodes"]} for group in now["groups"]
@@ -24,7 +24,7 @@ def dealt(cluster, at=0):
 
 
 def put(cluster, groups, at=0):
-    """Deals the nodes out over the groups, by name, as the page does: all of them at once."""
+    """Assigns all nodes to groups by name in one request, as the page does."""
     now = layout(cluster, at)
     uris = {group["name"]: group["uri"] for group in now["groups"]}
     body = {
@@ -62,7 +62,7 @@ def test_no_two_copies_are_in_one_group(start):
     documents.write("before", 400, at=0)
     documents.await_copies(at=0)
     assert cluster[1].admin.post(BASE, {"name": "Rack 2"}).status == 200
-    # Two ways to deal them: what lies right for one of them lies wrong for the other.
+    # Two assignments: copies that are right for one are wrong for the other.
     for at, groups in (
         (0, {"Group 1": (0, 1), "Rack 2": (2, 3)}),
         (3, {"Group 1": (0, 2), "Rack 2": (1, 3)}),
@@ -75,7 +75,7 @@ def test_no_two_copies_are_in_one_group(start):
         }
         for number in range(4):
             assert dealt(cluster, number)[0] == named
-        # Nothing moves by itself.
+        # Nothing moves without a rebalance.
         assert crowded(cluster, groups)
         cluster.rebalance(at=at)
         for number in range(4):
@@ -83,7 +83,7 @@ def test_no_two_copies_are_in_one_group(start):
         assert cluster[0].admin.get("/pools/default").json["balanced"] is True
         assert documents.wrong(at=0) == {}
         documents.await_copies(at=0)
-    # So all of a group may go at once.
+    # So a whole group may fail at once.
     documents.write("after", 100, at=0)
     documents.await_copies(at=0)
     names = [("otpNode", cluster.name(number)) for number in (1, 3)]
@@ -93,7 +93,7 @@ def test_no_two_copies_are_in_one_group(start):
     assert documents.wrong(at=2) == {}
 
 
-def test_a_layout_that_leaves_somebody_out_or_is_old_is_refused(start):
+def test_incomplete_or_outdated_group_layout_is_refused(start):
     cluster = start(Cluster, 2)
     cluster.add(1)
     cluster.rebalance()
@@ -110,10 +110,10 @@ def test_a_layout_that_leaves_somebody_out_or_is_old_is_refused(start):
     now = layout(cluster)
     headers = {"Content-Type": "application/json"}
     reply = cluster[0].admin.request("PUT", f"{BASE}?rev=0", json.dumps(now), headers)
-    # Whoever asked for it is shown what there is now.
+    # The answer shows the present layout.
     assert (reply.status, reply.json["uri"]) == (409, now["uri"])
     assert dealt(cluster) == dealt(cluster, at=1) == before
-    # A group goes when nobody is in it, and the last one never.
+    # An empty group can be removed, except for the last one.
     first, second = (group["uri"] for group in now["groups"])
     reply = cluster[0].admin.delete(first)
     assert (reply.status, reply.json) == (400, {"_": "group is not empty"})

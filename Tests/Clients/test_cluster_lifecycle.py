@@ -1,4 +1,4 @@
-"""A cluster's life over REST: it grows, shrinks, loses nodes and gets them back, documents stay."""
+"""The lifecycle of a cluster over REST: it grows, shrinks, loses and recovers nodes."""
 
 import json
 import time
@@ -19,7 +19,7 @@ COUNT = 500
 
 
 class Documents:
-    """What was written through the SDK, to be read back through it."""
+    """Documents written through the SDK, to be read back through it."""
 
     def __init__(self, cluster, bucket="travel"):
         self.client = sdk.connect(cluster)
@@ -39,7 +39,7 @@ class Documents:
             self.expected[key] = value
 
     def wrong(self):
-        """The keys that do not have what was written to them."""
+        """The keys without the written value."""
         return [
             key
             for key, value in self.expected.items()
@@ -62,7 +62,7 @@ def has_files(member):
 
 
 def await_no_files(member):
-    """Files are put aside at once, and removed behind whatever still reads them."""
+    """Files are moved aside at once, and removed after their last reader."""
     wait_until(lambda: not has_files(member), 10, "its documents' files are gone")
 
 
@@ -83,14 +83,14 @@ def test_nodes_are_added_and_rebalanced_in_with_documents_and_out_again(start):
         assert all(None not in row and len(set(row)) == 2 for row in cluster.vbucket_map("travel"))
         documents.write("three")
         assert documents.wrong() == []
-        # The one that everything began with goes.
+        # The founder leaves.
         cluster.rebalance(eject=(0,), at=1)
         assert active_counts(cluster, at=1) == {0: 0, 1: 32, 2: 32}
-        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node belongs to nobody")
+        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node has no cluster")
         await_no_files(cluster[0])
         documents.write("two")
         assert documents.wrong() == []
-        # And comes back, empty, as any other would.
+        # It is added again, empty, like any other node.
         cluster.add(0, at=2)
         cluster.rebalance(at=1)
         assert max(active_counts(cluster, at=0).values()) <= 22
@@ -101,9 +101,9 @@ def test_the_leader_of_two_nodes_can_be_rebalanced_out(start):
     cluster = start(made, 2, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
-        # The founder leads; whoever is left has to lead alone afterwards.
+        # The founder leads; the remaining node has to lead alone afterwards.
         cluster.rebalance(eject=(0,), at=1)
-        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node belongs to nobody")
+        wait_until(lambda: is_unprovisioned(cluster[0]), 10, "the node has no cluster")
         assert list(cluster.nodes(at=1)) == [cluster[1].address]
         cluster[1].create_bucket("second", replicaNumber=0, numVBuckets=64)
         assert documents.wrong() == []
@@ -117,7 +117,7 @@ def test_an_added_node_can_be_ejected_and_added_again(start):
     name = cluster.add(1)
     reply = cluster[1].admin.post("/controller/ejectNode", {"otpNode": name})
     assert reply.status == 200
-    wait_until(lambda: is_unprovisioned(cluster[1]), 10, "the node belongs to nobody")
+    wait_until(lambda: is_unprovisioned(cluster[1]), 10, "the node has no cluster")
     assert cluster.membership(1) is None
     assert cluster.add(1) == name
     cluster.rebalance()
@@ -154,7 +154,7 @@ def test_a_node_that_leaves_is_in_the_map_until_clients_have_followed(start, way
 
 
 def test_a_deleted_buckets_name_is_taken_until_no_node_serves_it(start):
-    # Whoever stands still may serve it for a moment yet when it goes on.
+    # A suspended node may still serve the bucket for a moment when it resumes.
     cluster = start(made, 3, ["travel"])
     with ThreadPoolExecutor() as beside:
         cluster[2].suspend()
@@ -204,13 +204,13 @@ def test_a_node_joins_a_cluster_on_its_own_request(start):
     reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
     assert reply.status == 400
     form["password"] = PASSWORD
-    # What the other cluster refuses is said in its own words, once.
+    # The other cluster's refusal is reported in its words, once.
     refused = {**form, "hostname": cluster[1].address}
     (text,) = cluster[1].anonymous.post("/node/controller/doJoinCluster", refused).json
     assert not text.startswith("["), text
     reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
     assert reply.status == 200 and reply.headers["Location"] == "/pools/default"
-    # Answered, it is a member, and nobody is served without the password any more.
+    # After the answer it is a member, and serves no client without the password.
     assert cluster[1].anonymous.get("/pools/default").status == 401
     assert len(cluster[1].admin.get("/pools/default").json["nodes"]) == 2
     assert cluster.membership(1) == "inactiveAdded"
@@ -245,7 +245,7 @@ def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start)
             assert cluster.progress()["status"] == "running"
             wait_until(lambda: active_counts(cluster)[1] > 20, 20, "some were moved")
             assert cluster[1].admin.post("/controller/stopRebalance").status == 200
-            # It is answered when it is over.
+            # The answer comes after the end.
             assert cluster.progress(at=1)["status"] == "none"
             moved = active_counts(cluster)[1]
             assert 0 < moved < 512
@@ -262,7 +262,7 @@ def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start)
         assert documents.wrong() == []
 
 
-# Losing nodes and getting them back
+# Losing and recovering nodes
 
 
 def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
@@ -280,10 +280,10 @@ def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
         assert cluster.membership(2) is None
         assert all(None not in row for row in cluster.vbucket_map("travel"))
         assert documents.wrong() == []
-        # It learns that it was left out, and may come back as an empty node.
+        # It learns that it was removed, and may be added as an empty node.
         assert has_files(cluster[2])
         cluster[2].start()
-        wait_until(lambda: is_unprovisioned(cluster[2]), 10, "the node belongs to nobody")
+        wait_until(lambda: is_unprovisioned(cluster[2]), 10, "the node has no cluster")
         await_no_files(cluster[2])
 
 
@@ -321,7 +321,7 @@ def test_three_replicas_have_every_document_and_go_on_until_one_node_is_left(sta
     documents = documents_by_map.Documents(cluster, "travel")
 
     def check(*copies):
-        """The map has just these copies, and who is active has every document."""
+        """The map has just these copies, and the active one has every document."""
         for row in cluster.vbucket_map("travel", at=1):
             assert sorted(number for number in row if number is not None) == [*copies], row
         wait_until(lambda: not documents.wrong(at=1), 20, "every document is there")
@@ -340,7 +340,7 @@ def test_three_replicas_have_every_document_and_go_on_until_one_node_is_left(sta
     cluster.rebalance(at=2)
     check(0, 1, 2, 3)
     documents.await_copies(at=3)
-    # As many as may be lost: what was a replica of most of them answers for all of them.
+    # As many as may be lost: the remaining node serves all vBuckets.
     for number, left in ((0, (1, 2, 3)), (2, (1, 3)), (3, (1,))):
         assert cluster.fail_over(number, at=1).status == 200
         check(*left)
@@ -406,5 +406,5 @@ def test_a_new_bucket_is_known_to_serve_at_once(start):
             return len(nodes) == 2 and all(node["status"] == "healthy" for node in nodes)
 
         wait_until(is_healthy, 10, "every node serves it")
-    # Nodes tell each other how they are once a second: each bucket would wait for the next.
+    # Nodes exchange their state once a second: each bucket would wait for the next exchange.
     assert time.monotonic() - began < 2

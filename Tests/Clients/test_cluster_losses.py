@@ -1,4 +1,4 @@
-"""What a failover costs, and what nodes say of it."""
+"""The losses of a failover, and the reports of them."""
 
 import re
 import threading
@@ -10,12 +10,12 @@ from rig.node import wait_until
 from rig.wire import Closed, Status, vbucket_of
 
 BUCKET = "travel"
-# Nodes say twice a second how far they are, and nowhere is it shown that others have heard.
+# Nodes report their seqnos twice a second; nothing shows that other nodes have received that.
 TOLD = 2.5
 
 
 def told(cluster, at, pattern):
-    """The numbers that a node's log has, of all nodes' events that it shows."""
+    """The numbers in a node's log, which shows the events of all nodes."""
     reply = cluster[at].admin.get("/logs?limit=500")
     return [int(found) for entry in reply.json["list"] for found in re.findall(pattern, entry["text"])]
 
@@ -33,8 +33,8 @@ def await_flush(node):
         wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 10, "all is on disk")
 
 
-def test_what_only_a_dead_node_had_is_counted_by_its_last_word_and_again_when_it_is_back(start):
-    """Its replica was away while it took writes; a third node had heard how far it was."""
+def test_losses_of_a_failed_node_are_reported_at_failover_and_at_its_return(start):
+    """Its replica was down during writes; a third node had received its report."""
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=100)
     rows = cluster.vbucket_map(BUCKET, 0)
@@ -59,7 +59,7 @@ def test_what_only_a_dead_node_had_is_counted_by_its_last_word_and_again_when_it
     cluster[replica].start()
     address = cluster[replica].address
     wait_until(lambda: cluster.nodes(0)[address]["status"] == "healthy", 20, "the replica is back")
-    # Whoever leads may not have heard it itself: the others say it again.
+    # The leader may have missed the report itself: the other nodes repeat it.
     time.sleep(TOLD)
     assert cluster.fail_over(active).status == 200
     assert lost_at_least(cluster, 0) == [len(keys)]
@@ -71,8 +71,8 @@ def test_what_only_a_dead_node_had_is_counted_by_its_last_word_and_again_when_it
     assert documents.wrong(0) == {}
 
 
-def test_a_living_node_that_is_failed_over_by_hand_stops_at_once(start):
-    """It takes nothing more that would be lost with it, and says how far it came."""
+def test_running_node_stops_serving_at_once_when_failed_over_manually(start):
+    """It accepts no write that would be lost with it, and reports its last seqno."""
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=100)
     rows = cluster.vbucket_map(BUCKET, 0)
@@ -107,6 +107,6 @@ def test_a_living_node_that_is_failed_over_by_hand_stops_at_once(start):
     documents = Documents(cluster, BUCKET)
     documents.written = {key: b"x" for key in acknowledged}
     lost = len(documents.wrong(0))
-    # What was on its way to the replicas; all of it is in the number.
+    # The number includes every change that was in flight to the replicas.
     assert lost <= sum(lost_at_least(cluster, 0)), (lost, lost_at_least(cluster, 0))
     assert lost < len(acknowledged) // 4, (lost, len(acknowledged))

@@ -1,4 +1,4 @@
-"""Nodes on machines of their own, with a network between them that breaks in every way it can."""
+"""Nodes on separate machines, and partitions of every kind between them."""
 
 import json
 import subprocess
@@ -19,16 +19,16 @@ from test_cluster_quorum import is_stale
 
 BUCKET = "travel"
 NAMES = ("db1", "db2", "db3")
-# Each machine has all ports for itself.
+# Each machine has its own ports.
 PORTS = (11210, 8091, 8092, 21100)
 VBUCKETS = 64
-# Behind the three: one that was failed over and is gone, and one that belongs to nobody.
+# After these three: a node that was failed over and has ended, and a node without a cluster.
 LOST, STRANGER = 3, 4
 
 
 @pytest.fixture
 def machines():
-    """Three machines and the client's, which this test's sockets belong to."""
+    """Three machines and that of the client, in which this test opens its sockets."""
     try:
         network = rig_network.Network([*NAMES, "client"])
     except rig_network.Impossible as reason:
@@ -53,7 +53,7 @@ def members(network, names=NAMES):
 
 
 def formed(start, network, **settings):
-    """Three nodes that do not fail over by themselves before a second has passed."""
+    """Three nodes with an automatic failover after one second."""
     cluster = start(made, members(network), [BUCKET], numVBuckets=VBUCKETS, **settings)
     cluster.set_auto_failover(timeout=1)
     return cluster
@@ -82,7 +82,7 @@ def formed_with_strangers(start, network):
 
 
 def answers(cluster, number, keys):
-    """How a node answers writes and reads of keys, whoever they belong to."""
+    """How a node answers writes and reads of keys, including those of other owners."""
     told = set()
     with cluster[number].connect(BUCKET, seconds=5) as connection:
         for key in keys:
@@ -92,7 +92,7 @@ def answers(cluster, number, keys):
 
 
 def changes_asked_of(cluster, number, others):
-    """Answers to what only a majority can do; each takes seconds, so all are asked at once."""
+    """Answers to orders that need a majority; each takes seconds, so all are sent at once."""
     known = ",".join(node["otpNode"] for node in cluster.nodes(number).values())
     other, lost = ({"otpNode": cluster.name(each, number)} for each in (others[1], LOST))
     stranger = {"hostname": cluster[STRANGER].address, "user": "", "password": ""}
@@ -116,7 +116,7 @@ def changes_asked_of(cluster, number, others):
 
 
 def come_back(cluster, number, at):
-    """A node that was failed over hears of it, and serves again after a rebalance."""
+    """A failed-over node learns of it, and serves again after a rebalance."""
     wait_until(lambda: cluster.membership(number, at=number) == "inactiveFailed", 10, "it knows")
     # What was sent while the cable was cut is sent again with growing pauses: it is heard seconds later.
     address = cluster[number].address
@@ -132,7 +132,7 @@ def come_back(cluster, number, at):
 def test_machines_become_one_cluster_by_their_addresses(start, machines):
     cluster = start(Cluster, members(machines))
     cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
-    # On loopback as far as it knew; whoever it adds reaches it where it really is.
+    # It listened on loopback so far; an added node reaches it at its real address.
     cluster.add(1)
     form = {"hostname": cluster[0].address, "user": USER, "password": PASSWORD}
     reply = cluster[2].anonymous.post("/node/controller/doJoinCluster", form)
@@ -169,8 +169,8 @@ def shown_nodes(cluster, number):
     return set(cluster.nodes(number))
 
 
-def test_nobody_is_known_by_a_loopback_address_among_machines(start, machines):
-    """To clients elsewhere it would be their own machine."""
+def test_loopback_address_is_refused_in_a_cluster_of_several_machines(start, machines):
+    """For clients elsewhere it would be their own machine."""
     address = machines.addresses["db1"]
     alias = rig_network.FILES / machines.namespace("db1") / "hosts"
     alias.write_text(alias.read_text() + "127.0.1.1 same-machine\n")
@@ -193,13 +193,13 @@ def test_nobody_is_known_by_a_loopback_address_among_machines(start, machines):
         reply = cluster[0].admin.post("/controller/addNode", {**form, **place})
         assert reply.status == 400 and "itself" in reply.text, (name, reply)
         assert f"{address}:8091" in reply.text
-    # It names itself as it asks: over loopback, and as the cluster sees it.
+    # It is named by its request: over loopback, and as the cluster sees it.
     join = "/node/controller/doJoinCluster"
     for name in ("127.0.0.1", "localhost", "same-machine"):
         reply = beside.anonymous.post(join, {"hostname": f"{name}:8091", **form})
         assert reply.status == 400 and "itself" in reply.text, (name, reply)
     assert shown_nodes(cluster, 0) == shown_nodes(cluster, 1) == known
-    # Who is in a cluster takes no other name, nor by a way around.
+    # A member cannot be renamed, not even indirectly.
     for number in range(2):
         reply = cluster[number].admin.post("/node/controller/rename", {"hostname": "127.0.0.1"})
         assert reply.status == 400 and "part of a cluster with others" in reply.text
@@ -208,7 +208,7 @@ def test_nobody_is_known_by_a_loopback_address_among_machines(start, machines):
     known.add(beside.address)
     cluster.rebalance()
     assert shown_nodes(cluster, 0) == shown_nodes(cluster, 1) == known
-    # Nor after it was started anew where nobody finds it: the others go on knowing where it was.
+    # Nor after a restart at an unreachable address: the other nodes keep its former address.
     cluster[1].stop()
     cluster[1].flags[cluster[1].flags.index("--bind") + 1] = "127.0.0.1"
     cluster[1].start()
@@ -216,8 +216,8 @@ def test_nobody_is_known_by_a_loopback_address_among_machines(start, machines):
     assert shown_nodes(cluster, 0) == known
 
 
-def test_a_lone_node_on_loopback_takes_nobody_from_elsewhere(start, machines):
-    """It would be known by an address where it does not listen, to the clients it has as well."""
+def test_lone_node_on_loopback_refuses_nodes_of_other_machines(start, machines):
+    """Its name would be an address where it does not listen, for its clients as well."""
     lone, other = members(machines, NAMES[:2])
     lone.flags[lone.flags.index("--bind") + 1] = "127.0.0.1"
     lone.host = "127.0.0.1"
@@ -247,7 +247,7 @@ cluster.close()
 """
 
 
-def test_machines_are_known_by_names_and_clients_find_them_by_those(start, machines):
+def test_clients_reach_nodes_by_their_host_names(start, machines):
     cluster = start(Cluster, members(machines))
     reply = cluster[0].admin.post("/node/controller/rename", {"hostname": "db1"})
     assert reply.status == 200, reply
@@ -277,7 +277,7 @@ def test_machines_are_known_by_names_and_clients_find_them_by_those(start, machi
     )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == list(range(100))
-    # A name stays over a restart, and the others find the node by it.
+    # A name survives a restart, and the other nodes find the node by it.
     cluster[0].stop()
     cluster[0].start()
     cluster.await_healthy(at=1)
@@ -290,7 +290,7 @@ def test_machines_are_known_by_names_and_clients_find_them_by_those(start, machi
 
 
 @pytest.mark.parametrize("number", [0, 2], ids=["the-leader", "a-follower"])
-def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machines, number):
+def test_minority_refuses_requests_while_the_majority_takes_over(start, machines, number):
     cluster = formed_with_strangers(start, machines)
     others = [each for each in range(3) if each != number]
     at = others[0]
@@ -305,7 +305,7 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
         lambda: cluster.membership(number, at) == "inactiveFailed", 15, "it is failed over"
     )
     print("failed over after", round(time.monotonic() - began, 2), "s")
-    # The client still reaches it: it must not answer for what it does not own any more.
+    # The client still reaches it: it must not serve vBuckets that it no longer owns.
     assert Status.SUCCESS not in answers(cluster, number, keys)
     assert documents.wrong(at) == {}
     documents.write("meanwhile", 400, at)
@@ -323,7 +323,7 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
         assert documents.wrong(each) == {}
     documents.await_copies(at)
     assert len(cluster[at].admin.get("/pools/default/buckets").json) == 1
-    # Nothing came of it later either: who was lost went with the rebalance, nobody was added.
+    # It has no effect later either: the lost node left with the rebalance, and no node was added.
     assert set(cluster.nodes(at)) == {cluster[each].address for each in range(3)}
     assert is_unprovisioned(cluster[STRANGER])
 
@@ -333,10 +333,10 @@ def test_a_minority_stops_and_refuses_while_the_majority_takes_over(start, machi
     [(0, False), (2, False), (2, True)],
     ids=["the-leader", "a-follower", "a-follower-that-hears-nothing"],
 )
-def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_it(
+def test_minority_commits_no_durable_write_and_majority_decides_pending_ones(
     start, machines, number, talks
 ):
-    """What was sent as the cut came may be ambiguous: then it is there on all copies or on none."""
+    """A write in flight during the cut may be ambiguous: then all copies have it, or none."""
     cluster = formed(start, machines, replicaNumber=2)
     at = (number + 1) % 3
     documents = Documents(cluster, BUCKET)
@@ -344,7 +344,7 @@ def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_
     documents.await_copies(at)
     keys = documents.of(number, at)[:48]
     levels = (MAJORITY, ON_ACTIVE, ON_MAJORITY)
-    # Some are over before anything is mended, some wait until then; and others are not touched.
+    # Some are decided before the repair, some wait for it; others are not affected.
     asked = {
         key: frames(levels[place % 3], 1_500 if place < 12 else 30_000)
         for place, key in enumerate(keys[:24])
@@ -365,12 +365,12 @@ def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_
     wait_until(
         lambda: cluster.membership(number, at) == "inactiveFailed", 15, "it is failed over"
     )
-    # From here on the majority's word counts: it does not change when the cut is mended.
+    # From here on the majority's answer is final: the repair does not change it.
     with Doors(cluster, BUCKET) as doors:
         owners = documents.owners(at)
 
         def served(key, op=Op.GET, **fields):
-            """The answer of who took over, once it knows what became of all that it inherited."""
+            """The answer of the new owner, once it has decided all inherited prepares."""
             door = doors[owners[vbucket_of(key, VBUCKETS)]]
 
             def answer():
@@ -389,7 +389,7 @@ def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_
     print([(hex(told[key]), said[key]) for key in asked])
     for key, status in told.items():
         assert status in (Status.SYNC_WRITE_AMBIGUOUS, Status.NOT_MY_VBUCKET), (key, hex(status))
-        # What was refused is seen by nobody; nor is what nobody in the majority ever heard of.
+        # No refused write is visible, nor one that never reached the majority.
         may_be = status == Status.SYNC_WRITE_AMBIGUOUS and talks
         assert said[key] == documents.written[key] or may_be and said[key] == b"at the cut", key
     documents.written |= said | dict.fromkeys(keys[::2], b"meanwhile")
@@ -400,8 +400,8 @@ def test_a_minority_makes_no_durable_write_and_the_majority_says_what_became_of_
 
 
 @pytest.mark.parametrize("broken", ["talks", "hears"])
-def test_a_link_that_works_one_way_is_no_link(start, machines, broken):
-    """A node that is not heard, and one that hears nothing: both are failed over, once."""
+def test_node_with_a_one_way_link_is_failed_over(start, machines, broken):
+    """A node whose messages are lost, or that receives none: both are failed over, once."""
     cluster = formed(start, machines)
     documents = Documents(cluster, BUCKET)
     documents.write("before", 200, at=0)
@@ -415,13 +415,13 @@ def test_a_link_that_works_one_way_is_no_link(start, machines, broken):
     come_back(cluster, 1, at=0)
     assert documents.wrong(at=1) == {}
     settings = cluster[0].admin.get("/settings/autoFailover").json
-    # The rebalance counts from 0 again: nobody else was failed over since.
+    # The rebalance reset the count: no other node was failed over since.
     assert settings["count"] == 0
     assert all(cluster.membership(each, at=2) == "active" for each in range(3))
 
 
-def test_two_nodes_that_do_not_see_each_other_are_seen_by_the_third(start, machines):
-    """Nobody is failed over for one cable, and all goes on when it is mended."""
+def test_cut_between_two_nodes_causes_no_failover(start, machines):
+    """One broken link causes no failover, and everything works after its repair."""
     cluster = formed(start, machines)
     documents = Documents(cluster, BUCKET)
     documents.write("before", 200, at=0)
@@ -438,7 +438,7 @@ def test_two_nodes_that_do_not_see_each_other_are_seen_by_the_third(start, machi
         assert documents.wrong(each) == {}
 
 
-def test_a_cable_that_is_pulled_for_a_moment_costs_nothing(start, machines):
+def test_short_network_interruption_loses_nothing(start, machines):
     cluster = formed(start, machines)
     cluster.set_auto_failover(timeout=10)
     documents = Documents(cluster, BUCKET)

@@ -1,4 +1,4 @@
-"""Orders to nodes of a cluster: what is refused, with which words, and that nothing comes of it."""
+"""Orders to nodes of a cluster: which are refused, with which message, and without effect."""
 
 import pytest
 
@@ -33,7 +33,7 @@ WHICH_NODE = "invalid node name or node not found"
 
 
 def named(what, cluster, at=0):
-    """With the name of node 0 for `{0}`, and so on, wherever it stands."""
+    """Replaces `{0}` by the name of node 0, and so on, everywhere."""
     names = [cluster.name(number, at) for number in range(len(cluster))]
     if isinstance(what, str):
         return what.format(*names)
@@ -43,7 +43,7 @@ def named(what, cluster, at=0):
 
 
 def picture(cluster, at=0):
-    """What an order that is refused leaves as it is."""
+    """The state that a refused order must not change."""
     pool = cluster[at].admin.get("/pools/default").json
     nodes = {
         node["otpNode"]: (node["clusterMembership"], node["recoveryType"]) for node in pool["nodes"]
@@ -53,7 +53,7 @@ def picture(cluster, at=0):
 
 @pytest.fixture(scope="module")
 def idle():
-    """Two nodes with a bucket that has no replicas; a third is added and not rebalanced in."""
+    """Two nodes with a bucket that has no replicas; a third is added but not rebalanced in."""
     with Cluster(3) as cluster:
         cluster.add(1)
         cluster.rebalance()
@@ -82,7 +82,7 @@ def idle():
         ),
     ],
 )
-def test_a_rebalance_that_cannot_be_is_refused_by_every_node(idle, form, expected):
+def test_invalid_rebalance_is_refused_by_every_node(idle, form, expected):
     before = picture(idle)
     for member in idle.members:
         reply = member.admin.post("/controller/rebalance", named(form, idle))
@@ -117,14 +117,14 @@ FAILOVERS = ("failOver", "startFailover", "startGracefulFailover")
         ("reFailOver", {"otpNode": "{1}"}, NEVER_FAILED),
     ],
 )
-def test_an_order_about_a_node_that_it_is_not_for_is_refused_by_every_node(
+def test_order_for_a_node_in_another_state_is_refused_by_every_node(
     idle, path, form, expected
 ):
     before = picture(idle)
     for member in idle.members:
         reply = member.admin.post(f"/controller/{path}", named(form, idle))
         assert (reply.status, reply.text) == (400, named(expected, idle))
-        # Without one a tool says that it does not speak to a cluster at all.
+        # Without it a tool reports that this is no cluster.
         assert reply.headers["Content-Type"].startswith("text/plain")
     assert picture(idle) == before
 
@@ -142,7 +142,7 @@ def test_an_order_about_a_node_that_it_is_not_for_is_refused_by_every_node(
         ),
     ],
 )
-def test_a_way_back_that_means_nothing_is_refused_by_every_node(idle, form, expected):
+def test_invalid_recovery_type_is_refused_by_every_node(idle, form, expected):
     before = picture(idle)
     for member in idle.members:
         reply = member.admin.post("/controller/setRecoveryType", named(form, idle))
@@ -156,7 +156,7 @@ def test_a_way_back_that_means_nothing_is_refused_by_every_node(idle, form, expe
         (
             "/controller/cancelRebalanceRetry/00112233445566778899aabbccddeeff",
             {},
-            "No rebalance of this id is to be tried again.\r\n",
+            "No retry of a rebalance with this id is pending.\r\n",
         ),
         (
             "/pools/default/serverGroups/none/addNode",
@@ -170,7 +170,7 @@ def test_a_way_back_that_means_nothing_is_refused_by_every_node(idle, form, expe
         ),
     ],
 )
-def test_what_there_is_not_is_not_found_by_any_node(idle, path, form, text):
+def test_unknown_object_is_not_found_by_any_node(idle, path, form, text):
     before = picture(idle)
     for member in idle.members:
         reply = member.admin.post(path, named(form, idle))
@@ -178,8 +178,8 @@ def test_what_there_is_not_is_not_found_by_any_node(idle, path, form, text):
     assert picture(idle) == before
 
 
-def test_a_member_among_others_is_not_reset(idle):
-    """Neither one that serves nor one that was only added: the others would count on it."""
+def test_member_of_a_cluster_cannot_be_reset(idle):
+    """Neither a serving nor an added member: the other nodes rely on it."""
     before = picture(idle)
     documents = Documents(idle, BUCKET)
     documents.write("reset", 100, at=0)
@@ -188,20 +188,20 @@ def test_a_member_among_others_is_not_reset(idle):
         assert (reply.status, reply.text) == (500, NO_RESET), number
     assert picture(idle) == picture(idle, at=1) == before
     assert documents.wrong(at=1) == {}
-    # It goes the way that the sentence names.
+    # It can be removed as the message says.
     reply = idle[0].admin.post("/controller/ejectNode", named({"otpNode": "{2}"}, idle))
     assert reply.status == 200
-    wait_until(lambda: is_unprovisioned(idle[2]), 10, "the node belongs to nobody")
+    wait_until(lambda: is_unprovisioned(idle[2]), 10, "the node has no cluster")
     idle.add(2)
     assert picture(idle) == before
 
 
-# Put off
+# Refused during a rebalance
 
 
-def test_who_takes_part_in_a_rebalance_is_not_failed_over_gracefully_nor_by_hand(start):
+def test_node_in_a_running_rebalance_cannot_be_failed_over(start):
     cluster = start(made, 4, [BUCKET])
-    # Somebody stands still, so that it goes on for as long as this asks; he is not to go for that.
+    # A suspended node keeps the rebalance running; it must not be failed over for that.
     cluster.set_auto_failover(timeout=100)
     assert cluster.fail_over(3).status == 200
     assert 2 in cluster.followers()
@@ -225,7 +225,7 @@ def test_who_takes_part_in_a_rebalance_is_not_failed_over_gracefully_nor_by_hand
             form = {"hostname": "127.0.0.1:1", "user": USER, "password": PASSWORD}
             reply = member.admin.post("/controller/addNode", form)
             assert (reply.status, reply.json) == (503, ["Cannot add a node during rebalance."])
-            # Whoever asks for what is under way is told of that.
+            # A second request for the same rebalance returns the running one.
             again = member.admin.post("/controller/rebalance", named(known, cluster))
             assert again.status == 200
             assert again.json == {"rebalance_id": cluster.rebalance_task()["rebalanceId"]}
@@ -241,7 +241,7 @@ def test_who_takes_part_in_a_rebalance_is_not_failed_over_gracefully_nor_by_hand
 
 
 @pytest.mark.parametrize("recovery", ["delta", "full", "reAddNode"])
-def test_a_node_that_was_told_to_come_back_can_be_kept_out_again(start, recovery):
+def test_recovery_of_a_failed_over_node_can_be_cancelled(start, recovery):
     cluster = start(made, 3, [BUCKET])
     documents = Documents(cluster, BUCKET)
     documents.write("before", 300, at=0)
@@ -258,14 +258,14 @@ def test_a_node_that_was_told_to_come_back_can_be_kept_out_again(start, recovery
     assert picture(cluster) == failed
     reply = cluster[0].admin.post("/controller/reFailOver", form)
     assert (reply.status, reply.text) == (400, named(STAYS_OUT, cluster))
-    # A rebalance takes him for what he is.
+    # The rebalance removes the node, because it is failed over.
     cluster.rebalance()
     assert cluster.membership(2) is None
     assert documents.wrong(at=0) == {}
 
 
-def test_failovers_that_nobody_asked_for_are_counted_until_that_is_reset(start):
-    # So many that those who are left are a majority of those who vote, whoever votes still.
+def test_automatic_failovers_are_counted_until_the_count_is_reset(start):
+    # So many nodes that the remaining ones are a majority of any set of voters.
     cluster = start(made, 5, [BUCKET], replicaNumber=2)
     cluster.set_auto_failover(timeout=1, max_count=1)
     settings, reset = "/settings/autoFailover", "/settings/autoFailover/resetCount"
@@ -276,13 +276,13 @@ def test_failovers_that_nobody_asked_for_are_counted_until_that_is_reset(start):
     cluster[4].kill()
     wait_until(lambda: cluster.membership(4) == "inactiveFailed", 15, "it is failed over")
     for number in range(4):
-        wait_until(lambda number=number: shown(number)["count"] == 1, 5, "everybody counts it")
+        wait_until(lambda number=number: shown(number)["count"] == 1, 5, "every node counts it")
     cluster[3].kill()
-    why = "no more than 1 may be before somebody resets the count or a rebalance completes."
-    wait_until(lambda: why in " ".join(shown(1)["reasons"]), 15, "that was all it may")
+    why = "the limit is 1 until an operator resets the count or a rebalance completes."
+    wait_until(lambda: why in " ".join(shown(1)["reasons"]), 15, "the limit is reached")
     assert cluster[1].anonymous.post(reset).status == 401
     assert shown(1)["count"] == 1 and cluster.membership(3) == "active"
     reply = cluster[1].admin.post(reset)
     assert (reply.status, reply.text) == (200, "")
-    wait_until(lambda: cluster.membership(3) == "inactiveFailed", 15, "so does the next one")
+    wait_until(lambda: cluster.membership(3) == "inactiveFailed", 15, "the next node is failed over")
     assert shown(0)["count"] == shown(2)["count"] == 1

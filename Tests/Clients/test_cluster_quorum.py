@@ -1,4 +1,4 @@
-"""A majority is gone for good: what the others say, what an operator may do, what comes of it."""
+"""A majority is lost: answers of the remaining nodes, the operator's order, and its result."""
 
 import time
 
@@ -12,7 +12,7 @@ BUCKET = "travel"
 
 
 def lose(cluster, *numbers):
-    """Kills nodes, once everything is on all copies; returns their names and the map before."""
+    """Kills nodes after all copies are complete; returns their names and the previous map."""
     time.sleep(1)
     rows = cluster.vbucket_map(BUCKET)
     names = [cluster.name(number) for number in numbers]
@@ -44,7 +44,7 @@ def documents_by_place(cluster, documents, rows, survivor):
 
 
 def vbucket_status(cluster, at, vbucket):
-    """What a node answers to a write into a vBucket."""
+    """The answer of a node to a write into a vBucket."""
     with Connection(cluster[at].kv_port) as connection:
         connection.log_in(USER, PASSWORD)
         assert connection.select_bucket(BUCKET).status == 0
@@ -61,7 +61,7 @@ def await_active(cluster, at, rows):
     wait_until(is_served, 15, "the survivor serves all that it has copies of")
 
 
-def test_a_lost_majority_is_given_up_by_order_and_comes_back_as_strangers(start):
+def test_lost_majority_given_up_by_order_returns_without_a_cluster(start):
     cluster = start(made, 3, [BUCKET])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -70,14 +70,14 @@ def test_a_lost_majority_is_given_up_by_order_and_comes_back_as_strangers(start)
     assert kept and lost
     wait_until(lambda: is_stale(cluster), 10, "the survivor says that it may be behind")
 
-    # Without the order nothing happens, and the reason is told.
+    # Without the order nothing happens, and the answer has the reason.
     refused = fail_over(cluster, names, unsafe=False)
     assert refused.status == 500
     for words in ("no quorum", "1 of the cluster's 3", "2 are needed", "allowUnsafe=true", "lose"):
         assert words in refused.text, refused.text
     assert "have no copy there" in refused.text
     assert cluster.nodes()[cluster[1].address]["clusterMembership"] == "active"
-    # Nor where somebody who does not answer was not named.
+    # Nor if a node that does not answer was not named.
     refused = fail_over(cluster, names[:1])
     assert refused.status == 400 and cluster[2].address in refused.text
 
@@ -106,17 +106,17 @@ def test_a_lost_majority_is_given_up_by_order_and_comes_back_as_strangers(start)
                 assert answer.status == 0, key
 
     check(kept)
-    # It is a cluster like any other: what had no copy begins empty, all is served.
+    # It is a normal cluster: vBuckets without a copy begin empty, all are served.
     cluster.rebalance()
     assert all(row[0] == 0 for row in cluster.vbucket_map(BUCKET))
     assert vbucket_status(cluster, 0, orphans[0]) == 0
 
-    # Those who were given up come back together, a majority of the past; they are told.
+    # The nodes that were given up return together, an old majority; they learn of it.
     assert has_files(cluster[1]) and has_files(cluster[2])
     for number in (1, 2):
         cluster[number].start()
     for number in (1, 2):
-        wait_until(lambda: is_unprovisioned(cluster[number]), 20, "the node belongs to nobody")
+        wait_until(lambda: is_unprovisioned(cluster[number]), 20, "the node has no cluster")
         await_no_files(cluster[number])
     assert list(cluster.nodes()) == [cluster[0].address]
     for number in (1, 2):
@@ -127,7 +127,7 @@ def test_a_lost_majority_is_given_up_by_order_and_comes_back_as_strangers(start)
     assert len(cluster.nodes(at=1)) == 3
 
 
-def test_of_two_nodes_one_goes_on_by_order(start):
+def test_one_of_two_nodes_continues_by_order(start):
     cluster = start(made, 2, [BUCKET])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -142,7 +142,7 @@ def test_of_two_nodes_one_goes_on_by_order(start):
         assert again.wrong() == []
         again.write("after")
         assert again.wrong() == []
-    # Killed in its new epoch it is the same afterwards.
+    # A restart in its new epoch changes nothing.
     cluster[1].kill()
     cluster[1].start()
     cluster.await_healthy(at=1)
@@ -150,7 +150,7 @@ def test_of_two_nodes_one_goes_on_by_order(start):
 
 
 def test_of_two_nodes_one_that_was_stopped_serves_what_it_owns_alone(start):
-    # Nothing was decided without it meanwhile, so it need not ask anybody.
+    # Nothing was decided without it meanwhile, so it need not query another node.
     cluster = start(made, 2, [BUCKET])
     documents = documents_by_map.Documents(cluster, BUCKET)
     documents.write("before", 200, 0)
@@ -164,12 +164,12 @@ def test_of_two_nodes_one_that_was_stopped_serves_what_it_owns_alone(start):
             with documents_by_map.Doors(cluster, BUCKET) as doors:
                 return all(doors[0].get(key).value == documents.written[key] for key in owned)
         except RuntimeError:
-            return False  # Nobody may select the bucket yet.
+            return False  # The bucket cannot be selected yet.
 
     wait_until(are_served, 10, "what it owns is served")
 
 
-def test_two_survivors_of_five_go_on_together(start):
+def test_two_remaining_nodes_of_five_continue_by_order(start):
     cluster = start(made, 5, [BUCKET], replicaNumber=2)
     with Documents(cluster) as documents:
         documents.write("before", 200)
@@ -193,11 +193,11 @@ def test_two_survivors_of_five_go_on_together(start):
     assert all(row[0] in (1, 3) for row in cluster.vbucket_map(BUCKET, at=1))
 
 
-def test_a_node_that_is_only_away_is_waited_for(start):
+def test_order_is_refused_while_an_unnamed_node_is_silent(start):
     cluster = start(made, 3, [BUCKET])
     names, _ = lose(cluster, 2)
     cluster[1].kill()
-    # It is not gone for good, only late: the order is refused until it is back.
+    # It is only silent: the order is refused until it answers.
     assert fail_over(cluster, names).status == 400
     cluster[1].start()
     wait_until(lambda: not is_stale(cluster), 20, "two of three are a majority again")

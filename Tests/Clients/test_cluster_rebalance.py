@@ -1,4 +1,4 @@
-"""Rebalance with real processes: where copies are before and after, what they hold, how it ends."""
+"""Rebalance with real processes: the placement and content of copies, and the outcome."""
 
 import json
 import os
@@ -16,7 +16,7 @@ DOCUMENTS = int(os.environ.get("DIVAN_DOCUMENTS", 20_000))
 
 
 class Grid:
-    """Nodes that may become one cluster: the first is provisioned, the others are strangers."""
+    """Nodes that may become one cluster: the first is provisioned, the others have no cluster."""
 
     def __init__(self, count):
         self.nodes = []
@@ -82,7 +82,7 @@ class Grid:
         return next(task for task in tasks if task["type"] == "rebalance")
 
     def await_end(self, seconds=60, admin=None, shown=None):
-        """Waits for the rebalance's end, and sees that its progress never falls meanwhile."""
+        """Waits for the end of the rebalance, and checks that its progress never falls."""
         shown = shown or Shown()
 
         def is_over():
@@ -98,7 +98,7 @@ class Grid:
         return task
 
     def rebalance(self, eject=(), seconds=60):
-        """Returns how long it took."""
+        """Rebalances; returns the seconds it took."""
         began = time.monotonic()
         self.start_rebalance(eject)
         self.await_end(seconds)
@@ -117,7 +117,7 @@ class Grid:
         ]
 
     def settle(self, seconds=20):
-        """Waits until every copy is what the map says, on every node, whole."""
+        """Waits until every copy in the map is complete, on every node."""
 
         def is_settled():
             try:
@@ -152,7 +152,7 @@ class Grid:
 
 
 class Shown:
-    """What was shown of a rebalance so far: neither all of it nor a node's part ever falls."""
+    """The shown progress of a rebalance: neither the total nor that of a node ever falls."""
 
     def __init__(self):
         self.all = 0.0
@@ -161,7 +161,7 @@ class Shown:
     def take(self, task):
         parts = {name: part["progress"] for name, part in task["perNode"].items()}
         assert task["progress"] >= self.all, (task, self.all)
-        # Who was failed over takes no part any more.
+        # A failed-over node takes no part.
         assert set(parts) <= set(self.parts or parts), (parts, self.parts)
         fallen = [name for name, part in parts.items() if part < self.parts.get(name, 0)]
         assert not fallen, (parts, self.parts)
@@ -169,7 +169,7 @@ class Shown:
 
 
 class Follower:
-    """A client that goes by the map and, on NOT_MY_VBUCKET, by a newer one."""
+    """A client that routes by the map and, on NOT_MY_VBUCKET, gets a newer one."""
 
     def __init__(self, grid):
         self.grid = grid
@@ -252,7 +252,7 @@ class Follower:
         assert not wrong, (len(wrong), [self.describe(key) for key, _, _ in wrong[:3]], wrong[:20])
 
     def describe(self, key):
-        """What each copy of a document's vBucket says."""
+        """The answers of all copies of a document's vBucket."""
         vbucket = vbucket_of(key, len(self.rows))
         told = [(key, vbucket, self.rows[vbucket])]
         for column, number in enumerate(self.rows[vbucket]):
@@ -270,7 +270,7 @@ def value_of(key, size):
 
 
 class Steady(threading.Thread):
-    """Writes and reads one key after the other while something else happens; counts errors."""
+    """Writes and reads one key after the other during other actions; counts errors."""
 
     def __init__(self, grid, name):
         super().__init__()
@@ -428,14 +428,14 @@ def test_replicas_that_are_taken_back_amid_a_rebalance_are_not_waited_for(grid):
 
 
 def leader(grid):
-    """The node that leads, as far as its log tells."""
+    """The leader, by the logs of the nodes."""
     for number, node in enumerate(grid.nodes):
         if node.is_running and "leads" in node.log():
             return number
     return 0
 
 
-def test_another_leader_goes_on_where_the_first_one_died(grid):
+def test_next_leader_continues_the_rebalance_of_a_failed_leader(grid):
     grid = grid(3, replicaNumber=2)
     for number in (1, 2):
         grid.join(number)
@@ -445,7 +445,7 @@ def test_another_leader_goes_on_where_the_first_one_died(grid):
     grid.add_process()
     grid.join(3)
     grid.start_rebalance()
-    # One that sees the founder lead, nobody, and another one.
+    # It sees the founder lead, then no leader, then another leader.
     other = grid.nodes[1].admin
     shown = Shown()
 
@@ -454,7 +454,7 @@ def test_another_leader_goes_on_where_the_first_one_died(grid):
         return shown.all > 15
 
     wait_until(is_under_way, 20)
-    # The founder leads as long as it lives.
+    # The founder leads as long as it runs.
     grid.nodes[0].kill()
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
@@ -469,7 +469,7 @@ def test_another_leader_goes_on_where_the_first_one_died(grid):
     follower.close()
 
 
-def test_a_participant_that_dies_holds_the_rebalance_up_with_a_reason_until_it_is_back(grid):
+def test_rebalance_waits_with_a_reason_for_a_failed_participant(grid):
     grid = grid(2)
     follower = Follower(grid)
     keys = follower.load(40_000, size=256)

@@ -1,4 +1,4 @@
-"""The two ways back of a node that was failed over: with what it has, and empty."""
+"""The two recovery types of a failed-over node: with its copies, and empty."""
 
 import time
 
@@ -14,7 +14,7 @@ COUNT, MEANWHILE = 4_000, 60
 
 
 def numbers(member, *names):
-    """What a node counts, once it has nothing more to write to its disk."""
+    """The counters of a node, once it has persisted every change."""
     with member.connect(BUCKET) as connection:
         wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 20, "all is on disk")
         found = connection.stat()
@@ -27,19 +27,19 @@ def held(member):
 
 
 def persisted(member):
-    """The changes that it wrote to its disk since it was started: none of what it had before."""
+    """The changes that it has persisted since its start, without older ones."""
     return numbers(member, "ep_total_persisted")[0]
 
 
 def came_back(start, way, recovery):
-    """How many changes a node took while it came back, and how many documents it has then."""
+    """The number of changes that a recovering node received, and of its documents then."""
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=100)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)
     before = persisted(cluster[2])
-    # As much as it has to take where it takes everything.
+    # As many as in a full recovery.
     assert before >= held(cluster[2]) > COUNT // 2
     if way == "killed":
         cluster[2].kill()
@@ -96,7 +96,7 @@ def test_a_node_that_is_away_while_it_is_taken_in_empty_takes_everything(start):
 
 
 @pytest.mark.parametrize("way", ["killed", "failed over while it lived"])
-def test_the_last_copies_come_back_with_their_node(start, way):
+def test_recovered_node_serves_its_last_copies(start, way):
     cluster = start(made, 3, [BUCKET], replicaNumber=0)
     cluster.set_auto_failover(timeout=100)
     documents = Documents(cluster, BUCKET)
@@ -107,7 +107,7 @@ def test_the_last_copies_come_back_with_their_node(start, way):
     lost = set(documents.of(2, at=0))
     assert len(lost) > COUNT // 5
     assert cluster.fail_over(2).status == 200
-    # Nobody has them, and nobody says that there are none.
+    # No other node has them, and no node reports them as missing documents.
     assert all(None in row for row in cluster.vbucket_map(BUCKET) if row[0] is None)
     assert {row[0] for row in cluster.vbucket_map(BUCKET)} == {0, 1, None}
     if way == "killed":
@@ -127,7 +127,7 @@ def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(sta
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)
     rows = cluster.vbucket_map(BUCKET)
-    # It forgets, and the one that it could ask says nothing.
+    # It loses its copy, and the node that it could query does not answer.
     cluster[2].kill()
     cluster[1].suspend()
     cluster[2].start()
@@ -136,13 +136,13 @@ def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(sta
     assert cluster.fail_over(1).status == 200
     common = [number for number, row in enumerate(rows) if row == [1, 2]]
     assert common
-    # Nothing may happen here, so there is nothing to wait until: the leader asks twice a second who
-    # could take over, and each time has to find that it must wait for the node that has all.
+    # Nothing may happen here, so there is no condition to wait for: twice a second the leader
+    # queries the candidates, and must decide each time to wait for the node with all changes.
     time.sleep(3)
     owners = documents.owners(at=0)
     assert {owners[number] for number in common} == {1}
     cluster[1].resume()
-    # It is heard again, and what it has goes to those who take over.
+    # It is reachable again, and its changes go to the copies that take over.
     wait_until(lambda: set(documents.owners(at=0)) == {0, 2}, 30, "the others have taken over")
     wanted = {
         key: value
@@ -170,7 +170,7 @@ def test_an_active_copy_that_forgot_waits_for_a_replica_that_was_failed_over(sta
         return cluster.nodes()[address]["status"] == status
 
     if way == "after it is back":
-        # Who could take over says nothing.
+        # The candidate does not answer.
         cluster[1].suspend()
         cluster[2].kill()
         cluster[2].start()
@@ -182,7 +182,7 @@ def test_an_active_copy_that_forgot_waits_for_a_replica_that_was_failed_over(sta
         assert cluster.fail_over(1).status == 200
         cluster[2].start()
         wait_until(lambda: is_seen("healthy"), 20, "it is heard")
-    # Nothing may be served here, however often the leader asks, which is twice a second.
+    # Nothing may be served here; the leader queries twice a second.
     time.sleep(3)
     with cluster[2].connect(BUCKET) as connection:
         told = {connection.get(key).status for key in keys[:50]}

@@ -1,4 +1,4 @@
-"""What each of three nodes shows of the whole cluster (rest.md, 1 to 5)."""
+"""The whole cluster as each of three nodes shows it (rest.md, 1 to 5)."""
 
 import contextlib
 import json
@@ -164,7 +164,7 @@ def test_documents_are_reached_through_every_node(nodes):
                          sum(one["vb_replica_curr_items"] for one in per_node)))
         return all(one == (40, 40, 40) for one in seen)
 
-    # Within the second in which nodes tell each other.
+    # Within the second in which nodes exchange their figures.
     wait_until(counts, 10, "every node counts 40 documents and 40 copies")
     assert nodes[2].admin.delete(f"{base}/key00").status == 200
     for node in nodes:
@@ -188,7 +188,7 @@ def test_groups_are_the_clusters(nodes):
     uri = layouts[0]["groups"][1]["uri"]
     assert nodes[2].admin.delete(uri).status == 200
     assert len(nodes[0].admin.get(base).json["groups"]) == 1
-    # Known to others by its name now.
+    # The other nodes know it by its name now.
     for name in ("elsewhere", "localhost", "127.0.0.2"):
         reply = nodes[0].admin.post("/node/controller/rename", {"hostname": name})
         assert reply.status == 400, (name, reply)
@@ -254,7 +254,7 @@ EXTERNAL = "/node/controller/setupAlternateAddresses/external"
 
 
 class Forwarder:
-    """A port that leads to another one, as a router's does, and counts who came."""
+    """A port that forwards to another one, as a router's does, and counts connections."""
 
     def __init__(self, port):
         self.target = port
@@ -433,7 +433,7 @@ def test_what_is_validated_only_is_not_carried_out(nodes):
         assert reply.status == 400 and reply.json["errors"], (path, reply)
     assert [nodes[0].admin.get(path).json for path in shown] == settings
     assert nodes[0].admin.get("/internalSettings").json["maxBucketCount"] != 3
-    # What cannot be judged without being done is not done.
+    # An order that cannot be validated without being executed is not executed.
     reply = nodes[1].admin.post("/controller/stopRebalance?just_validate=1", {})
     assert reply.status == 400 and "just_validate" in reply.json["errors"], reply
     after = nodes[2].admin.get("/pools/default").json
@@ -455,7 +455,7 @@ def test_a_change_on_one_node_rests_on_those_of_the_others(nodes):
 
 def test_changes_at_the_same_time_are_all_kept(nodes):
     base = "/pools/default/serverGroups"
-    # No more than a change is judged anew for, whoever comes last.
+    # At most as many as a change is retried for when others are committed first.
     names = [f"Row {number}" for number in range(9)]
     failures = []
 
@@ -519,7 +519,7 @@ def test_a_session_ends_on_every_node_with_the_password(nodes):
 
 
 def test_the_log_is_the_clusters_on_every_node(nodes):
-    """What one node was told to do is read on any other, with the name of the one that did it."""
+    """Every node shows the log entries of every other, with the name of the node."""
     form = {"bucketType": "couchbase", "name": "logged", "ramQuotaMB": 100, "numVBuckets": 64}
     assert nodes[1].admin.post("/pools/default/buckets", form).status == 202
     assert nodes[2].admin.delete("/pools/default/buckets/logged").status == 200
@@ -554,7 +554,7 @@ def test_a_node_that_is_gone_is_named_and_what_it_counted_is_not(nodes):
         shown = {one["hostname"]: one for one in node.admin.get("/pools/default").json["nodes"]}
         assert shown[name]["interestingStats"] == {} and shown[name]["uptime"] == "0"
         assert "gracefulFailoverPossible" not in node.admin.get("/nodeStatuses").json[name]
-    # Alone, a node says what it knows, and that it may be old.
+    # Alone, a node shows its state, marked as possibly outdated.
     nodes[1].kill()
     reply = wait_until(lambda: stale(nodes[0]), 20, "what the last one says is marked as old")
     assert len(reply.json["nodes"]) == 3

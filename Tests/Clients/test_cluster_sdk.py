@@ -1,4 +1,4 @@
-"""The unmodified Python client while the cluster changes under it: what it was told stays true."""
+"""The unmodified Python client while the cluster changes: acknowledged writes stay."""
 
 import struct
 import threading
@@ -18,7 +18,7 @@ from cluster import Cluster, made
 from rig.node import wait_until
 from rig.wire import Closed, Op, Status, frame, vbucket_of
 
-# What a client may be told while a node goes away: try again, in other words.
+# Errors that a client may get while a node leaves: each means a retry.
 RETRIABLE = (
     AmbiguousTimeoutException,
     UnAmbiguousTimeoutException,
@@ -28,7 +28,7 @@ RETRIABLE = (
 
 
 class Traffic:
-    """One writer and one reader over keys of their own, until they are told to end.
+    """One writer and one reader over keys of their own, until they are stopped.
 
     The versions of a key rise: `acknowledged` is the newest that was answered with success,
     `sent` the newest that left. What is written over is read first: a version that was lost is
@@ -120,12 +120,12 @@ class Traffic:
             self.wrong.append((key, document, self.sent[key]))
 
     def flaws(self):
-        """What nobody may ever see, where nothing may be lost; empty."""
+        """Violations that may never occur if no loss is allowed; empty."""
         found = {"wrong": self.wrong, "older": self.older, "lost": self.lost()}
         return {kind: what for kind, what in found.items() if what}
 
     def lost(self):
-        """Acknowledged versions that are not there, nor newer ones of their keys."""
+        """Acknowledged versions that are lost, without a newer one of the key."""
         lost = {}
         for key, version in self.acknowledged.items():
             if version == 0:
@@ -158,7 +158,7 @@ def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, clien
 
 
 def test_a_client_sees_no_error_while_each_node_leaves_gracefully_and_comes_back(start, client):
-    """The leader, too; each order is asked of one that follows, be it about the node itself."""
+    """The leader, too; each order goes to a follower, even if it concerns that node."""
     cluster = start(made, 3, ["travel"])
     with Traffic(client(cluster), "graceful") as traffic:
         for turn, (number, recovery) in enumerate([(2, "delta"), (0, "reAddNode"), (1, "full")]):
@@ -200,7 +200,7 @@ def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(
         print("failed over after", time.monotonic() - began, "s")
         wait_until(lambda: writes_pass(traffic), 10, "writes pass again")
         print("writes pass after", time.monotonic() - began, "s")
-        # A replica lags by milliseconds: what was under way may be lost, and nothing else.
+        # A replica lags by milliseconds: only writes in flight may be lost.
         traffic.pause_writing()
         tail = traffic.lost()
         print("lost with the killed node:", tail)
@@ -234,7 +234,7 @@ def test_nothing_is_lost_where_the_writer_paused_before_the_kill(start, client):
 
 
 def writes_pass(traffic):
-    """A key of every vBucket's owner can be written, quickly."""
+    """Waits until a key of every vBucket can be written quickly."""
     began = time.monotonic()
     for key in traffic.keys[:64]:
         try:
@@ -245,7 +245,7 @@ def writes_pass(traffic):
 
 
 def test_a_stopped_node_acknowledges_nothing_after_its_lease(start):
-    """Two writers, one at the old owner and one at the new: never both are told success."""
+    """Two writers, one at the old owner and one at the new: never do both succeed."""
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=1)
     key = b"whose"
@@ -265,7 +265,7 @@ def test_a_stopped_node_acknowledges_nothing_after_its_lease(start):
         for number in range(3)
         if number != owner and try_write(cluster[number], key, b"new") == Status.SUCCESS
     )
-    # These wait in the stopped node's sockets: it finds them before it hears of anything.
+    # These wait in the stopped node's sockets: it reads them before it learns of the failover.
     for number, connection in enumerate(connections):
         send_write(connection, key, b"old %d" % number)
     cluster[owner].resume()

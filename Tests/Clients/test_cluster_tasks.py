@@ -1,4 +1,4 @@
-"""What `tasks` says of a rebalance: while it runs, of each node, and when it is over."""
+"""A rebalance in `tasks`: while it runs, per node, and after its end."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def rebalance_task(cluster, at=0):
 
 
 def watch(cluster, at=0, seconds=60):
-    """All that a node says of the rebalance until it is over, and what it says then."""
+    """All reports of a node about the rebalance until its end, and the last one."""
     said = []
 
     def is_over():
@@ -46,7 +46,7 @@ def watch(cluster, at=0, seconds=60):
 
 
 def start_rebalance(cluster, eject=()):
-    """Begins one, which takes its time; returns its id."""
+    """Starts a slow rebalance; returns its id."""
     form = {"rebalanceMovesPerNode": 1}
     assert cluster[0].admin.post("/settings/rebalance", form).status == 200
     names = [node["otpNode"] for node in cluster.nodes().values()]
@@ -90,13 +90,13 @@ def check_detailed(detailed, names):
             assert direction["docsTransferred"] <= direction["docsTotal"]
             assert direction["activeVBucketsLeft"] <= VBUCKETS
             assert direction["replicaVBucketsLeft"] <= VBUCKETS
-    # What goes out comes in.
+    # Outgoing changes equal incoming ones.
     ingoing, outgoing = summed(detailed, "ingoing"), summed(detailed, "outgoing")
     for number in ("docsTotal", "docsTransferred", "activeVBucketsLeft"):
         assert ingoing[number] == outgoing[number], (number, detailed)
 
 
-def test_a_running_rebalance_is_told_of_node_by_node_and_bucket_by_bucket(start):
+def test_running_rebalance_reports_progress_per_node_and_bucket(start):
     cluster = start(Cluster, 3)
     cluster.add(1)
     cluster.rebalance()
@@ -107,7 +107,7 @@ def test_a_running_rebalance_is_told_of_node_by_node_and_bucket_by_bucket(start)
         documents.await_copies(at=0)
     cluster.add(2)
     names = [cluster.name(number) for number in range(3)]
-    # What leaves stays in the map for a second after the last move: so the end of it is seen.
+    # A leaving node stays in the map for a second after the last move: its end is visible.
     identifier = start_rebalance(cluster, eject=(1,))
     said, over = watch(cluster)
     detailed = [task["detailedProgress"] for task in said if task["detailedProgress"]]
@@ -133,7 +133,7 @@ def test_a_running_rebalance_is_told_of_node_by_node_and_bucket_by_bucket(start)
     halfway = [each for each in detailed if each["bucket"] == "travel"]
     begins, ends = halfway[0]["perNode"], halfway[-1]["perNode"]
     count = BUCKETS["travel"]
-    # A copy of everything goes to the new node, and none to who stays.
+    # A copy of everything goes to the new node, and none to a node that stays.
     assert begins[names[2]]["ingoing"]["docsTotal"] == count
     assert begins[names[0]]["ingoing"]["docsTotal"] == 0
     left = begins[names[1]]["outgoing"]
@@ -159,7 +159,7 @@ def test_a_running_rebalance_is_told_of_node_by_node_and_bucket_by_bucket(start)
         assert cluster.progress(at) == {"status": "none"}
 
 
-def test_a_graceful_failover_is_told_of_by_its_name_and_by_every_node(start):
+def test_graceful_failover_is_reported_as_its_own_task_by_every_node(start):
     cluster = start(made, 3, ["travel"])
     documents = Documents(cluster, "travel")
     documents.write("kept", 1_000, at=0)
@@ -167,7 +167,7 @@ def test_a_graceful_failover_is_told_of_by_its_name_and_by_every_node(start):
     names = [cluster.name(number) for number in range(3)]
     reply = cluster.fail_over(2, path="startGracefulFailover")
     assert reply.status == 200
-    # Who asks for a rebalance is not told of this one as if it were that.
+    # A request for a rebalance does not return this one.
     form = {"knownNodes": ",".join(names), "ejectedNodes": ""}
     reply = cluster[1].admin.post("/controller/rebalance", form)
     assert reply.status == 503 and "graceful failover" in reply.json["error"], reply
@@ -219,7 +219,7 @@ def test_a_rebalance_that_was_stopped_did_not_fail(start):
     rows = cluster.vbucket_map("travel")
     reply = cluster[0].admin.post("/pools/default/buckets/travel", {"replicaNumber": 2})
     assert reply.status == 200, reply
-    # It stands still, and no copy comes to its end there.
+    # The node is suspended, so no copy on it completes.
     cluster[2].suspend()
     try:
         identifier = start_rebalance(cluster)
@@ -238,7 +238,7 @@ def test_a_rebalance_that_was_stopped_did_not_fail(start):
 
 
 @pytest.mark.parametrize("identifier", ["none", "00112233445566778899aabbccddeeff"])
-def test_there_is_no_task_of_an_id_that_nobody_gave(start, identifier):
+def test_unknown_task_id_is_not_found(start, identifier):
     cluster = start(made, 1)
     reply = cluster[0].admin.get(f"/pools/default/tasks?taskId={identifier}")
     assert (reply.status, reply.text) == (404, "Requested resource not found.\r\n")

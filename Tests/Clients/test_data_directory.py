@@ -1,4 +1,4 @@
-"""What a server says about its directory and its ports, so that an operator knows what to do."""
+"""Messages of a server about its directory and its ports, for the operator."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 
 from rig.node import Node, NotReady
 
-NOBODY = 65_534
+UNPRIVILEGED = 65_534
 AS_ROOT = os.getuid() == 0
 
 
@@ -23,7 +23,7 @@ def place():
 
 
 def refusal(node, **options):
-    """Starts a node that must not start, and returns what it said."""
+    """Starts a node that must not start, and returns its log."""
     with pytest.raises(NotReady) as refused:
         node.start(**options)
     assert refused.value.code not in (0, None), "it did not end"
@@ -31,10 +31,10 @@ def refusal(node, **options):
     return refused.value.log
 
 
-def as_nobody(node):
+def as_unprivileged(node):
     if not AS_ROOT:
         pytest.skip("NOT TESTED: only root can become another user")
-    return refusal(node, user=NOBODY)
+    return refusal(node, user=UNPRIVILEGED)
 
 
 # The directory
@@ -60,9 +60,9 @@ def test_a_file_is_no_directory(make_node, place):
     assert (place / "file").read_text() == "not a directory"
 
 
-def test_a_directory_above_which_nobody_may_write(make_node, place):
+def test_directory_below_an_unwritable_one_is_reported(make_node, place):
     node = make_node(data=place / "data")
-    log = as_nobody(node)
+    log = as_unprivileged(node)
     assert str(place / "data") in log
     assert "denied" in log.lower() or "permission" in log.lower()
 
@@ -72,7 +72,7 @@ def test_a_directory_that_belongs_to_another_user(make_node, place):
     node = make_node(data=data).start().provision()
     node.stop()
     os.chmod(data, 0o700)
-    log = as_nobody(node)
+    log = as_unprivileged(node)
     assert str(data) in log
     assert "denied" in log.lower() or "permission" in log.lower()
 
@@ -80,7 +80,7 @@ def test_a_directory_that_belongs_to_another_user(make_node, place):
 def test_a_directory_one_may_read_but_not_write(make_node, place):
     data = place / "data"
     data.mkdir(mode=0o755)
-    log = as_nobody(make_node(data=data))
+    log = as_unprivileged(make_node(data=data))
     assert str(data) in log
     assert "denied" in log.lower() or "permission" in log.lower() or "writ" in log.lower()
 
@@ -90,8 +90,8 @@ def test_the_owner_may_be_another_user(make_node, place):
         pytest.skip("NOT TESTED: only root can become another user")
     data = place / "data"
     data.mkdir()
-    os.chown(data, NOBODY, NOBODY)
-    node = make_node(data=data).start(user=NOBODY).provision().create_bucket("mine")
+    os.chown(data, UNPRIVILEGED, UNPRIVILEGED)
+    node = make_node(data=data).start(user=UNPRIVILEGED).provision().create_bucket("mine")
     assert node.stop() == 0
 
 
@@ -119,7 +119,7 @@ def test_buckets_without_what_the_node_was_are_left_alone(make_node, place, how)
         (data / "control.sqlite").touch()
     files = sorted(str(path) for path in (data / "buckets").rglob("*"))
     assert files
-    # Also the second time, when there is a file by that name.
+    # Also the second time, when a file of that name exists.
     for _ in range(2):
         log = refusal(make_node(data=data))
         assert "control.sqlite is missing" in log and "buckets" in log and "backup" in log
@@ -175,7 +175,7 @@ def test_a_file_from_the_future_is_refused_by_name(make_node, place):
 
 
 def names_port(log, port):
-    """Whether it says which port it could not have, and that somebody else has it."""
+    """Whether it names the port that it could not open, and that another process has it."""
     return str(port) in log and ("in use" in log.lower() or "another process" in log.lower())
 
 
@@ -189,7 +189,7 @@ def test_a_port_in_use_is_named(make_node, flag):
 
 @pytest.mark.parametrize("flag,key", [("--kv-port", "kv_port"), ("--admin-port", "admin_port")])
 def test_a_second_server_does_not_share_a_port(make_node, flag, key):
-    """Sharing is what SO_REUSEPORT would do: half of all connections would go astray."""
+    """With SO_REUSEPORT both would listen, and half of the connections reach the wrong one."""
     first = make_node().start().provision()
     port = getattr(first, key)
     log = refusal(make_node(flag, str(port)))

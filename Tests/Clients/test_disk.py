@@ -1,4 +1,4 @@
-"""The disk: what is on it for others to read, and what happens when it fails."""
+"""The disk: files that other programs can read, and failures."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def settle(node, bucket):
     wait_until(is_persisted, 30, "everything persisted")
 
 
-# For others to read
+# Other readers
 
 
 def test_the_stock_shell_reads_the_files_while_the_node_runs(make_node):
@@ -53,7 +53,7 @@ def test_the_stock_shell_reads_the_files_while_the_node_runs(make_node):
             assert lines[0] == "ok", result.stdout
             documents += int(lines[1]) if len(lines) > 1 else 0
         assert documents == 3000
-        # And the node goes on writing meanwhile.
+        # The node keeps writing meanwhile.
         assert connection.set(b"key-0", b"{}").status == Status.SUCCESS
 
 

@@ -1,4 +1,4 @@
-"""The launcher: start, status, kill, logs, stop, as a person types them."""
+"""The launcher: start, status, kill, logs, stop, as typed in a shell."""
 
 import fcntl
 import json
@@ -38,7 +38,7 @@ def free_offset():
 
 
 def read_all(terminal):
-    """Until nobody can write to it any more."""
+    """Reads until the last writer has closed it."""
     parts = []
     while True:
         try:
@@ -72,7 +72,7 @@ class Checkout:
         return result.stdout + result.stderr
 
     def watch(self, *arguments, columns=80, seconds=120):
-        """What a command says, and what it shows on the terminal of somebody who watches."""
+        """The output of a command, and its progress on a terminal."""
         terminal, screen = pty.openpty()
         fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         with ThreadPoolExecutor(1) as pool:
@@ -89,7 +89,7 @@ class Checkout:
                     check=False,
                 )
             finally:
-                # Nobody else has it open: whoever reads what was shown comes to its end.
+                # No other process has it open: the reader gets to its end.
                 os.close(screen)
             text = shown.result()
         os.close(terminal)
@@ -97,7 +97,7 @@ class Checkout:
         return result.stdout, text
 
     def launch(self, *arguments):
-        """A command that runs on while the test goes on; it is one that a terminal may interrupt."""
+        """A command in the background of the test; a terminal may interrupt it."""
         return subprocess.Popen(
             [str(LAUNCHER), *arguments, "--port-offset", str(self.offset)],
             env={**os.environ, "DIVAN_CHECKOUT": str(self.path)},
@@ -109,7 +109,7 @@ class Checkout:
         )
 
     def hold_back(self, node):
-        """Has a node's server come to nothing, and never be ready."""
+        """Replaces a node's server with one that never becomes ready."""
         program = self.path / ".build/release/divan-server"
         program.unlink()
         program.write_text(
@@ -190,7 +190,7 @@ def test_status_says_what_runs(checkout):
     assert [bucket["name"] for bucket in found["buckets"]] == ["one"]
     checkout.run("stop")
     assert checkout.status()["running"] is False
-    # Whoever inherited the process may not have looked after it yet.
+    # The process that adopted it may not have reaped it yet.
     stat = pathlib.Path(f"/proc/{node['pid']}/stat")
     assert not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
@@ -263,7 +263,7 @@ def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
 
 
 def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
-    """And a node that did not leave after all runs on."""
+    """A node that did not leave still runs."""
     checkout.start("--nodes", "2", "--bucket", "travel:100:1", seconds=120)
     reply = checkout.admin.post("/settings/rebalance", {"rebalanceMovesPerNode": 1})
     assert reply.status == 200
@@ -278,8 +278,8 @@ def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
 
 
 def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checkout):
-    """One that is down hands over nothing. It comes back with a rebalance, whose progress is shown
-    to somebody who watches."""
+    """A node that is down hands over nothing. A rebalance adds it back, with progress on a
+    terminal."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
     admin = checkout.admin
     assert admin.post("/settings/autoFailover", {"enabled": "false"}).status == 200
@@ -315,7 +315,7 @@ def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checko
 
 
 def recover(checkout, node):
-    """Says that a node is to come back with its copies."""
+    """Orders the recovery of a node with its copies."""
     port = str(checkout.status()["nodes"][node]["admin"])
     nodes = checkout.admin.get("/pools/default").json["nodes"]
     (name,) = [one["otpNode"] for one in nodes if one["hostname"].endswith(f":{port}")]
@@ -334,7 +334,7 @@ def memberships(checkout):
 
 @pytest.mark.parametrize("is_down", [False, True], ids=["back before", "down"])
 def test_a_cluster_whose_first_node_was_failed_over_goes_on_and_takes_it_back(checkout, is_down):
-    """Whether it is back before the rebalance that takes it out, or hears of it later."""
+    """Whether it runs again before the rebalance that removes it, or learns of it later."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
     path = "/pools/default/buckets/travel/docs/note"
     assert checkout.admin.post(path, {"value": '{"kept":true}'}).status == 200
@@ -373,7 +373,7 @@ def test_a_named_directory_is_remembered(checkout, tmp_path_factory):
     assert checkout.status()["directory"] == str(place)
 
 
-def test_a_port_in_use_is_told(checkout):
+def test_port_in_use_is_reported(checkout):
     with socket.create_server(("127.0.0.1", 8091 + checkout.offset)):
         told = checkout.start(code=1)
     assert str(8091 + checkout.offset) in told and "in use" in told.lower()
@@ -386,7 +386,7 @@ def test_start_that_fails_stops_the_nodes_that_it_started(checkout):
     assert "Node 2 ended before it was ready" in told and "in use" in told.lower()
     assert "Stopping what this command started: nodes 0, 1, 2" in told
     assert checkout.processes() == []
-    # Nothing of it is remembered: another start may ask for another number of nodes.
+    # Nothing of it is remembered: another start may have another number of nodes.
     assert checkout.status()["nodes"] == []
     checkout.start("--nodes", "2", seconds=120)
     assert len(checkout.status()["nodes"]) == 2
@@ -462,7 +462,7 @@ def test_start_that_fails_once_nodes_are_ready_says_that_they_run_on(checkout):
     told = checkout.start("--bucket", "small:50", code=1)
     assert "This command started node 0" in told and "cluster/stop" in told
     assert [node["running"] for node in checkout.status()["nodes"]] == [True]
-    # What did not start them does not speak of them.
+    # A start that did not start nodes does not mention them.
     assert "This command started" not in checkout.start("--bucket", "small:50", code=1)
 
 
@@ -476,7 +476,7 @@ def test_add_that_fails_leaves_no_node_behind(checkout):
     assert "Node 1 was added" in checkout.run("add", seconds=120)
 
 
-def test_another_password_is_told(checkout):
+def test_wrong_password_is_reported(checkout):
     checkout.start()
     told = checkout.start(code=1, DIVAN_PASSWORD="not-the-one")
     assert "DIVAN_PASSWORD" in told
@@ -496,7 +496,7 @@ def test_a_bucket_that_makes_no_sense_is_refused(checkout, bucket):
     assert "NAME" in checkout.start("--bucket", bucket, code=64)
 
 
-def test_what_the_server_refuses_is_told_in_its_words(checkout):
+def test_refusal_of_the_server_is_printed_in_its_words(checkout):
     told = checkout.start("--bucket", "small:50", code=1)
     assert "small" in told and "100" in told
 
@@ -511,17 +511,17 @@ def test_the_demo_loads_measures_and_leaves_it_running(checkout):
         assert re.search(r"[0-9 ]+ ops/s in 1\.\d s", told), told
         assert re.search(r"^  GET +[0-9. ]+$", told, re.M), told
         assert re.search(r"^  SET +[0-9. ]+$", told, re.M), told
-        # It shows how it gets on, and that it is the node that it measures.
+        # It shows its progress, and measures the processor time of that node.
         assert "measuring" in told and re.search(r"server +\d+ ns CPU/op", told), told
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
     assert json.loads(checkout.admin.get(path).json["json"])["name"] == "France"
-    # Three nodes, unless somebody asks for another number; and each document twice.
+    # Three nodes by default, and each document twice.
     assert memberships(checkout) == ["active"] * 3
     assert checkout.admin.get("/pools/default/buckets/demo").json["replicaNumber"] == 1
 
 
 def test_the_demo_follows_vbuckets_that_move_meanwhile(checkout):
-    """Neither what loads nor what measures is answered that it asks the wrong node."""
+    """Neither the loader nor the load test gets errors for moved vBuckets."""
     place = ("--port-offset", str(checkout.offset))
     told = checkout.run("demo", "--nodes", "3", "--seconds", "0.2", *place)
     assert "through the client library" in told
@@ -541,7 +541,7 @@ def test_the_demo_follows_vbuckets_that_move_meanwhile(checkout):
             time.sleep(0.05)
         told = demo.result()
     assert seen > 0
-    # Anything but hits, misses and what was stored has a line of its own.
+    # Any other result than hits, misses and stored documents has a line of its own.
     assert not re.search(r"^  [0-9 ]+ (x|answers|values) ", told, re.M), told
     assert re.search(r"^  [0-9 ]+ hits, 0 misses, [0-9 ]+ stored$", told, re.M), told
     wait_until(lambda: memberships(checkout)[2] == "inactiveFailed", 60)

@@ -1,4 +1,4 @@
-"""The page, as somebody with a browser walks through it."""
+"""The page in a browser, from setup to documents."""
 
 import json
 
@@ -59,7 +59,7 @@ def log_in(page, password=PASSWORD):
     page.click("log in", "sign in", "login")
 
 
-def test_the_walk(page, node):
+def test_page_from_setup_to_documents(page, node):
     # Log in, and see the node.
     log_in(page)
     page.wait_for_text("data buckets")

@@ -1,4 +1,4 @@
-"""The page's nodes, as somebody with a browser adds one, rebalances, and fails one over."""
+"""The nodes of the page in a browser: adding, rebalance and failover."""
 
 import re
 import signal
@@ -24,7 +24,7 @@ def nodes():
 
 @pytest.fixture
 def third(nodes):
-    """One more, where two are too few to fail anybody over by themselves."""
+    """A third node, since automatic failover needs three."""
     with Node() as node:
         yield node.start()
 
@@ -45,7 +45,7 @@ def memberships(node):
 
 
 def log_in(page):
-    """And opens the nodes."""
+    """Logs in and opens the nodes."""
     page.fill("user", USER)
     page.fill("password", PASSWORD)
     page.click("log in")
@@ -55,7 +55,7 @@ def log_in(page):
 
 
 def join(first, second):
-    """By the REST interface, with a rebalance that is over."""
+    """By the REST interface, until the rebalance has ended."""
     reply = first.admin.post("/controller/addNode", {
         "hostname": f"127.0.0.1:{second.admin_port}", "user": USER, "password": PASSWORD})
     assert reply.status == 200, reply.text
@@ -78,7 +78,7 @@ def serves(node, bucket):
 
 
 def press(page, selector):
-    """A button by its place, for rows that say the same."""
+    """A button by its place, for rows with the same text."""
     there = f"document.querySelector({selector!r}) && !document.querySelector({selector!r}).disabled"
     page.wait(there, selector)
     page.evaluate(f"document.querySelector({selector!r}).click()")
@@ -89,33 +89,33 @@ def row_of(node):
 
 
 def act(page, node, action):
-    """Presses what the row of a node offers."""
+    """Presses a button in the row of a node."""
     press(page, f'{row_of(node)} [data-action="{action}"]')
 
 
 def recovery(node, second):
-    """What the second node is, and how it is to come back."""
+    """The membership of the second node, and its recovery type."""
     pool = node.admin.get("/pools/default").json
     place = f"127.0.0.1:{second.admin_port}"
     (one,) = [each for each in pool["nodes"] if each["hostname"] == place]
     return one["clusterMembership"], one["recoveryType"]
 
 
-def test_a_node_comes_goes_and_comes_back(page, nodes):
+def test_node_is_added_failed_over_and_recovered(page, nodes):
     first, second = nodes
     log_in(page)
     first.create_bucket("twice", replicaNumber=1)
 
     press(page, "#node-add")
-    page.fill("where it is", f"127.0.0.1:{second.admin_port}")
+    page.fill("address", f"127.0.0.1:{second.admin_port}")
     press(page, "#node-submit")
     wait_until(lambda: memberships(first) == ["active", "inactiveAdded"], 20, "it was added")
-    page.wait_for_text("waits to be brought in")
+    page.wait_for_text("waits for a rebalance that adds it")
     press(page, "#rebalance-start")
     wait_until(lambda: is_balanced(first), 60, "it serves")
     page.wait_for_text("every copy is in its place")
 
-    # Marked to leave, and not after all: nobody but the page knows.
+    # Marked to leave, then unmarked: only the page knows of it.
     act(page, second, "remove")
     page.wait_for_text("leaves with the next rebalance")
     page.wait("!document.querySelector('#rebalance-start').disabled", "there is something to do")
@@ -131,13 +131,13 @@ def test_a_node_comes_goes_and_comes_back(page, nodes):
     wait_until(lambda: recovery(first, second) == failed, 60, "it was failed over")
     page.wait_for_text("failed over: serves nothing")
     act(page, second, "delta")
-    page.wait_for_text("comes back with its copies with the next rebalance")
+    page.wait_for_text("is added back with its copies by the next rebalance")
     assert recovery(first, second) == ("inactiveAdded", "delta")
     act(page, second, "leave-out")
     page.wait_for_text("failed over: serves nothing")
     assert recovery(first, second) == failed
     act(page, second, "delta")
-    page.wait_for_text("comes back with its copies with the next rebalance")
+    page.wait_for_text("is added back with its copies by the next rebalance")
     press(page, "#rebalance-start")
     wait_until(lambda: memberships(first) == ["active", "active"], 60, "it serves again")
     page.wait_for_text("every copy is in its place", 60)
@@ -152,12 +152,12 @@ def test_a_node_comes_goes_and_comes_back(page, nodes):
     page.wait_for_text("failed over: serves nothing")
     act(page, second, "full")
     wait_until(lambda: memberships(first) == ["active", "inactiveAdded"], 20, "it comes back")
-    page.wait_for_text("comes back empty with the next rebalance")
+    page.wait_for_text("is added back empty by the next rebalance")
     assert page.console == [], "the page threw"
 
 
-def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
-    """Nobody serves it, and the page says so, before and after; a rebalance asks first."""
+def test_rebalance_asks_before_giving_up_vbuckets_of_a_failed_node(page, nodes):
+    """Its vBuckets are not served, and the page shows that; a rebalance asks first."""
     first, second = nodes
     join(first, second)
     reply = first.admin.post("/pools/default/buckets", {
@@ -167,12 +167,12 @@ def test_what_only_a_failed_node_has_is_not_given_up_unasked(page, nodes):
     log_in(page)
     act(page, second, "fail-over")
     press(page, "#failover-hard")
-    page.wait_for_text("nobody else who answers has a copy")
+    page.wait_for_text("no other reachable node has a copy")
     press(page, "#failover-sure")
     press(page, "#failover-submit")
     wait_until(lambda: memberships(first) == ["active", "inactiveFailed"], 20, "it was failed over")
-    page.wait_for_text("some vbuckets are served by nobody")
-    page.wait_for_text("of bucket alone are served by nobody")
+    page.wait_for_text("some vbuckets are not served")
+    page.wait_for_text("of bucket alone are not served")
     page.evaluate("window.asked = []; window.confirm = text => { asked.push(text); return false; }")
     press(page, "#rebalance-start")
     page.wait("window.asked.length === 1", "it asks")
@@ -195,10 +195,10 @@ def test_automatic_failover_is_shown_and_changed(page, nodes):
     log_in(page)
     page.wait_for_text("automatic failover: after 5 s without an answer; 0 of 1 node so far")
     press(page, "#auto-failover-change")
-    page.fill("after so many seconds", "0")
+    page.fill("timeout in seconds", "0")
     press(page, "#auto-failover-submit")
     page.wait("document.querySelector('#auto-failover-timeout-error').textContent", "a refusal")
-    page.fill("after so many seconds", "7")
+    page.fill("timeout in seconds", "7")
     press(page, "#auto-failover-submit")
     page.wait_for_text("automatic failover: after 7 s")
     assert first.admin.get("/settings/autoFailover").json["timeout"] == 7
@@ -214,9 +214,9 @@ def fail_over_after(node, seconds):
     assert node.admin.post("/settings/autoFailover", form).status == 200
 
 
-def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
-    """The only node that was to stay stands still: it is failed over, so the rebalance fails, and is
-    to begin again."""
+def test_automatic_failover_and_retry_are_shown_and_cancelled(page, nodes, third):
+    """The only node that was to stay is suspended: it is failed over, so the rebalance fails, and is
+    retried."""
     first, second = nodes
     admin = first.admin
     join(first, second)
@@ -232,13 +232,13 @@ def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
     press(page, "#rebalance-start")
     page.wait_for_text("% done")
     fail_over_after(first, 1)
-    page.wait_for_text("it begins again by itself in", 30)
+    page.wait_for_text("the rebalance is retried in", 30)
     page.wait_for_text("the last rebalance did not finish: none of the nodes that were to stay is left")
     page.wait_for_text("1 of 1 node so far")
     assert admin.get("/settings/autoFailover").json["count"] == 1
 
     press(page, "#retry-cancel")
-    page.wait_for_no_text("it begins again by itself")
+    page.wait_for_no_text("the rebalance is retried")
     pending = admin.get("/pools/default/pendingRetryRebalance").json
     assert pending == {"retry_rebalance": "not_pending"}
     press(page, "#auto-failover-reset")
@@ -250,7 +250,7 @@ def test_what_happened_by_itself_is_shown_and_taken_back(page, nodes, third):
 
 
 def test_a_page_whose_node_left_the_cluster_begins_again(page, nodes):
-    """It has no cluster to show any more."""
+    """It has no cluster to show."""
     first, second = nodes
     join(first, second)
     page.open(f"http://127.0.0.1:{second.admin_port}/")
@@ -276,7 +276,7 @@ def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, n
 
 
 def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes):
-    """The other node stands still amid it, so that there is something to be read."""
+    """The other node is suspended during it, so that the progress can be read."""
     first, second = nodes
     assert first.admin.post("/pools/default/buckets", {
         "name": "many", "ramQuotaMB": 100, "replicaNumber": 0}).status == 202
@@ -287,7 +287,7 @@ def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes
     reply = first.admin.post("/controller/addNode", {
         "hostname": f"127.0.0.1:{second.admin_port}", "user": USER, "password": PASSWORD})
     assert reply.status == 200, reply.text
-    page.wait_for_text("waits to be brought in")
+    page.wait_for_text("waits for a rebalance that adds it")
     press(page, "#rebalance-start")
     page.wait("!document.querySelector('#rebalance-stop').hidden", "it may be stopped")
     press(page, "#rebalance-stop")
@@ -296,7 +296,7 @@ def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes
     pool = first.admin.get("/pools/default").json
     assert pool["rebalanceStatus"] == "none" and not pool["balanced"]
 
-    # It goes on from there.
+    # The rebalance continues from there.
     page.evaluate("""(() => {
         window.said = [];
         const balance = document.querySelector('#balance');
@@ -325,7 +325,7 @@ def test_a_page_says_that_its_node_stands_still_and_goes_on_with_it(page, nodes)
     log_in(page)
     try:
         first.process.send_signal(signal.SIGSTOP)
-        page.wait_for_text("the server does not answer. what you see is what it said last.", 20)
+        page.wait_for_text("the server does not answer. this page shows the last known state.", 20)
     finally:
         first.process.send_signal(signal.SIGCONT)
     page.wait_for_no_text("the server does not answer", 20)

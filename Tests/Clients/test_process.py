@@ -1,4 +1,4 @@
-"""Ends and beginnings: kill -9 under load, clean stops, restarts."""
+"""Stops and starts: kill -9 under load, clean stops, restarts."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("DIVAN_SEED", "20261121"))
 
 
 def failover_entries(node, bucket):
-    """How many histories each vBucket has."""
+    """The number of histories of each vBucket."""
     with node.connect(bucket) as connection:
         details = connection.stat("vbucket-details")
     entries = ":num_failover_entries"
@@ -39,7 +39,7 @@ def histories(node, bucket):
 
 
 def check_files(node):
-    """What SQLite itself says about every file, as its stock library sees it."""
+    """The integrity check of the stock SQLite library on every file."""
     files = node.database_files()
     assert files, f"no database files in {node.data}"
     for path in files:
@@ -48,7 +48,7 @@ def check_files(node):
         database.close()
 
 
-# Clean ends
+# Clean stops
 
 
 def test_sigterm_ends_cleanly_and_documents_stay(make_node):
@@ -211,7 +211,7 @@ def half_a_post(node, name):
 
 
 def await_deafness(node):
-    """Until the admin port takes no connection any more: the stop has begun."""
+    """Waits until the admin port accepts no connection: the stop has begun."""
 
     def is_deaf():
         try:
@@ -234,7 +234,7 @@ def test_sigterm_lets_a_request_under_way_finish(make_node):
     assert b" 202 " in connection.recv(4096).split(b"\r\n")[0]
     began = time.monotonic()
     assert node.process.wait(20) == 0
-    # An idle connection is closed at once and nobody waits for it.
+    # An idle connection is closed at once, without delaying the stop.
     assert time.monotonic() - began < 1.4
     connection.close()
     idle.close()
@@ -350,7 +350,7 @@ def crash_and_check(node, dice):
 
 
 def check_document(writer, observer, key, reply):
-    """A document is a whole version, and not older than what was seen persisted."""
+    """A document is a complete version, not older than the one observed as persisted."""
     persisted = observer.persisted.get(vbucket_of(key), 0)
     versions = writer.acknowledged[key]
     promised = [each for each in versions if each[2] <= persisted]
@@ -364,7 +364,7 @@ def check_document(writer, observer, key, reply):
     if version in known:
         assert reply.cas == known[version], f"{key} has another CAS"
     else:
-        assert version in writer.unanswered[key], f"{key} has a version nobody wrote"
+        assert version in writer.unanswered[key], f"{key} has a version that was never written"
     if promised:
         assert version >= promised[-1][0], f"{key} fell back behind {promised[-1]}"
     return len(promised) > 0
@@ -373,8 +373,8 @@ def check_document(writer, observer, key, reply):
 def forget_documents(node):
     """Ends a round: no document of it is on disk any more.
 
-    The next one counts its versions from the beginning. What nobody saw persisted may fall back, also
-    behind a deletion, and a version of this round would then be taken for one of the next.
+    The next one counts its versions from the beginning. A change not observed as persisted may be
+    lost, even a deletion, and a version of this round would then look like one of the next.
     """
     deleted = {}
     with node.connect("kept") as connection:
@@ -392,7 +392,7 @@ def forget_documents(node):
                 30, "the deletions are on disk")
 
 
-def test_what_was_seen_persisted_survives_kill_9(make_node):
+def test_observed_persisted_write_survives_kill_9(make_node):
     print(f"seed {SEED}, {ROUNDS} rounds")
     dice = random.Random(SEED)
     node = make_node().start().provision().create_bucket("kept")
@@ -480,7 +480,7 @@ def test_an_ephemeral_bucket_is_empty_after_a_restart(make_node):
     node.await_bucket("gone")
     with node.connect("gone") as connection:
         assert connection.get(b"key").status == Status.NOT_FOUND
-        # And says so: this is another history.
+        # It begins a new history.
         assert connection.set(b"key", b"2").token[0] != uuid
 
 

@@ -135,7 +135,7 @@ def test_json_is_detected_again_after_an_append(kv, key):
     assert kv.get(key).datatype == 1
 
 
-def test_a_datatype_nobody_agreed_on_is_invalid(kv, key):
+def test_datatype_that_was_not_negotiated_is_invalid(kv, key):
     assert kv.set(key, b"x", datatype=2).status == Status.INVALID
     assert kv.set(key, b"x", datatype=4).status == Status.INVALID
     assert kv.set(key, b"{}", datatype=1).status == Status.SUCCESS
@@ -159,7 +159,7 @@ def test_incrementing_wraps_at_64_bits(kv, key):
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"-1", b"1.5", b"18446744073709551616", b"1 "])
-def test_what_is_no_number_cannot_be_counted(kv, key, value):
+def test_counter_on_a_value_that_is_not_a_number_is_refused(kv, key, value):
     kv.set(key, value)
     assert kv.counter(Op.INCR, key).status == Status.DELTA_BAD
     assert kv.get(key).value == value
@@ -450,7 +450,7 @@ def test_a_durable_write_of_a_single_copy_is_done(kv, key, level):
 
 
 @pytest.mark.parametrize("frames", [b"\x11\x00", b"\x11\x09", b"\x13\x01\x00\x00", b"\x12\x01\x01"])
-def test_a_durability_that_makes_no_sense_is_invalid(kv, key, frames):
+def test_malformed_durability_frame_is_invalid(kv, key, frames):
     status = kv.set(key, b"1", frames=frames).status
     assert status in (Status.INVALID, Status.DURABILITY_INVALID)
     assert kv.get(key).status == Status.NOT_FOUND

@@ -1,4 +1,4 @@
-"""How a connection begins: HELLO, error map, login, bucket, cluster configuration (kv.md, 1)."""
+"""The start of a connection: HELLO, error map, login, bucket, cluster configuration (kv.md, 1)."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ MECHANISMS = ["SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"]
 
 @pytest.fixture
 def raw(node):
-    """A connection that has said nothing yet."""
+    """A connection without any request yet."""
     with Connection(node.kv_port) as connection:
         yield connection
 
@@ -123,20 +123,20 @@ def test_the_mechanisms_are_listed(raw):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_scram_lets_in_who_knows_the_password_and_proves_it_knows_it_too(raw, bucket, mechanism):
+def test_scram_accepts_the_password_and_authenticates_the_server(raw, bucket, mechanism):
     assert raw.log_in(USER, PASSWORD, mechanism).status == Status.SUCCESS
     assert raw.select_bucket(bucket).status == Status.SUCCESS
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("login", [(USER, "wrong"), ("nobody", PASSWORD), (USER, "")])
-def test_scram_refuses_everybody_else(raw, mechanism, login):
+@pytest.mark.parametrize("login", [(USER, "wrong"), ("unknown", PASSWORD), (USER, "")])
+def test_scram_refuses_a_wrong_login(raw, mechanism, login):
     assert raw.log_in(*login, mechanism).status == Status.AUTH_ERROR
 
 
-def test_an_unknown_user_is_told_no_sooner_than_a_known_one(raw, node):
-    """Otherwise anybody could find out which users there are."""
-    request = frame(Op.SASL_AUTH, b"SCRAM-SHA256", value=b"n,,n=nobody,r=abcdefgh")
+def test_unknown_user_is_refused_at_the_same_step_as_a_known_one(raw, node):
+    """Otherwise the answers would reveal which users exist."""
+    request = frame(Op.SASL_AUTH, b"SCRAM-SHA256", value=b"n,,n=unknown,r=abcdefgh")
     raw.send(request)
     first = raw.receive()
     assert first.status == Status.AUTH_CONTINUE
@@ -144,7 +144,7 @@ def test_an_unknown_user_is_told_no_sooner_than_a_known_one(raw, node):
         other.send(request)
         again = dict(part.split("=", 1) for part in other.receive().value.decode().split(","))
     parts = dict(part.split("=", 1) for part in first.value.decode().split(","))
-    # The salt of somebody who is not there is always the same, as a real one would be.
+    # The salt of an unknown user is always the same, like that of a real one.
     assert parts["s"] == again["s"]
     assert parts["i"] == again["i"]
 
@@ -158,7 +158,7 @@ def test_a_nonce_with_spaces_is_taken_as_it_is(raw):
     assert reply.value.startswith(f"r={nonce}".encode())
 
 
-def test_plain_lets_in_who_knows_the_password(raw, bucket):
+def test_plain_accepts_the_password(raw, bucket):
     assert raw.plain(USER, "wrong").status == Status.AUTH_ERROR
     assert raw.plain(USER, PASSWORD).status == Status.SUCCESS
     assert raw.select_bucket(bucket).status == Status.SUCCESS
@@ -306,11 +306,11 @@ def test_the_revision_grows_with_every_change(node):
         )
 
 
-# What is not there
+# Unsupported commands
 
 
 @pytest.mark.parametrize("op", [Op.SUBDOC_GET, Op.SUBDOC_MULTI_LOOKUP, 0x50, 0xDA, 0x67, 0xFF])
-def test_what_is_not_built_is_an_unknown_command(kv, op):
+def test_unsupported_opcode_is_an_unknown_command(kv, op):
     assert kv.call(op, b"key").status == Status.UNKNOWN_COMMAND
     assert kv.call(Op.NOOP).status == Status.SUCCESS
 

@@ -65,7 +65,7 @@ def test_a_new_bucket_is_accepted_and_located(node):
     ],
     ids=str,
 )
-def test_what_cannot_be_is_named_by_field(node, change, field):
+def test_invalid_bucket_settings_are_reported_by_field(node, change, field):
     reply = create(node, **change)
     assert reply.status == 400
     assert reply.headers["Content-Type"].startswith("application/json")
@@ -73,7 +73,7 @@ def test_what_cannot_be_is_named_by_field(node, change, field):
     assert reply.json["errors"][field]
 
 
-def test_every_wrong_field_is_named_at_once(node):
+def test_every_invalid_field_is_reported_in_one_answer(node):
     reply = create(node, name="", ramQuotaMB=1, replicaNumber=9)
     assert set(reply.json["errors"]) == {"name", "ramQuota", "replicaNumber"}
 
@@ -92,14 +92,14 @@ def test_unknown_parameters_are_ignored(node):
     assert reply.status == 202
 
 
-def test_what_tools_say_unasked_is_taken(node):
+def test_unrequested_parameters_of_tools_are_accepted(node):
     reply = create(node, "by-a-tool", storageBackend="magma", compressionMode="active")
     assert reply.status == 202
     found = node.admin.get(f"{BUCKETS}/by-a-tool").json
     assert found["compressionMode"] == "active" and found["storageBackend"] == "couchstore"
 
 
-def test_more_replicas_than_nodes_are_a_warning_for_whoever_asks_first(node):
+def test_more_replicas_than_nodes_are_a_warning_when_validated(node):
     form = {"name": "warned", "ramQuotaMB": 100, "replicaNumber": 2}
     reply = node.admin.post(f"{BUCKETS}?just_validate=1", form)
     assert reply.status == 400 and reply.json["errors"]["replicaNumber"].startswith("Warning:")
@@ -269,7 +269,7 @@ def test_a_bucket_can_be_changed(node):
 @pytest.mark.parametrize(
     "change", [{"numVBuckets": 64}, {"bucketType": "ephemeral"}, {"ramQuotaMB": 10}], ids=str
 )
-def test_what_cannot_be_changed_is_refused(node, bucket, change):
+def test_change_of_an_immutable_setting_is_refused(node, bucket, change):
     reply = node.admin.post(f"{BUCKETS}/{bucket}", change)
     assert reply.status == 400 and reply.json["errors"]
 

@@ -39,8 +39,8 @@ def test_a_random_key_is_one_of_the_bucket(node, docs):
     assert all(reply["ok"] and reply["key"] in everything for reply in replies)
     # 28 documents, and not always the same one.
     assert len({reply["key"] for reply in replies}) > 3
-    node.create_bucket("nobody")
-    reply = node.admin.get("/pools/default/buckets/nobody/localRandomKey")
+    node.create_bucket("empty")
+    reply = node.admin.get("/pools/default/buckets/empty/localRandomKey")
     assert (reply.status, reply.json["error"]) == (404, "fallback_to_all_docs")
 
 

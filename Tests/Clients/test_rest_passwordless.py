@@ -33,7 +33,7 @@ def test_its_name_and_no_password_log_in_and_select_it(node):
 
 
 @pytest.mark.parametrize(
-    "login", [("closed", ""), ("open", "guess"), ("", ""), ("nobody", ""), ("Administrator", "")]
+    "login", [("closed", ""), ("open", "guess"), ("", ""), ("unknown", ""), ("Administrator", "")]
 )
 def test_nothing_else_opens_without_a_password(node, login):
     with Connection(node.kv_port) as connection:
@@ -42,7 +42,7 @@ def test_nothing_else_opens_without_a_password(node, login):
         assert status in (Status.ACCESS, Status.NO_BUCKET)
 
 
-def test_who_does_not_log_in_has_no_bucket(node):
+def test_client_without_login_has_no_bucket(node):
     with Connection(node.kv_port) as connection:
         assert connection.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
 
@@ -63,7 +63,7 @@ def test_a_bucket_named_default_with_a_password_needs_a_login(make_node):
         assert connection.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
 
 
-def test_anybody_may_look_where_it_is_and_sees_nothing_else(node):
+def test_anonymous_client_sees_only_the_map_of_a_passwordless_bucket(node):
     assert node.anonymous.get("/pools").status == 200
     pool = node.anonymous.get("/pools/default")
     assert pool.status == 200

@@ -15,7 +15,7 @@ HEX32 = re.compile(r"[0-9a-f]{32}")
 
 @pytest.fixture
 def fresh(make_node):
-    """A node that nobody has provisioned yet."""
+    """A node that is not provisioned."""
     return make_node().start()
 
 
@@ -30,7 +30,7 @@ def test_before_provisioning_there_is_no_pool(fresh):
         assert (reply.status, reply.json) == (404, "unknown pool")
 
 
-@pytest.mark.parametrize("login", [None, ("anybody", "anything"), ("", "")])
+@pytest.mark.parametrize("login", [None, ("unknown", "anything"), ("", "")])
 def test_before_provisioning_any_credentials_do(fresh, login):
     admin = fresh.anonymous if login is None else fresh.anonymous.as_user(*login)
     assert admin.get("/pools").status == 200
@@ -70,7 +70,7 @@ def test_cluster_init_provisions_in_one_call(fresh):
     assert reply.json == {"newBaseUri": f"http://127.0.0.1:{fresh.admin_port}/"}
     # From here on never without the password.
     assert fresh.anonymous.get("/pools/default").status == 401
-    assert fresh.admin.as_user("anybody", "anything").get("/pools/default").status == 401
+    assert fresh.admin.as_user("unknown", "anything").get("/pools/default").status == 401
     found = fresh.admin.get("/pools/default").json
     assert found["memoryQuota"] == 512 and found["clusterName"] == "a cluster of one"
     # And only once without it.
@@ -101,7 +101,7 @@ def test_settings_web_provisions_too(fresh):
     ],
     ids=str,
 )
-def test_what_cannot_be_is_named_field_by_field(fresh, change, field):
+def test_invalid_settings_are_reported_field_by_field(fresh, change, field):
     form = {
         "port": "SAME",
         "username": USER,
@@ -145,11 +145,11 @@ def test_without_a_login_there_is_a_challenge(node):
 
 
 @pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Bearer x", "Basic YWJj", "Basic Og=="])
-def test_a_login_that_makes_no_sense_is_none(node, header):
+def test_malformed_login_is_refused(node, header):
     assert node.anonymous.get("/pools/default", headers={"Authorization": header}).status == 401
 
 
-def test_what_is_not_there_is_not_found_in_couchbases_words(node):
+def test_unknown_path_is_not_found_in_couchbases_words(node):
     for path in ("/nothing", "/pools/other", "/pools/default/buckets/none"):
         reply = node.admin.get(path)
         assert (reply.status, reply.text) == (404, NOT_FOUND), path
@@ -361,7 +361,7 @@ def test_the_streamed_pool_ends_documents_with_four_lines(node):
         assert json.loads(stream.next())["name"] == "default"
 
 
-def test_clients_that_leave_a_stream_cost_nobody_anything(node):
+def test_closed_streams_leave_no_connections(node):
     for _ in range(10):
         with node.admin.stream("/poolsStreaming/default") as stream:
             assert stream.next()

@@ -99,7 +99,7 @@ def test_a_bucket_can_be_changed(manager, node):
     assert found.flush_enabled is True
 
 
-def test_what_nothing_would_come_of_is_refused(manager):
+def test_settings_without_effect_are_refused(manager):
     settings = {"conflict_resolution_type": ConflictResolutionType.TIMESTAMP}
     with pytest.raises(InvalidArgumentException):
         manager.create_bucket(CreateBucketSettings(name="no", ram_quota_mb=100, **settings))
@@ -107,7 +107,7 @@ def test_what_nothing_would_come_of_is_refused(manager):
         manager.get_bucket("no")
 
 
-def test_what_clients_send_unasked_is_accepted(manager, node):
+def test_unrequested_settings_of_clients_are_accepted(manager, node):
     create(
         manager,
         node,
@@ -187,7 +187,7 @@ def test_a_name_is_taken_once(manager, node):
     ],
     ids=lambda settings: settings["name"],
 )
-def test_what_cannot_be_is_an_invalid_argument(manager, settings):
+def test_invalid_bucket_settings_are_an_invalid_argument(manager, settings):
     with pytest.raises(InvalidArgumentException):
         manager.create_bucket(CreateBucketSettings(**settings))
 

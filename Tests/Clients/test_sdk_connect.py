@@ -35,7 +35,7 @@ def test_a_wrong_password_is_an_authentication_failure_at_once(node, bucket):
 def test_an_unknown_user_is_an_authentication_failure_at_once(node, bucket):
     began = time.monotonic()
     with pytest.raises(AuthenticationException):
-        sdk.connect(node, user="nobody").bucket(bucket)
+        sdk.connect(node, user="unknown").bucket(bucket)
     assert time.monotonic() - began < QUICK_SECONDS
 
 

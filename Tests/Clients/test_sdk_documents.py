@@ -101,7 +101,7 @@ def test_get_of_nothing_is_not_found(collection, name):
         collection.get(name)
 
 
-def test_exists_tells(collection, name):
+def test_exists_reports_whether_a_document_exists(collection, name):
     assert collection.exists(name).exists is False
     cas = collection.insert(name, {}).cas
     found = collection.exists(name)

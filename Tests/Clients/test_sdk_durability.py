@@ -42,7 +42,7 @@ def test_persist_to_waits_for_the_disk_and_not_for_a_timer(collection):
     for number in range(rounds):
         options = UpsertOptions(durability=persisted())
         collection.upsert(f"persisted-{number}", {"n": number}, options)
-    # Whoever asks is not kept waiting for the batch of 250 ms.
+    # A client that waits for persistence does not wait for the batch of 250 ms.
     assert (time.monotonic() - began) / rounds < 0.2
 
 

@@ -11,11 +11,11 @@ import time
 
 
 class PageError(Exception):
-    """What was expected of the page did not happen."""
+    """An expectation of the page failed."""
 
 
 class Browser:
-    """One browser with one page. Elements are found as a person finds them: by what is written."""
+    """One browser with one page. Elements are found by their visible text."""
 
     def __init__(self):
         program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -114,13 +114,13 @@ class Browser:
         return event
 
     def note(self, event):
-        """Keeps what went wrong in the page, for the tests to look at."""
+        """Records errors of the page for the tests."""
         method, about = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             details = about["exceptionDetails"]
             self.console.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Page.javascriptDialogOpening":
-            # Somebody who was asked whether they are sure says yes.
+            # Confirmation dialogs are accepted.
             self.number += 1
             message = {
                 "id": self.number,
@@ -135,7 +135,7 @@ class Browser:
     # The page
 
     def open(self, address):
-        """Goes there and waits until the page says something.
+        """Opens an address and waits until the page has text.
 
         The page that is left is complete too, so that alone says nothing; and a browser that just
         started on a busy machine takes its time, which is not the page's.
@@ -161,7 +161,7 @@ class Browser:
             try:
                 value = self.evaluate(expression)
             except PageError as error:
-                # One page has gone and the next is not there yet.
+                # Between two pages.
                 if "context" not in str(error):
                     raise
                 value = None
@@ -172,7 +172,7 @@ class Browser:
             time.sleep(0.02)
 
     def text(self):
-        """What a person can read."""
+        """The visible text."""
         return self.evaluate("document.body ? document.body.innerText : ''")
 
     def wait_for_text(self, text, seconds=10):
@@ -198,7 +198,7 @@ class Browser:
     """
 
     def click(self, *words, within=None, seconds=10):
-        """Clicks the first button or link that says one of `words`, in the row that says `within`.
+        """Clicks the first button or link with one of `words`, in the row with `within`.
 
         An open dialog comes before the page, as it does for a person.
         """
@@ -220,7 +220,7 @@ class Browser:
         self.wait(script, f"something to click that says {words}", seconds)
 
     def fill(self, words, value, seconds=10):
-        """Types into the first field whose label, name or hint says one of `words`."""
+        """Types into the first field with one of `words` as its label, name or hint."""
         if isinstance(words, str):
             words = [words]
         words = json.dumps([word.lower() for word in words])

@@ -1,4 +1,4 @@
-"""Writers that keep a node busy, and remember what they were told."""
+"""Writers that load a node, and record its answers."""
 
 import struct
 import threading
@@ -45,7 +45,7 @@ class Writer(threading.Thread):
                     self.note(key, each, self.connection.receive())
         except (Closed, OSError):
             pass
-        except Exception as failure:  # Shown by the test that owns this thread.
+        except Exception as failure:  # Reported by the test that owns this thread.
             self.failure = failure
         finally:
             self.connection.close()
@@ -68,7 +68,7 @@ class Writer(threading.Thread):
 
 
 class Observer(threading.Thread):
-    """Asks again and again up to which seqno each vBucket is persisted."""
+    """Polls the persisted seqno of each vBucket."""
 
     def __init__(self, node, bucket, writers):
         super().__init__(daemon=True)
@@ -91,7 +91,7 @@ class Observer(threading.Thread):
 
 
 def ingest(connection, documents, depth=512):
-    """Stores (key, value) pairs, again where the node is short of memory; returns how often."""
+    """Stores (key, value) pairs, with retries if memory is short; returns the number of retries."""
     import time
 
     putbacks = 0

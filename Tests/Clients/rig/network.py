@@ -1,4 +1,4 @@
-"""Machines that are network namespaces of this one, on one switch, with links that can be cut.
+"""Machines as network namespaces of this one, on one switch, with links that can be cut.
 
 Nothing outside of them changes: switch and cables are in namespaces as well. Only root may make
 them; `Impossible` says why where they cannot be made.
@@ -15,7 +15,7 @@ CLONE_NEWNET = 0x40000000
 NAMESPACES = pathlib.Path("/run/netns")
 FILES = pathlib.Path("/etc/netns")
 PREFIX = "divan"
-# Nobody's: what is sent to it reaches every port of the switch, and nobody takes it.
+# An unused address: packets to it reach every port of the switch, and no machine accepts them.
 NOWHERE = "02:00:00:00:ff:ff"
 
 
@@ -34,7 +34,7 @@ def ip(*words):
 
 
 def remove_leftovers():
-    """What runs left that were killed."""
+    """Removes namespaces of killed runs."""
     if not NAMESPACES.exists():
         return
     for path in NAMESPACES.glob(f"{PREFIX}-*-*"):
@@ -44,7 +44,7 @@ def remove_leftovers():
 
 
 def remove(namespace):
-    # Without the command there is none to remove, and why there is none is told already.
+    # Without the command there is none to remove, and the reason was reported before.
     with contextlib.suppress(FileNotFoundError):
         subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=20)
     with contextlib.suppress(OSError):
@@ -96,12 +96,12 @@ class Network:
         return f"{PREFIX}-{os.getpid()}-{name}"
 
     def command(self, name):
-        """What a command begins with that is to run there; its process number stays the same."""
+        """The prefix of a command that runs there; the process number stays the same."""
         return ["ip", "netns", "exec", self.namespace(name)]
 
     @contextlib.contextmanager
     def inside(self, name):
-        """The calling thread's sockets, and those of threads it starts, are there meanwhile."""
+        """Opens the sockets of this thread, and of threads that it starts, on that machine."""
         with open("/proc/thread-self/ns/net", "rb") as home:
             with open(NAMESPACES / self.namespace(name), "rb") as there:
                 enter(there)
@@ -110,15 +110,15 @@ class Network:
             finally:
                 enter(home)
 
-    # Cutting: packets vanish, and nobody is told
+    # Cutting: packets are dropped silently
 
     def cut(self, source, target):
-        """What `source` sends to `target` gets lost; the other way is open."""
+        """Drops packets from `source` to `target`; the other direction stays open."""
         self._route(source, target, "replace", "lladdr", NOWHERE, "nud", "permanent")
         self.cuts.add((source, target))
 
     def cut_off(self, name, talks=False, hears=False, others=None):
-        """Cuts a machine off from other machines: the client's own line to it stays."""
+        """Cuts a machine off from other machines: its link to the client stays."""
         for other in others or [each for each in self.addresses if each not in (name, "client")]:
             if not talks:
                 self.cut(name, other)
@@ -135,7 +135,7 @@ class Network:
         ip("-n", self.namespace(source), "neighbour", verb, *place)
 
     def unplug(self, name):
-        """Pulls a machine's cable: it is told."""
+        """Takes a machine's link down: the machine notices."""
         ip("-n", self.namespace("switch"), "link", "set", name, "down")
 
     def plug(self, name):

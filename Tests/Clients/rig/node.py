@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class NotReady(Exception):
-    """A server ended, or said nothing, before it listened."""
+    """A server ended, or timed out, before it listened."""
 
     def __init__(self, text, code, log):
         super().__init__(f"{text} (exit code {code})\n{log}")
@@ -34,7 +34,7 @@ class NotReady(Exception):
 
 
 def wait_until(condition, seconds=10.0, what=None):
-    """What `condition` returns once it is true; it is asked every few milliseconds."""
+    """The value of `condition` once it is true; evaluated every few milliseconds."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -166,7 +166,7 @@ class Node:
                 return int(line.split()[1]) << 10
         raise LookupError("no RssAnon")
 
-    # What runs in it
+    # Access
 
     @property
     def admin(self):
@@ -175,7 +175,7 @@ class Node:
 
     @property
     def anonymous(self):
-        """The admin port, as nobody."""
+        """The admin port, without a login."""
         return rest.Rest(self.admin_port, None, self.host)
 
     @property
@@ -196,7 +196,7 @@ class Node:
         return self
 
     def create_bucket(self, name, **settings):
-        """Makes a bucket and waits until it serves."""
+        """Creates a bucket and waits until it serves."""
         form = {"name": name, "ramQuotaMB": 100, "replicaNumber": 0, "flushEnabled": 1, **settings}
         reply = self.admin.post("/pools/default/buckets", form)
         if reply.status != 202:

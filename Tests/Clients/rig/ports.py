@@ -1,4 +1,4 @@
-"""Free ports below those that the system gives to outgoing connections.
+"""Free ports below the ephemeral ports.
 
 A node that restarts needs its ports again: one that the system chose could belong to a client's
 connection by then. `DIVAN_PORTS` is the first port of a run, so that runs side by side can use

@@ -80,7 +80,7 @@ class Stream:
         self.buffer = b""
 
     def next(self):
-        """The next document's bytes; None where the server has ended the stream."""
+        """The bytes of the next document; None if the server has ended the stream."""
         while self.delimiter not in self.buffer:
             part = self.answer.read1(65536)
             if not part:

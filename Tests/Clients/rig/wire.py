@@ -150,7 +150,7 @@ class Connection:
         return taken
 
     def is_closed_by_server(self):
-        """Reads on until the server ends the connection; raises a time-out where it does not."""
+        """Reads until the server closes the connection; raises a timeout if it does not."""
         try:
             while self.socket.recv(1 << 18):
                 pass
@@ -183,7 +183,7 @@ class Connection:
         return self.call(Op.SASL_AUTH, b"PLAIN", value=value, vbucket=0)
 
     def log_in(self, user, password, mechanism="SCRAM-SHA512"):
-        """The SCRAM dialogue of RFC 5802; raises where the server does not prove itself."""
+        """The SCRAM dialogue of RFC 5802; raises if the server does not authenticate itself."""
         algorithm = {
             "SCRAM-SHA512": "sha512",
             "SCRAM-SHA256": "sha256",
