@@ -202,7 +202,7 @@ def test_loopback_address_is_refused_in_a_cluster_of_several_machines(start, mac
     # A member cannot be renamed, not even indirectly.
     for number in range(2):
         reply = cluster[number].admin.post("/node/controller/rename", {"hostname": "127.0.0.1"})
-        assert reply.status == 400 and "part of a cluster with others" in reply.text
+        assert reply.status == 400 and "part of a cluster with other nodes" in reply.text
     reply = beside.anonymous.post(join, {"hostname": f"{address}:8091", **form})
     assert reply.status == 200, reply
     known.add(beside.address)

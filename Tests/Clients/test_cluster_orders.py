@@ -13,19 +13,19 @@ INACTIVE = "Inactive server given."
 LAST = "Last active node cannot be failed over."
 WOULD_LOSE = "Failover cannot be done gracefully (would lose vbuckets)."
 NEVER_FAILED = (
-    "Only a node that was failed over can come back or be kept from it, and {1} was not."
+    "A recovery type can be set only for a node that was failed over, and {1} was not."
 )
 STAYS_OUT = (
-    "{2} is failed over and was not told to come back, so there is nothing to take back. "
-    "The next rebalance takes it out; setRecoveryType has it stay."
+    "{2} is failed over and has no recovery type to remove. "
+    "The next rebalance removes the node; setRecoveryType keeps it."
 )
 SERVES = (
     "Only nodes that are not active can be ejected: {1} serves documents. "
     "Rebalance it out, or fail it over first."
 )
 NO_RESET = (
-    "This node is part of a cluster with others: rebalance it out, or have another node fail it "
-    "over and eject it."
+    "This node is part of a cluster with other nodes. Rebalance it out, or fail it over and eject "
+    "it from another node."
 )
 NO_FAILOVER_NOW = "Cannot failover during rebalance."
 WHICH_RECOVERY = "recovery type must be either 'delta' or 'full'"
