@@ -18,7 +18,7 @@ BENCH = ROOT / ".build/release/divan-bench"
 
 @pytest.mark.parametrize("kind", ["steady", "check"])
 def test_load_whose_terminal_closes_ends_early_and_writes_its_report(node, bucket, tmp_path, kind):
-    """The terminal also had the progress line, which cannot be written any more."""
+    """The progress line can no longer be written to the terminal."""
     report = tmp_path / "report.json"
     terminal, screen = pty.openpty()
 
@@ -37,7 +37,7 @@ def test_load_whose_terminal_closes_ends_early_and_writes_its_report(node, bucke
         command, stdin=screen, stdout=screen, stderr=screen, preexec_fn=own_terminal
     ) as load:
         os.close(screen)
-        # It shows progress: the load is under way.
+        # It shows progress: the load runs.
         shown = b""
         deadline = time.monotonic() + 20
         while b"\r" not in shown:

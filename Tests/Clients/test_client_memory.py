@@ -1,4 +1,4 @@
-"""What clients make a node keep in memory is bounded over all of them: input, replies, requests."""
+"""The memory for input, replies and requests of all clients together is bounded."""
 
 import concurrent.futures
 import contextlib
@@ -28,7 +28,7 @@ def memory_stats(connection):
 
 
 def send_what_is_taken(connection, data):
-    """Sends until the node takes nothing for a while; returns how many bytes it took."""
+    """Sends until the node stops reading for a while; returns the number of bytes sent."""
     connection.socket.settimeout(0.2)
     sent = 0
     try:
@@ -52,7 +52,7 @@ def test_stalled_large_sets_are_bounded_and_closed_while_others_are_served(small
     with contextlib.ExitStack() as stack:
         witness = stack.enter_context(node.connect("travel"))
         assert witness.set(b"witness", b"unharmed").status == Status.SUCCESS
-        # It holds no more than its own 64 KiB, so it may stop for as long as it likes.
+        # It uses no more than its own 64 KiB, so it may stall without a time limit.
         idle = stack.enter_context(node.connect("travel"))
         request = set_request(b"idle", 60_000)
         idle.send(request[:-1])
@@ -69,7 +69,7 @@ def test_stalled_large_sets_are_bounded_and_closed_while_others_are_served(small
         assert 0 < stats["client_receive_bytes"] <= stats["client_receive_bytes_max"] == BOUND
         assert stats["client_receive_waiting"] == STALLED - 3
 
-        # The three that hold all memory make no progress: the next three get it.
+        # The three clients that hold all memory make no progress: the next three get it.
         for client in clients[:3]:
             assert client.is_closed_by_server()
         assert TIMEOUT_SECONDS - 1 < time.monotonic() - began < TIMEOUT_SECONDS + 30
@@ -77,7 +77,7 @@ def test_stalled_large_sets_are_bounded_and_closed_while_others_are_served(small
         assert witness.set(b"witness", b"still unharmed").status == Status.SUCCESS
         assert node.resident_anonymous_bytes() - before < BOUND + SLACK
 
-        # A client that waited for memory finishes its request when its turn has come.
+        # A client that waited for memory finishes its request when it is its turn.
         last = clients.pop()
         for client in clients:
             client.close()
@@ -89,7 +89,7 @@ def test_stalled_large_sets_are_bounded_and_closed_while_others_are_served(small
 
 
 def test_more_large_sets_than_fit_all_succeed(small):
-    """Each waits for its turn, in order, and none is closed for that."""
+    """Each client waits in order, and none is closed for waiting."""
 
     def store(number):
         with small.connect("travel") as connection:
@@ -99,7 +99,7 @@ def test_more_large_sets_than_fit_all_succeed(small):
 
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         statuses = list(pool.map(store, range(20)))
-    # The bucket's quota may make a write try again; memory for input may not.
+    # A write may be retried for the bucket's quota, but not for input memory.
     assert set(statuses) <= {Status.SUCCESS, Status.TEMPORARY}
     assert Status.SUCCESS in statuses
     with small.connect("travel") as witness:
@@ -142,7 +142,7 @@ def test_clients_that_read_no_replies_are_bounded_together(small):
         assert peak - before < BOUND + SLACK
         stats = memory_stats(witness)
         assert stats["client_reply_bytes"] >= stats["client_reply_bytes_max"]
-        # Large documents have to wait until the others are gone; small ones do not.
+        # Large documents wait until the other clients have closed; small ones do not.
         assert witness.get(b"large").status == Status.TEMPORARY
         stack.pop_all().close()
     with node.connect("travel") as witness:

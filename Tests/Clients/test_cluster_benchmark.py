@@ -1,4 +1,4 @@
-"""What `benchmarks/cluster` makes of what it sees, and the load that it puts on a cluster."""
+"""The computations of `benchmarks/cluster`, and its load."""
 
 import os
 import sys
@@ -33,14 +33,14 @@ def test_recovery_counts_from_the_kill_to_the_last_keys_success():
     found = {"unwrittenKeys": 0, "writtenAgainAtNanoseconds": 5_250_000_000}
     assert failover.recovery(found, 4_000_000_000) == 1.25
     assert failover.recovery({**found, "unwrittenKeys": 1}, 4_000_000_000) == NEVER
-    # Nothing was missed, or only before: then the load did not see the kill at all.
+    # No gap, or only an earlier one: then the load did not notice the kill.
     with pytest.raises(Failure):
         failover.recovery({"unwrittenKeys": 0}, 4_000_000_000)
     with pytest.raises(Failure):
         failover.recovery(found, 6_000_000_000)
 
 
-def test_the_simulators_lines_are_added_up():
+def test_lines_of_the_simulator_are_summed():
     text = (
         "seed 1  digest abc  3 nodes  120 operations, 5 failed  9 actions  [cut 2]  green"
         "  0.50 s, 100x real time\n"
@@ -65,7 +65,7 @@ def test_the_simulators_lines_are_added_up():
         (0.99, False, "**missed**"),
     ],
 )
-def test_the_table_says_what_was_met(value, smaller, said):
+def test_table_shows_which_targets_were_met(value, smaller, said):
     must, stretch = (2, 1) if smaller else (1, 2)
     line = report.line("row", figure("what", value, "s", must, stretch, smaller))
     assert f"| {said} |" in line
@@ -83,7 +83,7 @@ def test_the_table_names_what_could_not_be_measured_in_the_rows_order():
     assert "**not measured** | it was late" in lines[1]
 
 
-def test_a_load_sees_replicas_follow_and_ends_when_it_is_told_to():
+def test_load_measures_replica_lag_and_ends_on_request():
     with Cluster(2) as cluster:
         cluster.create(1)
         load.fill(cluster, "set50-100", 200)

@@ -1,4 +1,4 @@
-"""DivanClient, as `divan-bench check` uses it, while the cluster changes under it."""
+"""DivanClient, as `divan-bench check` uses it, while the cluster changes."""
 
 import contextlib
 import json
@@ -14,12 +14,12 @@ from rig import sdk
 from rig.node import PASSWORD, SERVER, USER, wait_until
 
 BENCH = SERVER.with_name("divan-bench")
-# What the client may be told while a node goes away: try again, in other words.
+# Errors that the client may get while a node leaves: each means a retry.
 RETRIABLE = {"ambiguous", "deadline", "unreachable", "temporaryFailure", "durableWriteInProgress"}
 
 
 class Check:
-    """Keys that are written and read in turns until `end`, which tells what was found."""
+    """Writes and reads keys alternately until `end`, which returns the findings."""
 
     def __init__(self, cluster, path, durability=None, keys=100, prefix="check"):
         self.path = path
@@ -34,7 +34,7 @@ class Check:
         )
 
     def end(self):
-        """Ends it; its exit code, what it found, and what it said."""
+        """Ends it; returns its exit code, report and output."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         said = "".join(self.process.communicate(timeout=60))

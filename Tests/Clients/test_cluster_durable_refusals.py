@@ -1,4 +1,4 @@
-"""Durable writes that cannot be, or not yet: what the SDK is told, and when they pass."""
+"""Impossible and delayed durable writes: errors in the SDK, and later success."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from test_cluster_durable import (
 )
 
 VBUCKETS = 64
-# The name that the client has for status 0xa2: it asks again until its time is over.
+# The name that the client has for status 0xa2: it retries until its timeout.
 IN_PROGRESS = "key_value_sync_write_in_progress"
 
 
@@ -38,7 +38,7 @@ def send_durably(connection, key, value, milliseconds):
 
 
 @pytest.mark.parametrize("level", [None, *LEVELS], ids=lambda level: level.name if level else "NO")
-def test_a_client_is_told_that_another_durable_write_is_in_the_way_and_passes_after_it(
+def test_write_during_a_durable_write_gets_its_error_and_succeeds_afterwards(
     start, client, level
 ):
     cluster = start(made, 3, ["travel"])
@@ -68,7 +68,7 @@ def test_a_client_is_told_that_another_durable_write_is_in_the_way_and_passes_af
             with pytest.raises(AmbiguousTimeoutException) as told:
                 write("second", 2)
             context = str(told.value)
-            # It was asked again and again, and that was the only reason.
+            # The client retried, and that was the only reason.
             assert f"{{'{IN_PROGRESS}'}}" in context, context
             assert collection.get(key).content_as[dict] == {"by": "before"}
         finally:
@@ -80,7 +80,7 @@ def test_a_client_is_told_that_another_durable_write_is_in_the_way_and_passes_af
     assert (found.content_as[dict], found.cas) == ({"by": "third"}, stored.cas)
 
 
-def test_of_two_copies_one_takes_no_durable_writes_until_the_other_is_back(start, client):
+def test_durable_writes_with_one_of_two_copies_are_refused_until_the_other_returns(start, client):
     cluster = start(made, 2, ["travel"])
     collection = client(cluster)
     await_copies(collection, cluster)
@@ -102,7 +102,7 @@ def test_of_two_copies_one_takes_no_durable_writes_until_the_other_is_back(start
                 assert reply.status == Status.DURABILITY_IMPOSSIBLE
     for key in keys:
         assert collection.get(key).content_as[dict] == {"when": "before"}
-    # What asks for nothing is taken.
+    # A write without a level is accepted.
     for key in keys[::2]:
         collection.upsert(key, {"when": "alone"})
     cluster.take_back(1, "reAddNode")

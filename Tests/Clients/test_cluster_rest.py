@@ -118,7 +118,7 @@ def test_quotas_and_totals_are_of_all_nodes(nodes):
         assert all(one["replication"] == 1 for one in bucket["nodes"])
 
 
-def test_what_is_posted_on_one_node_is_seen_on_every_other_at_once(nodes):
+def test_setting_posted_on_one_node_is_visible_on_every_other_at_once(nodes):
     for turn, node in enumerate(nodes):
         name = f"cluster {turn}"
         assert node.admin.post("/pools/default", {"clusterName": name}).status == 200
@@ -242,7 +242,7 @@ def test_the_largest_document_goes_through_any_node_and_to_its_replica(nodes):
     assert nodes[0].admin.delete(path).status == 200
 
 
-def test_what_happened_to_the_cluster_is_counted(nodes):
+def test_metrics_count_events_of_the_cluster(nodes):
     before = nodes[0].admin.get("/pools/default").json["counters"]
     rebalance(nodes[1])
     after = nodes[2].admin.get("/pools/default").json["counters"]
@@ -348,7 +348,7 @@ def test_a_node_that_serves_cannot_be_added_back(nodes):
         assert reply.status == 400 and "was failed over" in reply.text
 
 
-def test_who_does_not_speak_http_is_told_from_a_node(nodes):
+def test_address_that_is_not_a_node_is_reported_as_such(nodes):
     with socket.create_server(("127.0.0.1", 0)) as stranger:
 
         def greet():
@@ -381,7 +381,7 @@ def test_failed_rebalances_may_be_tried_again(nodes):
     assert nodes[2].admin.post(path, before | {"enabled": "false"}).status == 200
 
 
-def test_what_automatic_failover_cannot_do_yet_is_refused(nodes):
+def test_unsupported_automatic_failover_settings_are_refused(nodes):
     path = "/settings/autoFailover"
     before = nodes[0].admin.get(path).json
     form = {"enabled": "true", "timeout": 5, "failoverOnDataDiskIssues[enabled]": "true"}
@@ -393,7 +393,7 @@ def test_what_automatic_failover_cannot_do_yet_is_refused(nodes):
     assert nodes[1].admin.post(path, {**form, "timeout": before["timeout"]}).status == 200
 
 
-def test_what_is_always_so_may_be_said_and_what_is_unknown_may_not(nodes):
+def test_fixed_settings_are_accepted_and_unknown_ones_refused(nodes):
     path = "/settings/autoFailover"
     form = {"enabled": "true", "timeout": nodes[0].admin.get(path).json["timeout"]}
     shown = nodes[2].admin.get(path).json
@@ -407,7 +407,7 @@ def test_what_is_always_so_may_be_said_and_what_is_unknown_may_not(nodes):
     assert reply.status == 400 and "often" in reply.json["errors"], reply
 
 
-def test_what_is_validated_only_is_not_carried_out(nodes):
+def test_validated_only_request_changes_nothing(nodes):
     before = nodes[0].admin.get("/pools/default").json
     shown = ["/settings/retryRebalance", "/settings/rebalance", "/settings/autoFailover"]
     settings = [nodes[0].admin.get(path).json for path in shown]

@@ -216,7 +216,7 @@ def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(
         assert traffic.lost() == {}
 
 
-def test_nothing_is_lost_where_the_writer_paused_before_the_kill(start, client):
+def test_writes_replicated_before_the_kill_are_not_lost(start, client):
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=1)
     with Traffic(client(cluster), "pause") as traffic:

@@ -95,7 +95,7 @@ def test_the_owner_may_be_another_user(make_node, place):
     assert node.stop() == 0
 
 
-def test_a_foreign_directory_is_told_apart_and_left_alone(make_node, place):
+def test_foreign_directory_is_recognised_and_not_changed(make_node, place):
     (place / "thesis.txt").write_text("twenty years of work")
     (place / "pictures").mkdir()
     log = refusal(make_node(data=place))
@@ -105,7 +105,7 @@ def test_a_foreign_directory_is_told_apart_and_left_alone(make_node, place):
 
 
 @pytest.mark.parametrize("how", ["gone", "empty"])
-def test_buckets_without_what_the_node_was_are_left_alone(make_node, place, how):
+def test_buckets_without_the_state_of_their_node_are_not_changed(make_node, place, how):
     data = place / "data"
     node = make_node(data=data).start().provision().create_bucket("kept")
     with node.connect("kept") as connection:

@@ -182,7 +182,7 @@ def test_a_full_disk_costs_no_document_and_is_survived(make_node, small_disk):
             assert connection.get(b"key-%d" % number).value == noise(number, size)
 
 
-def test_nothing_is_called_persisted_that_a_full_disk_refused(make_node, small_disk):
+def test_write_refused_by_a_full_disk_is_never_reported_as_persisted(make_node, small_disk):
     node = make_node(data=small_disk.path / "data").start().provision().create_bucket("kept")
     size = 256 << 10
     promised = []

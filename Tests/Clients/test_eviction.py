@@ -1,4 +1,4 @@
-"""Whole documents leave memory: many times more keys than a quota holds, exact all the same."""
+"""Full eviction: many times more keys than a quota holds, with exact results."""
 
 import os
 import random
@@ -13,11 +13,11 @@ from test_disk import settle
 
 MIB = 1 << 20
 QUOTA = 100 * MIB
-# What a node uses beside the quota of its bucket: the program, buffers, SQLite's caches.
+# Memory of a node beside the quota of its bucket: the program, buffers, SQLite's caches.
 BESIDE = 160 * MIB
-# Bytes that a document of these takes while all of it is in memory.
+# Bytes of one of these documents that is fully in memory.
 DOCUMENT = 150
-# Ten by hand; three takes half a minute.
+# A campaign uses ten; three take half a minute.
 TIMES = float(os.environ.get("DIVAN_EVICTION_TIMES", "3"))
 BATCH = 2000
 
@@ -27,12 +27,12 @@ def key(number):
 
 
 def value(number):
-    """100 bytes, different for each document, and their own check."""
+    """100 bytes, different for each document, which can be verified by number."""
     return b"%020d" % (number * 0x9E3779B97F4A7C15 % 10**20) * 5
 
 
 class Loader:
-    """Stores documents by number with quiet requests: only what is refused is answered."""
+    """Stores documents by number with quiet requests: only refusals are answered."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -70,7 +70,7 @@ class Loader:
 
 
 def check(connection, count, dice, samples):
-    """The count is exact, and documents from all over are what was stored."""
+    """The count is exact, and a sample of documents has the stored values."""
     assert int(connection.stat()["curr_items"]) == count
     names = [key(dice.randrange(count)) for _ in range(samples)]
     for name, reply in fetch(connection, names, depth=128):
@@ -103,7 +103,7 @@ def test_many_times_more_keys_than_the_quota_holds(make_node):
         mark("persisted")
         check(connection, count, dice, 5000)
         mark("5000 read")
-        # Writers meet what memory no longer knows: exact counts, no second copy.
+        # Writes of fully ejected documents: exact counts, no second copy.
         for number in [dice.randrange(count) for _ in range(200)]:
             assert connection.set(key(number), value(number), op=Op.ADD).status == Status.EXISTS
         gone = dice.sample(range(count), 200)

@@ -18,7 +18,7 @@ def memory_used(connection):
 
 
 def fill(connection, share, value_bytes=64 << 10):
-    """Stores documents until they take a share of the quota; returns how many there are."""
+    """Stores documents until they use a share of the quota; returns their number."""
     count = 0
     value = os.urandom(value_bytes)
     while (missing := share * QUOTA - memory_used(connection)) > value_bytes:
@@ -29,7 +29,7 @@ def fill(connection, share, value_bytes=64 << 10):
 
 
 def set_with_retries(connection, key, value, seconds=60):
-    """What a client does that is told to try again; returns the last answer and the number of
+    """Retries temporary failures as a client does; returns the last answer and the number of
     answers before it."""
     deadline = time.monotonic() + seconds
     refusals = 0
@@ -57,7 +57,7 @@ def test_room_is_made_for_a_large_document(make_node, policy, is_persisted):
         # The client of the report was refused 111 times in 12 s, and would have been for ever.
         assert refusals <= 20
         assert connection.get(b"large").value == value
-        # Again and again: each version needs room beside the one before.
+        # Repeatedly: each version needs room beside the one before.
         for round_number in range(3):
             reply, refusals = set_with_retries(connection, b"large", value[round_number:])
             assert reply.status == Status.SUCCESS, reply
@@ -92,7 +92,7 @@ def test_touch_and_append_of_a_large_document_find_room(make_node):
 
 
 def fill_with_keys(connection, share):
-    """Stores documents that are nearly all key, until they take a share of the quota."""
+    """Stores documents with long keys and short values, until they use a share of the quota."""
     noop = HEADER.pack(0x80, Op.NOOP, 0, 0, 0, 0, 0, 0, 0)
     extras = bytes(8)
     count = 0
@@ -122,7 +122,7 @@ def test_a_document_that_can_never_fit_is_refused_by_name(make_node):
         assert refusals <= 20
         for words in (b"bucket big", b"100 MiB", b"Raise the quota", b"full eviction"):
             assert words in reply.value, reply.value
-        # Small documents are stored as before, and the cure works.
+        # Small documents are stored as before, and the remedy works.
         assert connection.set(b"small", b"x").status == Status.SUCCESS
         form = {"ramQuotaMB": 140}
         assert node.admin.post("/pools/default/buckets/big", form).status == 200
@@ -132,7 +132,7 @@ def test_a_document_that_can_never_fit_is_refused_by_name(make_node):
 
 @pytest.mark.parametrize("policy", ["nruEviction", "noEviction"])
 def test_large_document_in_a_bucket_without_a_disk(make_node, policy):
-    """Documents make room where they may go; where they may not, the answer says so at once."""
+    """Documents are ejected to make room; if that is not allowed, the answer says so at once."""
     node = make_node().start().provision()
     node.create_bucket("big", bucketType="ephemeral", evictionPolicy=policy)
     with node.connect("big", seconds=60) as connection:

@@ -178,7 +178,7 @@ def test_start_is_quick(checkout):
     assert time.monotonic() - began < 3
 
 
-def test_status_says_what_runs(checkout):
+def test_status_shows_the_running_nodes(checkout):
     before = checkout.status()
     assert before["running"] is False and before["nodes"] == []
     checkout.start("--bucket", "one")
@@ -204,7 +204,7 @@ def test_documents_survive_stop_and_start(checkout):
     assert checkout.admin.get(path).json["json"] == '{"kept":true}'
 
 
-def test_starting_twice_is_fine(checkout):
+def test_second_start_changes_nothing(checkout):
     checkout.start("--bucket", "one")
     first = checkout.status()["nodes"][0]["pid"]
     told = checkout.start("--bucket", "one", "--bucket", "two")
@@ -237,11 +237,11 @@ def test_a_process_that_only_has_the_number_is_left_alone(checkout):
         stranger.kill()
 
 
-def test_stop_with_nothing_running_is_fine(checkout):
+def test_stop_without_running_nodes_succeeds(checkout):
     assert "No cluster runs" in checkout.run("stop")
 
 
-def test_logs_show_what_the_server_said(checkout):
+def test_logs_show_the_output_of_the_server(checkout):
     checkout.start()
     wait_until(lambda: checkout.run("logs", "0").strip(), 5)
     assert "There is no node 7" in checkout.run("logs", "7", code=1)
@@ -492,7 +492,7 @@ def test_user_and_password_come_from_the_environment(checkout):
 
 
 @pytest.mark.parametrize("bucket", ["", ":100", "a:b", "a:100:x", "a:100:1:open", "a:1:1:1:1"])
-def test_a_bucket_that_makes_no_sense_is_refused(checkout, bucket):
+def test_malformed_bucket_argument_is_refused(checkout, bucket):
     assert "NAME" in checkout.start("--bucket", bucket, code=64)
 
 

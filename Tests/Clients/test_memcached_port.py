@@ -27,7 +27,7 @@ def connection(plain):
         yield connection
 
 
-def test_until_the_bucket_exists_there_is_no_bucket(make_node):
+def test_listener_refuses_until_its_bucket_exists(make_node):
     node = make_node("--memcached-port", "0", "--memcached-bucket", "later").start().provision()
     with Connection(node.memcached_port) as connection:
         assert connection.get(b"key").status == Status.NO_BUCKET
@@ -52,7 +52,7 @@ def test_both_ports_see_the_same_documents(plain, connection):
     assert connection.get(b"shared").value == b"2"
 
 
-def test_what_other_nodes_have_a_part_of_is_not_flushed_here(start):
+def test_flush_of_a_bucket_on_several_nodes_is_refused_by_the_listener(start):
     flags = ("--memcached-port", "0", "--memcached-bucket", "plain")
     cluster = start(made, [Member(flags=flags), Member()], ["plain"])
     with Connection(cluster[0].memcached_port) as connection:
@@ -65,7 +65,7 @@ KEYS = [b"key-%d" % number for number in range(30)]
 
 
 def listeners(node):
-    """What `/nodeStatuses` says of memcached listeners, by the node's place."""
+    """The memcached listeners in `/nodeStatuses`, by the number of the node."""
     statuses = node.admin.get("/nodeStatuses").json
     return {
         place: status["memcachedListener"]
@@ -75,7 +75,7 @@ def listeners(node):
 
 
 def assert_refused(cluster, number):
-    """The listener of a node refuses every key with a sentence, and every node says why."""
+    """The listener refuses every key with a message, and every node shows the reason."""
     with Connection(cluster[number].memcached_port) as connection:
         for key in KEYS:
             reply = connection.get(key)
@@ -101,11 +101,11 @@ def test_listener_refuses_in_a_cluster_and_serves_again_alone(start):
             assert connection.set(key, key).status == Status.SUCCESS
         assert listeners(first)[first.address] == {"bucket": "plain", "serves": True}
         cluster.add(1)
-        # Before anything is moved: the connection stays, and is told.
+        # Before any vBucket is moved: the connection stays open, and gets refusals.
         assert connection.get(KEYS[0]).status == Status.NOT_SUPPORTED
         cluster.rebalance()
         assert_refused(cluster, 0)
-        # A restart does not keep the node from serving its part to others.
+        # After a restart the node serves its vBuckets to other clients.
         assert first.stop() == 0
         first.start()
         cluster.await_healthy()
@@ -133,7 +133,7 @@ def test_listener_of_a_node_that_joins_refuses_until_the_node_is_out(start):
         with Connection(joining.memcached_port) as connection:
             return connection.get(b"key").status == Status.NO_BUCKET
 
-    # It has no buckets any more, and no other nodes.
+    # It has no buckets and no other nodes.
     wait_until(is_alone, 20, "the node that left is alone")
     assert listeners(cluster[0]) == {}
 

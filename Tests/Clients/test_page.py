@@ -10,7 +10,7 @@ from rig.wire import Status
 
 SCREENSHOTS = ROOT / ".build/screenshots"
 
-# Whether a row about a name has something green in it: what a person calls a green dot.
+# Whether the row of a name has a green dot.
 GREEN_DOT = """(() => {
     const isGreen = colour => {
         const parts = (colour.match(/[0-9.]+/g) || []).map(Number);
@@ -115,7 +115,7 @@ def test_page_from_setup_to_documents(page, node):
 
 
 def test_a_page_that_comes_too_early_asks_again(page, node):
-    # As while a node starts: nothing answers yet.
+    # As during a start of the node: no route answers yet.
     page.call("Network.setBlockedURLs", urls=["*/pools"])
     page.call("Page.reload")
     page.wait_for_text("not now", 30)
@@ -123,7 +123,7 @@ def test_a_page_that_comes_too_early_asks_again(page, node):
     page.wait_for_text("log in", 30)
 
 
-def test_a_wrong_password_is_told_and_nothing_is_shown(page):
+def test_wrong_password_is_reported_and_nothing_is_shown(page):
     log_in(page, "wrong-password")
     page.wait(
         "/wrong|fail|invalid|not |denied|incorrect/i.test(document.body.innerText)",
@@ -151,7 +151,7 @@ def test_a_bucket_may_ask_for_more_durability_than_its_clients(page, node):
     assert page.console == [], "the page threw"
 
 
-def test_what_the_server_refuses_is_shown_where_it_was_typed(page, node):
+def test_refusal_of_the_server_is_shown_beside_its_field(page, node):
     log_in(page)
     page.click("data buckets", "buckets")
     page.click("create new data bucket", "create bucket")
@@ -187,7 +187,7 @@ def test_operations_are_shown_live(page, node):
         wait_until(is_shown, 15, "operations per second in the row of the bucket")
 
 
-def test_nothing_is_loaded_from_elsewhere(page, node):
+def test_page_loads_nothing_from_other_hosts(page, node):
     log_in(page)
     page.wait_for_text("data buckets")
     for url in page.requests:
@@ -195,7 +195,7 @@ def test_nothing_is_loaded_from_elsewhere(page, node):
 
 
 def test_a_document_cannot_run_in_the_page(page, node):
-    """Whatever is in a document is shown, not executed."""
+    """The content of a document is shown, not executed."""
     if node.admin.get("/pools/default/buckets/hostile").status != 200:
         node.create_bucket("hostile")
     with node.connect("hostile") as connection:
@@ -276,7 +276,7 @@ def test_one_bucket_is_counted_in_the_singular(page, make_node):
 
 
 def test_deleting_a_document_called_dot_dot_leaves_its_bucket(page, node):
-    """A browser takes ".." out of a path, and what is left of it is the bucket's."""
+    """A browser removes ".." from a path, and the rest is the path of the bucket."""
     node.create_bucket("dots")
     with node.connect("dots") as connection:
         connection.set(b"..", b'{"n":"up"}')

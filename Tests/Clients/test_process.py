@@ -185,7 +185,7 @@ def test_sigint_ends_cleanly_too(make_node):
     assert node.process.wait(20) == 0
 
 
-def test_clients_that_stay_do_not_keep_it_from_ending(make_node):
+def test_open_connections_do_not_delay_the_stop(make_node):
     node = make_node().start().provision().create_bucket("kept")
     connections = [node.connect("kept") for _ in range(10)]
     with node.admin.stream("/pools/default/bs/kept") as stream:
@@ -424,7 +424,7 @@ def test_documents_are_served_before_warmup_ends(make_node):
         assert int(connection.stat()["curr_items"]) == count
 
 
-def test_killed_while_starting_is_no_harm(make_node):
+def test_kill_during_start_loses_nothing(make_node):
     node = make_node().start().provision().create_bucket("kept")
     with node.connect("kept") as connection:
         ingest(connection, [(b"key-%d" % n, b"%d" % n) for n in range(5000)])
@@ -523,7 +523,7 @@ def test_memory_quota_that_the_machine_cannot_give_is_refused(make_node, megabyt
     assert cure in refused.value.log
 
 
-def test_every_door_to_the_memory_quota_has_the_same_bound(make_node):
+def test_every_route_to_the_memory_quota_has_the_same_bound(make_node):
     with pytest.raises(NotReady) as refused:
         make_node("--memory-quota", "99999999999").start()
     most = int(re.search(r"Name 256 to (\d+) MB", refused.value.log).group(1))
@@ -538,7 +538,7 @@ def test_every_door_to_the_memory_quota_has_the_same_bound(make_node):
     assert node.anonymous.post("/clusterInit", {**form, "memoryQuota": most}).status == 200
 
 
-def test_the_ready_line_is_true(make_node):
+def test_ready_line_names_the_listening_ports(make_node):
     began = time.monotonic()
     node = make_node().start()
     took = (time.monotonic() - began) * 1000

@@ -178,7 +178,7 @@ def gone_within(connection, key, seconds=6):
 
 
 def late_in_a_second():
-    """Waits for the end of a second: a relative time that is rounded down is nearly over then."""
+    """Waits for the end of a second: a relative time rounded down would nearly be over."""
     time.sleep((0.95 - time.time()) % 1)
 
 
@@ -304,7 +304,7 @@ def test_quiet_writes_answer_only_failures(kv, key):
     ]
 
 
-# Places
+# vBuckets
 
 
 def test_a_vbucket_that_is_not_there_is_not_mine(kv, key):
@@ -315,7 +315,7 @@ def test_a_vbucket_that_is_not_there_is_not_mine(kv, key):
 
 def test_a_replica_is_not_here(kv, key):
     kv.set(key, b"1")
-    # Never a document: what is active here is no replica.
+    # Never a document: an active copy does not answer as a replica.
     assert kv.call(Op.GET_REPLICA, key).status == Status.NOT_MY_VBUCKET
 
 
@@ -352,7 +352,7 @@ def test_observe_seqno_of_another_history(kv, key):
     reply = kv.call(
         Op.OBSERVE_SEQNO, value=(uuid ^ 1).to_bytes(8, "big"), vbucket=vbucket_of(key)
     )
-    # Either it says which history this is, or that it does not know the one asked about.
+    # It either returns the present history, or reports the requested one as unknown.
     if reply.status == Status.SUCCESS:
         assert int.from_bytes(reply.value[3:11], "big") == uuid
     else:
@@ -397,7 +397,7 @@ def test_every_vbucket_is_active(kv):
     assert sum(state == "active" for state in states.values()) == 1024
 
 
-# Shapes
+# Invalid lengths
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""More documents than memory: clients see back-pressure, never a loss; memory stays bounded."""
+"""More documents than memory: clients get temporary failures, never a loss; memory is bounded."""
 
 import os
 import random
@@ -9,14 +9,14 @@ from rig.wire import Status
 
 MIB = 1 << 20
 QUOTA = 100 * MIB
-# What a node uses beside the quota of its bucket: the program, buffers, SQLite's caches.
+# Memory of a node beside the quota of its bucket: the program, buffers, SQLite's caches.
 BESIDE = 160 * MIB
-# Ten by hand; fewer here, since every document is rendered in Python.
+# A campaign uses ten; fewer here, since every document is rendered in Python.
 FACTOR = float(os.environ.get("DIVAN_QUOTA_FACTOR", "3"))
 
 
 def value(number, size):
-    """Cheap, different for each document, and its own check."""
+    """Cheap, different for each document, and verifiable by number."""
     head = b'{"n":%d,"p":"' % number
     seed = b"%016x" % (number * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
     body = (seed * (size // 16 + 1))[: size - len(head) - 2]
@@ -53,7 +53,7 @@ def test_keys_alone_above_the_quota_raise_an_alert_and_reads_go_on(make_node):
         return b"%08d" % number + b"k" * 242
 
     with node.connect("keys") as connection:
-        # Keys of 250 bytes without values: nothing that could leave memory under valueOnly.
+        # Keys of 250 bytes without values: nothing that valueOnly could eject.
         number = 280_000
         ingest(connection, ((key(each), b"") for each in range(number)), depth=256)
 
@@ -65,7 +65,7 @@ def test_keys_alone_above_the_quota_raise_an_alert_and_reads_go_on(make_node):
             alerts = node.admin.get("/pools/default").json["alerts"]
             return any("keys" in alert["msg"] and "metadata" in alert["msg"] for alert in alerts)
 
-        # The pager tries for most of a minute before it gives up.
+        # The pager reports an alert after most of a minute.
         wait_until(is_told, 120, "an alert that metadata takes up the quota")
         assert connection.set(key(number), b"").status == Status.TEMPORARY
         for each in (0, number // 2, number - 1):
@@ -87,7 +87,7 @@ def test_an_ephemeral_bucket_refuses_what_does_not_fit(make_node):
             stored += 1
         assert refused
         assert stored * (64 << 10) > QUOTA // 2
-        # What was stored is all there; what is deleted makes room.
+        # All stored documents are there; deletions make room.
         assert connection.get(b"key-0").status == Status.SUCCESS
         for number in range(stored // 2):
             connection.call(0x04, b"key-%d" % number)

@@ -18,7 +18,7 @@ def create(node, name="refused", **settings):
     return node.admin.post(BUCKETS, {key: v for key, v in form.items() if v is not None})
 
 
-# Making
+# Creating
 
 
 def test_a_new_bucket_is_accepted_and_located(node):
@@ -148,14 +148,14 @@ def test_a_bucket_has_the_fields_clients_cannot_do_without(node):
     assert isinstance(this["hostname"], str) and isinstance(this["version"], str)
     assert this["services"] == ["kv"] and this["ports"]["direct"] == node.kv_port
     assert len(found["vBucketServerMap"]["vBucketMap"]) == 1024
-    # What is not built is visibly absent.
+    # An unsupported feature is not advertised.
     assert "ddocs" not in found and "couchApiBase" not in this
     for capability in ("couchapi", "collections", "dcp", "xattr", "rangeScan"):
         assert capability not in found["bucketCapabilities"]
     assert "durableWrite" in found["bucketCapabilities"]
 
 
-def test_types_and_policies_are_said_as_they_are(node):
+def test_bucket_types_and_policies_are_reported(node):
     node.create_bucket("brief", bucketType="ephemeral", evictionPolicy="nruEviction")
     found = node.admin.get(f"{BUCKETS}/brief").json
     assert (found["bucketType"], found["evictionPolicy"]) == ("ephemeral", "nruEviction")
@@ -170,7 +170,7 @@ def test_the_map_may_be_skipped(node, bucket):
     assert all("vBucketServerMap" not in each for each in found)
 
 
-def test_statistics_are_true(node):
+def test_bucket_statistics_match_the_documents(node):
     node.create_bucket("counted")
     with node.connect("counted") as connection:
         for number in range(100):
@@ -223,7 +223,7 @@ def test_the_terse_configuration_is_the_one_of_the_data_port(node, bucket):
 
 
 @pytest.mark.parametrize("path", ["/pools/default/bs/{}", "/pools/default/bucketsStreaming/{}"])
-def test_a_stream_tells_of_changes_and_ends_with_the_bucket(node, path):
+def test_bucket_stream_reports_changes_and_ends_with_the_bucket(node, path):
     name = "streamed-" + ("terse" if "/bs/" in path else "long")
     node.create_bucket(name)
     with node.admin.stream(path.format(name)) as stream:
@@ -278,7 +278,7 @@ def test_a_missing_bucket_cannot_be_changed(node):
     assert node.admin.post(f"{BUCKETS}/missing", {"ramQuotaMB": 100}).status == 404
 
 
-# Emptying and deleting
+# Flushing and deleting
 
 
 def test_flush_is_refused_in_the_words_clients_look_for(node):

@@ -87,7 +87,7 @@ def test_a_document_is_shown_with_its_metadata(node, docs):
     assert found["meta"]["id"] == "doc-03"
     assert found["meta"]["flags"] == 33554432 and found["meta"]["expiration"] == 0
     assert found["meta"]["rev"].startswith("1-")
-    # The text as it is, not parsed and printed again.
+    # The stored text, not a reformatted one.
     assert found["json"] == '{"n":3}'
     assert node.admin.get(f"{docs}/binary").json["base64"] == "AP+A"
 
@@ -160,7 +160,7 @@ def test_key_that_is_not_utf8_is_listed_read_and_deleted_by_its_encoded_id(node)
 
 
 def test_page_of_many_large_documents_holds_all_of_them(node):
-    """More than 64 MiB together: once the rows after that had no document, and looked deleted."""
+    """More than 64 MiB together: in a former defect later rows had no document, as if deleted."""
     node.create_bucket("large", ramQuotaMB=600)
     count, size = 20, 4 << 20
     with node.connect("large") as connection:
@@ -171,7 +171,7 @@ def test_page_of_many_large_documents_holds_all_of_them(node):
     rows = node.admin.get(path, seconds=120).json["rows"]
     assert [row["doc"]["json"]["n"] for row in rows] == list(range(count))
     assert all(len(row["doc"]["json"]["pad"]) == size for row in rows)
-    # Bytes may be asked for, and then the rows after them say that their documents are left out.
+    # A limit in bytes can be requested; later rows then report that their documents are left out.
     rows = node.admin.get(f"{path}&docs_bytes={2 * size}", seconds=120).json["rows"]
     assert ["doc" in row for row in rows] == [True] * 2 + [False] * (count - 2)
     assert {row["error"] for row in rows[2:]} == {"not_included"}

@@ -1,4 +1,4 @@
-"""Buckets without a password: open to clients of long ago, and nothing else is."""
+"""Buckets without a password: open to very old clients, and nothing else is."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def node():
         yield node
 
 
-def test_the_bucket_says_that_it_needs_none(node):
+def test_passwordless_bucket_reports_that_it_needs_no_password(node):
     assert node.admin.get(f"{BUCKETS}/open").json["passwordless"] is True
     assert node.admin.get(f"{BUCKETS}/closed").json["passwordless"] is False
 
 
-def test_its_name_and_no_password_log_in_and_select_it(node):
+def test_bucket_name_without_password_logs_in_and_selects_the_bucket(node):
     with Connection(node.kv_port) as connection:
         assert connection.plain("open", "").status == Status.SUCCESS
         assert connection.set(b"key", b"1").status == Status.SUCCESS
@@ -35,7 +35,7 @@ def test_its_name_and_no_password_log_in_and_select_it(node):
 @pytest.mark.parametrize(
     "login", [("closed", ""), ("open", "guess"), ("", ""), ("unknown", ""), ("Administrator", "")]
 )
-def test_nothing_else_opens_without_a_password(node, login):
+def test_other_buckets_need_a_password(node, login):
     with Connection(node.kv_port) as connection:
         assert connection.plain(*login).status in (Status.AUTH_ERROR, Status.INVALID)
         status = connection.get(b"key").status
@@ -93,13 +93,13 @@ def test_nothing_can_be_changed_without_a_password(node, method, path):
     assert node.anonymous.request(method, path).status == 401
 
 
-def test_without_such_a_bucket_nothing_is_open(make_node):
+def test_node_without_a_passwordless_bucket_needs_a_login_everywhere(make_node):
     node = make_node().start().provision().create_bucket("closed")
     for path in ("/pools/default", BUCKETS, f"{BUCKETS}/closed"):
         assert node.anonymous.get(path).status == 401
 
 
-def test_it_can_be_closed_again(make_node):
+def test_passwordless_bucket_can_be_protected_again(make_node):
     node = make_node().start().provision()
     node.create_bucket("once-open", passwordless=1)
     assert node.admin.post(f"{BUCKETS}/once-open", {"passwordless": 0}).status == 200

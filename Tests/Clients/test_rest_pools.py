@@ -1,4 +1,4 @@
-"""The admin port: who may come in, what the cluster and its nodes say (rest.md, 0 to 3)."""
+"""The admin port: logins, and the state of the cluster and its nodes (rest.md, 0 to 3)."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_before_provisioning_any_credentials_do(fresh, login):
     assert admin.get("/nodes/self").status == 200
 
 
-def test_a_node_is_told_of_itself_before_it_is_provisioned(fresh):
+def test_unprovisioned_node_describes_itself(fresh):
     own = {"hostname": "127.0.0.1", "dataPath": str(fresh.data), "afamily": "ipv4"}
     assert fresh.anonymous.post("/nodeInit", own).status == 200
     for name, value in [
@@ -49,7 +49,7 @@ def test_a_node_is_told_of_itself_before_it_is_provisioned(fresh):
     ]:
         reply = fresh.anonymous.post("/nodeInit", {name: value})
         assert reply.status == 400 and list(reply.json["errors"]) == [name], reply
-    # In one request with the rest, it is judged the same.
+    # In one request with other settings, it has the same bounds.
     form = {"username": USER, "password": PASSWORD, "services": "kv", "indexPath": "/elsewhere"}
     reply = fresh.anonymous.post("/clusterInit", form)
     assert reply.status == 400 and "--data" in reply.json["errors"]["indexPath"], reply
@@ -68,7 +68,7 @@ def test_cluster_init_provisions_in_one_call(fresh):
     reply = fresh.anonymous.post("/clusterInit", form)
     assert reply.status == 200
     assert reply.json == {"newBaseUri": f"http://127.0.0.1:{fresh.admin_port}/"}
-    # From here on never without the password.
+    # From here on every request needs the password.
     assert fresh.anonymous.get("/pools/default").status == 401
     assert fresh.admin.as_user("unknown", "anything").get("/pools/default").status == 401
     found = fresh.admin.get("/pools/default").json
@@ -226,7 +226,7 @@ def test_the_pool_has_what_clients_end_their_process_without(node, bucket):
         assert isinstance(this[text], str) and this[text]
 
 
-def test_a_node_is_described_truly(node, bucket):
+def test_node_description_matches_the_node(node, bucket):
     this = node.admin.get("/nodes/self").json
     assert this["hostname"] == f"127.0.0.1:{node.admin_port}"
     assert this["otpNode"] == f"n_{node.admin_port}@127.0.0.1"
@@ -238,7 +238,7 @@ def test_a_node_is_described_truly(node, bucket):
     assert int(this["uptime"]) >= 0 and isinstance(this["uptime"], str)
     assert this["memoryTotal"] > this["memoryFree"] > 0
     assert this["cpuCount"] >= 1
-    # There are no views, and so nothing that says there are.
+    # Views are not supported, so they are not advertised.
     for absent in ("couchApiBase", "couchApiBaseHTTPS"):
         assert absent not in this
     for port in ("httpsMgmt", "httpsCAPI"):
@@ -293,13 +293,13 @@ def test_permissions_are_answered_as_they_were_asked(node):
     assert anonymous.status == 401
 
 
-def test_tasks_always_tell_of_the_rebalance(node):
+def test_tasks_always_contain_the_rebalance(node):
     tasks = node.admin.get("/pools/default/tasks").json
     (rebalance,) = [task for task in tasks if task["type"] == "rebalance"]
     assert rebalance["status"] == "notRunning"
 
 
-def test_logs_tell_what_happened(node, bucket):
+def test_logs_contain_events(node, bucket):
     found = node.admin.get("/logs").json["list"]
     assert found
     for entry in found:
@@ -335,7 +335,7 @@ def test_metrics_count_what_clients_did(make_node):
         found = [line.split(" ") for line in lines if f'bucket="{bucket}"' in line]
         return {name.replace(f'bucket="{bucket}"', ""): int(number) for name, number in found}
 
-    # What a new bucket is goes to disk too.
+    # The settings of a new bucket are written to disk too.
     wait_until(lambda: metrics("two")["kv_ep_oldest_unpersisted_ms{}"] == 0, 5)
     with node.connect("one") as connection:
         before = metrics("one")

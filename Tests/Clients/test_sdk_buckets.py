@@ -1,4 +1,4 @@
-"""The SDK's bucket manager: make, read, change, empty, delete."""
+"""The SDK's bucket manager: create, read, change, flush, delete."""
 
 import pytest
 from couchbase.exceptions import (
@@ -45,7 +45,7 @@ def create(manager, node, name, **settings):
 
 def test_a_bucket_serves_right_after_it_was_made(cluster, manager, node):
     manager.create_bucket(CreateBucketSettings(name="fresh", ram_quota_mb=100, num_replicas=0))
-    # No waiting here: the client is told "not yet" for as long as need be.
+    # No waiting here: the client gets temporary failures until the bucket serves.
     collection = cluster.bucket("fresh").default_collection()
     collection.upsert("first", {"n": 1})
     assert collection.get("first").content_as[dict] == {"n": 1}
@@ -130,7 +130,7 @@ def test_collections_are_unavailable_and_the_bucket_is_not_missing(cluster, mana
     assert not isinstance(raised.value, BucketNotFoundException)
 
 
-def test_there_is_one_user(cluster):
+def test_user_manager_lists_one_user(cluster):
     users = cluster.users()
     assert users.get_all_users() == []
     with pytest.raises(UserNotFoundException):
@@ -192,7 +192,7 @@ def test_invalid_bucket_settings_are_an_invalid_argument(manager, settings):
         manager.create_bucket(CreateBucketSettings(**settings))
 
 
-def test_nothing_can_be_done_with_a_bucket_that_is_not_there(manager):
+def test_operations_on_an_unknown_bucket_are_refused(manager):
     for attempt in (manager.get_bucket, manager.drop_bucket, manager.flush_bucket):
         with pytest.raises((BucketDoesNotExistException, BucketNotFoundException)):
             attempt("nowhere")

@@ -1,4 +1,4 @@
-"""The Python SDK finds its way in, and is told quickly when there is none."""
+"""The Python SDK connects, or gets an error quickly."""
 
 import datetime
 import time

@@ -219,7 +219,7 @@ def test_a_lock_keeps_others_from_writing_but_not_from_reading(node, bucket, nam
     locked = collection.get_and_lock(name, datetime.timedelta(seconds=15))
     assert locked.content_as[dict] == {"n": 1}
     assert collection.get(name).content_as[dict] == {"n": 1}
-    # The client tries again until its time is over, and says why it could not.
+    # The client retries until its timeout, and reports the reason.
     with pytest.raises((DocumentLockedException, TimeoutException)):
         collection.upsert(name, {"n": 2})
     with pytest.raises((DocumentLockedException, TimeoutException)):

@@ -1,4 +1,4 @@
-"""What is promised about persistence is kept, and what cannot be promised is refused."""
+"""Persistence guarantees hold, and impossible ones are refused."""
 
 import time
 
@@ -66,7 +66,7 @@ def test_durable_writes_without_copies_are_refused_honestly(node, level):
     collection = cluster.bucket(f"lonely-{level.name}").default_collection()
     with pytest.raises(DurabilityImpossibleException):
         collection.upsert("key", {}, UpsertOptions(durability=ServerDurability(level)))
-    # Refused means not done.
+    # A refused write is not applied.
     assert collection.exists("key").exists is False
     cluster.close()
 
