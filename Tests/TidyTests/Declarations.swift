@@ -198,9 +198,11 @@ struct Declarations {
             let token = tokens[next]
             let before = tokens[next - 1]
             let isInside = depth > 0 || angles > 0
+            // `->` ends in the same character as the arguments of a generic type.
+            let isArrow = before.text == ">" && text(next - 2) == "-"
             let goesOn =
-                [":", ",", "=", ">", "&"].contains(before.text) || text(next) == "{"
-                || text(next) == "=" || token.text == "-"
+                [":", ",", "=", "&"].contains(before.text) || isArrow
+                || ["{", "=", "-"].contains(token.text)
             if token.line > before.line, !isInside, !goesOn { return names }
             switch token.text {
             case "(", "[": depth += 1
