@@ -188,18 +188,33 @@ import Vocabulary
         #expect(again == state)
     }
 
-    /// Schemas 5 and 6 added their fields at the end of the state.
+    /// Schemas 5 to 7 added their fields at the end of the state.
     ///
     /// Schema 5: a list of zeros (counters), an empty one (alternate addresses), four bytes of
-    /// settings, and a flag. Schema 6: a list of each node's memory.
-    @Test func stateBeforeCountersStartsThemAtZero() throws {
-        let now = BucketFormTests.state.encoded()
-        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1)
-        var before = Array(now.dropLast(4 + added))
-        before.replaceSubrange(8..<10, with: [0, 4])
+    /// settings, and a flag. Schema 6: a list of each node's memory. Schema 7: the feature level, and a
+    /// list of each node's.
+    private func encoded(schema: UInt8, without added: Int) -> [UInt8] {
+        var before = Array(BucketFormTests.state.encoded().dropLast(4 + added))
+        before.replaceSubrange(8..<10, with: [0, schema])
         before += before.withUnsafeBytes { bytes in
             withUnsafeBytes(of: CRC32.checksum(ByteView(bytes)).bigEndian, Array.init)
         }
+        return before
+    }
+
+    @Test func stateFromBeforeFeatureLevelsHasTheFirstOne() throws {
+        let before = encoded(schema: 6, without: 1 + (1 + 1))
+        guard case .state(let state) = ClusterState.decode(before) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(state == BucketFormTests.state)
+        #expect(state.featureLevel.number == 1 && state.nodes.map(\.level.number) == [1])
+    }
+
+    @Test func aStateFromBeforeCountersBeginsToCount() throws {
+        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1) + 1 + (1 + 1)
+        let before = encoded(schema: 4, without: added)
         guard case .state(let state) = ClusterState.decode(before) else {
             Issue.record("not decoded")
             return

@@ -7,6 +7,9 @@ struct ClusterWorld {
     var state = ClusterState(memoryQuota: 1_000 << 20)
     var index: UInt64 = 0
 
+    /// No node yet.
+    init() {}
+
     /// As many active nodes as asked for, provisioned.
     init(nodes: Int) {
         for number in 1...nodes {

@@ -65,7 +65,8 @@ struct CommandDice {
     }
 
     private mutating func clusterCommand(for state: ClusterState) -> ClusterCommand {
-        switch below(7) {
+        switch below(8) {
+        case 6: return .raiseFeatureLevel(FeatureLevel(UInt16(1 + below(3))))
         case 0:
             let administrator = Administrator(name: text(), credentials: [1, UInt8(below(256))])
             let birth = Initialisation(
@@ -109,10 +110,13 @@ struct CommandDice {
             nodesMade += 1
             var node = ClusterWorld.node(1 + nodesMade)
             node.group = pick(state.groups.map(\.name)) ?? ""
+            node.level = FeatureLevel(UInt16(1 + below(3)))
             return .addNode(node)
         case 1:
             let ports = NodePorts(admin: UInt16(below(65_000)), data: 1, adminTLS: 2, peer: 3)
-            return .setNode(NodeAddress(number: number, host: text(), ports: ports))
+            var address = NodeAddress(number: number, host: text(), ports: ports)
+            if oneIn(2) { address.level = FeatureLevel(UInt16(1 + below(3))) }
+            return .setNode(address)
         case 2: return .removeNode(number)
         case 3:
             let names = oneIn(2) ? ["Group 1", "Rack 1"] : ["Rack 1", "Rack 2"]

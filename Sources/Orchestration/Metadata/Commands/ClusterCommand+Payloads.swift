@@ -54,6 +54,8 @@ package struct NewNode: Hashable, Sendable {
     package var namesRevision: UInt32?
     /// Bytes of memory that its machine provides; 0 if not reported.
     package var memoryTotal: UInt64 = 0
+    /// The highest feature level that it announces.
+    package var level = FeatureLevel.base
 
     package init(
         uuid: String,
@@ -79,6 +81,8 @@ package struct NodeAddress: Hashable, Sendable {
     package var isOfLoneNode = false
     /// Bytes of memory that its machine provides; 0 keeps the known value.
     package var memoryTotal: UInt64 = 0
+    /// The highest feature level that it announces; nil leaves what is known.
+    package var level: FeatureLevel?
 
     package init(number: NodeNumber, host: String, ports: NodePorts) {
         self.number = number

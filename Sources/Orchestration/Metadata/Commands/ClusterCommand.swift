@@ -21,6 +21,9 @@ package enum ClusterCommand: Hashable, Sendable {
     /// Starts another Raft group with the survivors; raises `revEpoch`.
     case newEpoch(NewEpoch)
 
+    /// Features of this level are used from now on: all members announce it.
+    case raiseFeatureLevel(FeatureLevel)
+
     // MARK: Nodes
 
     /// The first node becomes active, later ones joining. The outcome contains the node's number.

@@ -66,6 +66,10 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     /// A node's machine cannot provide the memory quota.
     case nodeTooSmall
     case nodeUnknown
+    /// A node announces a feature level below the cluster's.
+    case levelTooLow
+    /// Some member does not announce the feature level that the cluster is to have.
+    case levelTooHigh
     /// No node number is left: numbers are never reused.
     case nodeNumbersUsedUp
     /// The node is active, holds data, takes part in a rebalance, or is the last active one.

@@ -42,7 +42,7 @@ extension ClusterState {
     private mutating func apply(_ command: ClusterCommand) -> ClusterOutcome {
         switch command {
         case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
-            .resetAutoFailoverCount, .newEpoch:
+            .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel:
             applyToCluster(command)
         case .addNode(let node): add(node)
         case .setNode(let address): set(address)
@@ -96,6 +96,7 @@ extension ClusterState {
             self.settings = settings
         case .resetAutoFailoverCount: autoFailoverCount = 0
         case .newEpoch(let epoch): return begin(epoch)
+        case .raiseFeatureLevel(let level): return raise(to: level)
         default: preconditionFailure("a command of another part")
         }
         return .applied([.settingsChanged])

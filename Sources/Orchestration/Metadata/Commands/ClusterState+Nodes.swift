@@ -15,10 +15,14 @@ extension ClusterState {
         }
         let number = nextNodeNumber
         guard number.value < .max else { return .refused(.nodeNumbersUsedUp) }
+        // The first node alone decides what its cluster may use.
+        if nodes.isEmpty { featureLevel = max(featureLevel, new.level) }
+        guard new.level >= featureLevel else { return .refused(.levelTooLow) }
         var node = NodeRecord(number: number, uuid: new.uuid, host: new.host, ports: new.ports)
         node.group = new.group
         node.services = new.services
         node.memoryTotal = new.memoryTotal
+        node.level = new.level
         node.membership = nodes.isEmpty ? .active : .joining
         nodes.append(node)
         nextNodeNumber = NodeNumber(number.value + 1)
@@ -29,9 +33,14 @@ extension ClusterState {
     mutating func set(_ address: NodeAddress) -> ClusterOutcome {
         guard let place = place(ofNode: address.number) else { return .refused(.nodeUnknown) }
         guard !address.isOfLoneNode || nodes.count == 1 else { return .refused(.changedMeanwhile) }
+        let level = address.level ?? nodes[place].level
+        guard level >= featureLevel else { return .refused(.levelTooLow) }
+        let isOfOtherLevel = nodes[place].level != level
+        nodes[place].level = level
         if address.memoryTotal != 0 { nodes[place].memoryTotal = address.memoryTotal }
         let isThere = nodes[place].host == address.host && nodes[place].ports == address.ports
-        guard !isThere else { return .applied([]) }
+        // The leader looks whether that allows a higher level for all.
+        guard !isThere else { return .applied(isOfOtherLevel ? [.settingsChanged] : []) }
         nodes[place].host = address.host
         nodes[place].ports = address.ports
         // Bucket configurations contain hosts and ports too.

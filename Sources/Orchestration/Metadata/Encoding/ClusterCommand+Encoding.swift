@@ -3,7 +3,9 @@ internal import Vocabulary
 
 /// Encodes envelopes as log entries: rules, proposer, boot and number, kind of command, its fields.
 ///
-/// - Decoding fails unless it consumes every byte.
+/// - Decoding fails unless it consumes every byte. Fields that a release does not know are
+///   not skipped here: nodes that skipped them would make another state of the same log. So a new
+///   command, and a new field of a command, is proposed only from its feature level on.
 extension ClusterEnvelope {
     package func encoded() -> [UInt8] {
         let writer = ByteWriter(capacity: 512)
@@ -51,6 +53,7 @@ private enum Kind: UInt8 {
     case setSettings = 5
     case resetAutoFailoverCount = 6
     case newEpoch = 7
+    case raiseFeatureLevel = 8
     case addNode = 16
     case setNode = 17
     case setNodeState = 18
@@ -87,6 +90,7 @@ extension ClusterCommand {
         case .setSettings: .setSettings
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: .newEpoch
+        case .raiseFeatureLevel: .raiseFeatureLevel
         case .addNode: .addNode
         case .setNode: .setNode
         case .setAlternate: .setAlternate
@@ -126,6 +130,7 @@ extension ClusterCommand {
             if let was { Self.append(was, to: writer) }
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
+        case .raiseFeatureLevel(let level): writer.append(number: level.number)
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)
@@ -167,6 +172,7 @@ extension ClusterCommand {
         case .setSettings: readSettings(&reader)
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: NewEpoch(&reader).map { .newEpoch($0) }
+        case .raiseFeatureLevel: reader.level().map { .raiseFeatureLevel($0) }
         case .addNode: NewNode(&reader).map { .addNode($0) }
         case .setNode: NodeAddress(&reader).map { .setNode($0) }
         case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }

@@ -8,7 +8,7 @@ internal import Vocabulary
 /// operator.
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
-    private static let schema: UInt16 = 6
+    private static let schema: UInt16 = 7
 
     /// The result of decoding a stored state.
     package enum Decoded: Sendable {
@@ -54,6 +54,8 @@ extension ClusterState {
         writer.append(flag: retry != nil)
         retry?.append(to: writer)
         writer.append(list: nodes) { $1.append(number: $0.memoryTotal) }
+        writer.append(number: featureLevel.number)
+        writer.append(list: nodes) { $1.append(number: $0.level.number) }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }
@@ -129,7 +131,9 @@ extension ClusterState {
             state.retry = retry
         }
         guard schema > 5 else { return state }
-        return state.readMemory(&reader) ? state : nil
+        guard state.readMemory(&reader) else { return nil }
+        guard schema > 6 else { return state }
+        return state.readLevels(&reader) ? state : nil
     }
 
     private mutating func readMemory(_ reader: inout ByteReader) -> Bool {
@@ -137,6 +141,15 @@ extension ClusterState {
             return false
         }
         for (place, total) in totals.enumerated() { nodes[place].memoryTotal = total }
+        return true
+    }
+
+    private mutating func readLevels(_ reader: inout ByteReader) -> Bool {
+        guard let agreed = reader.level(), let levels = reader.list({ $0.level() }),
+            levels.count == nodes.count
+        else { return false }
+        featureLevel = agreed
+        for (place, level) in levels.enumerated() { nodes[place].level = level }
         return true
     }
 

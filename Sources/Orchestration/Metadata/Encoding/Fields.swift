@@ -87,6 +87,10 @@ extension ByteReader {
         return elements
     }
 
+    mutating func level() -> FeatureLevel? {
+        number(UInt16.self).map { FeatureLevel($0) }
+    }
+
     mutating func chain() -> NodeChain? {
         list { $0.node() }.flatMap { NodeChain($0) }
     }

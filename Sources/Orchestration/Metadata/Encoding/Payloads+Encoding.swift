@@ -63,9 +63,10 @@ extension NewNode {
         ports.append(to: writer)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
-        guard namesRevision != nil || memoryTotal != 0 else { return }
+        guard namesRevision != nil || memoryTotal != 0 || level != .base else { return }
         writer.append(number: namesRevision.map { UInt64($0) + 1 } ?? 0)
         writer.append(number: memoryTotal)
+        if level != .base { writer.append(number: level.number) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -79,6 +80,9 @@ extension NewNode {
         else { return nil }
         if next > 0 { namesRevision = UInt32(next - 1) }
         memoryTotal = total
+        guard !reader.isAtEnd else { return }
+        guard let level = reader.level() else { return nil }
+        self.level = level
     }
 }
 
@@ -87,9 +91,10 @@ extension NodeAddress {
         writer.append(node: number)
         writer.append(counted: host)
         ports.append(to: writer)
-        guard isOfLoneNode || memoryTotal != 0 else { return }
+        guard isOfLoneNode || memoryTotal != 0 || level != nil else { return }
         writer.append(flag: isOfLoneNode)
         writer.append(number: memoryTotal)
+        if let level { writer.append(number: level.number) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -100,6 +105,9 @@ extension NodeAddress {
         guard let isLone = reader.flag(), let total = reader.leb128() else { return nil }
         isOfLoneNode = isLone
         memoryTotal = total
+        guard !reader.isAtEnd else { return }
+        guard let level = reader.level() else { return nil }
+        self.level = level
     }
 }
 

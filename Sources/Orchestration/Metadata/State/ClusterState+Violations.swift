@@ -46,6 +46,9 @@ extension ClusterState {
                 found.append("\(node.number) recovers and is \(node.membership)")
             }
         }
+        if members.contains(where: { $0.level < featureLevel }) {
+            found.append("a member announces less than the feature level \(featureLevel.number)")
+        }
         let known = Set(numbers)
         for number in (rebalance?.kept ?? []) + (rebalance?.ejected ?? [])
         where !known.contains(number) {
@@ -113,6 +116,7 @@ extension ClusterState {
         var found: [String] = []
         if index < before.index { found.append("the index fell") }
         if rev < before.rev || revEpoch < before.revEpoch { found.append("the revision fell") }
+        if featureLevel < before.featureLevel { found.append("the feature level fell") }
         if nextNodeNumber < before.nextNodeNumber { found.append("the next node number fell") }
         for old in before.buckets {
             guard let new = bucket(named: old.settings.name), new.settings.uuid == old.settings.uuid

@@ -54,6 +54,8 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var lastRebalance: RebalanceOutcome?
     /// The failed rebalance that is to be retried, or the retry that runs; nil if there is none.
     package internal(set) var retry: RebalanceRetry?
+    /// No feature above this level is used, as some member may not understand it; never falls.
+    package internal(set) var featureLevel = FeatureLevel.base
     package internal(set) var counters = ClusterCounters()
     var proposals = ProposalTable()
 
@@ -88,6 +90,9 @@ package struct ClusterState: Hashable, Sendable {
 
     /// All nodes except those that an epoch left behind.
     package var members: [NodeRecord] { nodes.filter { $0.membership != .leftBehind } }
+
+    /// The lowest feature level that all members announce; the agreed level if there are none.
+    package var announcedLevel: FeatureLevel { members.map(\.level).min() ?? featureLevel }
 
     package var leftBehind: [NodeNumber] {
         nodes.filter { $0.membership == .leftBehind }.map(\.number)

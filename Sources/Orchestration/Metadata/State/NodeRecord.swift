@@ -99,6 +99,9 @@ package struct NodeRecord: Hashable, Sendable {
     /// reported.
     package internal(set) var memoryTotal: UInt64 = 0
 
+    /// The highest feature level that the node announced; `base` if it never announced one.
+    package internal(set) var level = FeatureLevel.base
+
     /// The address for clients that cannot reach `host`; nil if none is set.
     package internal(set) var alternate: AlternateAddress?
 

@@ -1,0 +1,31 @@
+/// A step in the evolution of everything that nodes exchange or keep in common: peer messages, log
+/// commands and shared formats ~ cluster version.
+///
+/// A release announces the highest level that it understands. The cluster agrees on the lowest level
+/// that all its members announce, and uses a feature only from that feature's level on. So members
+/// of two releases can form one cluster while an operator upgrades it node by node.
+///
+/// - The agreed level never falls. A node that announces less is refused.
+/// - A number is never reused. Each new one has a name that states what it permits.
+package struct FeatureLevel: Hashable, Comparable, Sendable {
+    /// From 1.
+    package let number: UInt16
+
+    package init(_ number: UInt16) {
+        self.number = number
+    }
+
+    /// Level 1: the formats of the first release whose peer records carry their length.
+    ///
+    /// Also the level of a cluster whose state an earlier release wrote.
+    package static let base = FeatureLevel(1)
+    /// Level 2: a node may ask another one for a random key (peer call 23).
+    package static let randomKeyCall = FeatureLevel(2)
+
+    /// The highest level that this release understands.
+    package static let current = randomKeyCall
+
+    package static func < (one: FeatureLevel, other: FeatureLevel) -> Bool {
+        one.number < other.number
+    }
+}
