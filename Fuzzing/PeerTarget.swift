@@ -47,12 +47,15 @@ final class PeerTarget {
     }
 
     private func greet(_ view: ByteView, isCaller: Bool) {
-        if case .message(let message, let count) = PeerGreeting.next(in: view, version: 1) {
+        if case .message(let message, let count) = PeerGreeting.next(
+            in: view,
+            version: PeerHandshake.version
+        ) {
             let writer = ByteWriter()
-            message.appendWithoutProof(version: 1, to: writer)
+            message.appendWithoutProof(version: PeerHandshake.version, to: writer)
             require(
-                count == writer.count + PeerGreeting.partCount,
-                "a message has one length"
+                count >= writer.count + PeerGreeting.partCount,
+                "a message has its fields, and perhaps fields of a later release"
             )
         }
         let me = PeerSelf(claim: claim, secret: secret)

@@ -87,6 +87,17 @@ extension AdministrationService: StateFollower {
         return known > 0 && bucket.placements.allSatisfy { $0.origin > known }
     }
 
+    private func reportRaisedLevel(_ before: ClusterState, _ now: ClusterState) {
+        guard now.featureLevel > before.featureLevel, now.nodes.count > 1 else { return }
+        tell(
+            .info,
+            .node,
+            "The cluster's feature level was raised from \(before.featureLevel.number) to "
+                + "\(now.featureLevel.number): all nodes support it. Nodes that do not are refused "
+                + "from now on."
+        )
+    }
+
     private func carryOut(
         _ effect: ClusterEffect,
         before: ClusterState,
@@ -94,6 +105,7 @@ extension AdministrationService: StateFollower {
     ) -> DataPlaneError? {
         switch effect {
         case .nodesChanged, .epochChanged:
+            reportRaisedLevel(before, now)
             followNodes(before, now)
             member.nodesChanged()
             publishAll()

@@ -25,6 +25,8 @@ package final class AdministrationService: Sendable {
         package var memoryQuota: UInt64
         /// Memory of the machine, or of the container, in bytes.
         package var memoryTotal: UInt64
+        /// The highest feature level that this node announces; below the release's in tests only.
+        package var level = FeatureLevel.current
         /// The listener for plain memcached clients; nil if there is none.
         package var memcached: MemcachedListener?
 
@@ -62,6 +64,8 @@ package final class AdministrationService: Sendable {
         var unopened: [String: String] = [:]
         /// The rebalance report that was last shown; reported progress never decreases.
         var shown: (rebalance: String, report: RebalanceReport)?
+        /// Nodes whose feature level is too low, and was logged.
+        var levelsReported: Set<NodeNumber> = []
         /// The new epoch that is being formed, here or elsewhere.
         var forming: FormingEpoch?
         /// This node is changing to another cluster or epoch.
@@ -124,6 +128,7 @@ package final class AdministrationService: Sendable {
             dataPlane: dataPlane,
             directory: settings.directory,
             memoryQuota: settings.memoryQuota,
+            level: settings.level,
             logEvent: { Self.logEvent($0, $1, $2, environment, events) }
         )
         let member = try ClusterMember.restore(surroundings)
@@ -214,7 +219,7 @@ package final class AdministrationService: Sendable {
             executor.spawn {
                 await self.followWhenCurrent()
                 // The state at the start may be older than the previous start.
-                if !self.isKnownByItsAddress { await self.announceUntilKnown() }
+                if !self.isKnownAsItIs { await self.announceUntilKnown() }
             }
             executor.spawn { await self.announceUntilKnown() }
         }

@@ -45,6 +45,11 @@ extension ClusterRefusal {
             "A node has too little memory for the memory quota, which applies to every node. Lower "
                 + "memoryQuota (POST /pools/default), or give the node more memory."
         case .nodeUnknown: "The cluster does not have this node any more: it was removed."
+        case .levelTooLow:
+            "The node supports only a lower feature level than this cluster uses. Start the release of "
+                + "the cluster's nodes there, or a later one."
+        case .levelTooHigh:
+            "Some node does not support that feature level. Upgrade all nodes first."
         case .nodeNumbersUsedUp:
             "All node numbers of this cluster are used up, so no node can be added. Create a new "
                 + "cluster."

@@ -44,6 +44,7 @@ package final class Node: Sendable {
             memoryQuota: settings.memoryQuota ?? MemoryQuota.bytesDefault(memoryTotal: total),
             memoryTotal: total
         )
+        administration.level = settings.featureLevel
         if settings.memcachedPort != nil, let bucket = settings.memcachedBucket {
             administration.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
                 data.servePlainClients(isServing)

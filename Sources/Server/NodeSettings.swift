@@ -1,4 +1,5 @@
 internal import Orchestration
+package import Vocabulary
 
 /// The settings of a node's start, with defaults.
 package struct NodeSettings: Sendable {
@@ -21,6 +22,9 @@ package struct NodeSettings: Sendable {
     package var memoryQuota: UInt64?
     /// Bytes of memory of the machine or the container.
     package var memoryTotal: UInt64
+
+    /// The highest feature level that this node announces; below the release's in tests only.
+    package var featureLevel = FeatureLevel.current
 
     package init(memoryTotal: UInt64) {
         self.memoryTotal = memoryTotal

@@ -56,6 +56,10 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Lowest severity that is logged: \(LogLevel.names).")
     var logLevel = LogLevel.info
 
+    /// For tests of mixed releases only.
+    @Option(help: ArgumentHelp("Announce and obey a lower feature level.", visibility: .private))
+    var testFeatureLevel: UInt16?
+
     @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
     var dump: String?
 
@@ -67,6 +71,11 @@ struct ServerOptions: ParsableArguments {
             throw ValidationError(
                 "--memcached-port has no passwords, so it needs a loopback --bind, not \(bind)"
             )
+        }
+        if let level = testFeatureLevel,
+            !(FeatureLevel.base.number...FeatureLevel.current.number).contains(level)
+        {
+            throw ValidationError("--test-feature-level takes 1 to \(FeatureLevel.current.number)")
         }
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors must be 1 to 256")
@@ -101,6 +110,7 @@ struct ServerOptions: ParsableArguments {
         settings.memcachedPort = memcachedPort
         settings.memcachedBucket = memcachedBucket
         settings.memoryQuota = memoryQuota.map { $0 << 20 }
+        if let testFeatureLevel { settings.featureLevel = FeatureLevel(testFeatureLevel) }
         return settings
     }
 }

@@ -144,20 +144,23 @@ final class SceneMember: Sendable {
     ///
     /// With `place`, it announces that port to other nodes without listening there.
     ///
-    /// `memoryTotal`: the machine's memory in bytes.
+    /// `memoryTotal`: the machine's memory in bytes. `level`: the highest that the node announces.
     func start(
         sayingPeerPort place: UInt16? = nil,
-        memoryTotal: UInt64 = 8_192 << 20
+        memoryTotal: UInt64 = 8_192 << 20,
+        level: FeatureLevel = .current
     ) async throws {
         let world = LinuxEnvironment.make(reactors: 1, trace: SilentTrace())
         let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
         let plane = RecordingPlane()
+        var settings = AdministrationService.Settings(
+            directory: root,
+            memoryQuota: 1_000 << 20,
+            memoryTotal: memoryTotal
+        )
+        settings.level = level
         let service = try AdministrationService(
-            settings: AdministrationService.Settings(
-                directory: root,
-                memoryQuota: 1_000 << 20,
-                memoryTotal: memoryTotal
-            ),
+            settings: settings,
             environment: lanes.environment(of: world.environment),
             dataPlane: plane,
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
@@ -206,7 +209,8 @@ final class SceneProbe: NodeProbe {
             ? #"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#
             : #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
                 + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
-                + #""memoryTotal":\#(own.memoryTotal)}"#
+                + #""memoryTotal":\#(own.memoryTotal),"#
+                + #""featureLevel":\#(own.level.number)}"#
         return .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
     }
 }

@@ -60,11 +60,19 @@ import Vocabulary
         }
     }
 
-    @Test func bytesAfterAMessageAreRefused() throws {
+    @Test func unknownFieldsAtTheEndOfMessageAreSkipped() throws {
         for message in try samples() {
-            #expect(throws: MessageDecodingError.bytesLeftOver(1)) {
-                try decoded(encoded(message) + [0])
-            }
+            #expect(try decoded(encoded(message) + [0, 0xff, 7]) == message)
+        }
+    }
+
+    /// A node that stored less than the leader sent would have another log.
+    @Test func unknownFieldsAtTheEndOfLogEntryAreRefused() throws {
+        let writer = ByteWriter()
+        MessageCodec.append(LogEntry(term: 1, index: 2, payload: .command([3])), to: writer)
+        writer.append(UInt8(0))
+        #expect(throws: MessageDecodingError.bytesLeftOver(1)) {
+            _ = try writer.bytes.withUnsafeBytes { try MessageCodec.decodeEntry(ByteView($0)) }
         }
     }
 

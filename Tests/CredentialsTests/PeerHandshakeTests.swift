@@ -94,12 +94,32 @@ import Wire
     }
 
     @Test func refusalOfTheJudgeReachesTheInitiator() {
-        for verdict in [PeerRefusal.removed(epoch: 8), .notExpected] {
+        let tooLow = PeerRefusal.levelTooLow(required: FeatureLevel(258))
+        for verdict in [PeerRefusal.removed(epoch: 8), .notExpected, tooLow] {
             var pair = PeerPair()
             pair.verdict = verdict
             let (one, other) = pair.run()
             #expect(one.refusal == verdict && other.refusal == verdict)
         }
+    }
+
+    /// The called node may be the one that is too old.
+    @Test func initiatorRefusesClaimOfTheAnswerByItsJudge() {
+        let pair = PeerPair()
+        var (caller, called) = (pair.initiator(), pair.responder())
+        let (there, back) = (ByteWriter(), ByteWriter())
+        caller.start(output: there)
+        _ = called.receive(there.view, output: back) { _, _ in nil }
+        let judged = Guarded<PeerClaim?>(nil)
+        let (_, step) = caller.receive(back.view, output: there) { claim, _ in
+            judged.withLock { $0 = claim }
+            return .levelTooLow(required: FeatureLevel(3))
+        }
+        guard case .refused(.levelTooLow(FeatureLevel(3))) = step else {
+            Issue.record("\(step)")
+            return
+        }
+        #expect(judged.withLock { $0 } == pair.other.claim)
     }
 
     /// A node that was removed discards its data.

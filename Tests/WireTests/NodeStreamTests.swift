@@ -53,6 +53,35 @@ import Wire
         #expect(decoded == progress)
     }
 
+    /// A later release adds fields at the end of the extras.
+    @Test func unknownExtrasAreSkipped() {
+        let progress = NodeAcknowledgement(fence: 7, covered: Seqno(9), onDisk: Seqno(8))
+        let purge = NodePurge(seqno: Seqno(3), maxRevision: 4)
+        let messages = [
+            written { NodeStreamEncoder.append(progress, at: address, to: $0) },
+            written { NodeStreamEncoder.append(purge, at: address, to: $0) },
+            written { NodeStreamEncoder.closeStream(at: address, to: $0) },
+        ]
+        for bytes in messages {
+            var later = bytes + [1, 2, 3]
+            later[4] += 3
+            later[11] += 3
+            switch message(later) {
+            case .acknowledgement(let told)?: #expect(told == progress)
+            case .purge(let told)?: #expect(told == purge)
+            case .closeStream?: break
+            default: Issue.record("\(later)")
+            }
+            var short = bytes
+            if short[4] > 0 {
+                short.removeLast()
+                short[4] -= 1
+                short[11] -= 1
+                #expect(message(short) == nil)
+            }
+        }
+    }
+
     @Test func nodeStreamAnswersDecodeToTheSameAnswer() {
         var log = FailoverLog(first: VBucketUUID(1), fence: 2)
         log.begin(VBucketUUID(.max), at: Seqno(77), fence: .max)

@@ -134,6 +134,35 @@ import Wire
         }
     }
 
+    /// A hello of a later release: its claim, and the message itself, end with unknown fields.
+    @Test func unknownFieldsOfGreetingAreSkipped() {
+        let hello = PeerWireTests.bytes(PeerWireTests.messages[0])
+        // The claim's length follows service and expected node; 2 + 1 + 3 + 1 + 9 + 8 + 8 + 2 bytes.
+        #expect(Array(hello[12...13]) == [0, 34])
+        var later = hello
+        later[13] += 3
+        later.insert(contentsOf: [7, 8, 9], at: 14 + 34)
+        later.insert(contentsOf: [1, 2], at: later.count - 32)
+        let length = UInt16(hello[7]) << 8 + UInt16(hello[8]) + 5
+        later.replaceSubrange(7...8, with: [UInt8(length >> 8), UInt8(truncatingIfNeeded: length)])
+        later.withView { view in
+            guard case .message(let read, let count) = PeerGreeting.next(in: view, version: 1)
+            else {
+                Issue.record("a later hello is understood")
+                return
+            }
+            #expect(read == PeerWireTests.messages[0] && count == later.count)
+        }
+        // A claim that ends beyond its message.
+        later[12] = 1
+        later.withView { view in
+            guard case .nonsense = PeerGreeting.next(in: view, version: 1) else {
+                Issue.record("the length is checked")
+                return
+            }
+        }
+    }
+
     @Test func greetingOfAnotherVersionIsDetectedFromItsHeader() {
         for message in PeerWireTests.messages {
             let bytes = Array(PeerWireTests.bytes(message, version: 2).prefix(9))

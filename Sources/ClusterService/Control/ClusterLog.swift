@@ -32,9 +32,12 @@ protocol StateFollower: AnyObject, Sendable {
 final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow the control lane's
     private(set) var state: ClusterState
     weak var follower: (any StateFollower)?
+    /// The highest feature level that this node understands.
+    private let level: FeatureLevel
 
-    init(_ state: ClusterState) {
-        self.state = state
+    init(memoryQuota: UInt64, level: FeatureLevel) {
+        state = ClusterState(memoryQuota: memoryQuota)
+        self.level = level
     }
 
     func apply(
@@ -50,6 +53,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         }
         let before = state
         let outcome = state.apply(envelope, at: index)
+        try requireLevel()
         let failure = follower?.stateChanged(from: before, to: state, outcome.effects)
         let number = ProposalNumber(
             node: envelope.proposer,
@@ -73,7 +77,25 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     func restore(_ bytes: [UInt8], at index: UInt64) throws(ClusterError) {
         let before = state
         state = try Self.decode(bytes)
+        try requireLevel()
         follower?.stateReplaced(from: before, by: state)
+    }
+
+    private func requireLevel() throws(ClusterError) {
+        if let levelError { throw levelError }
+    }
+
+    /// Why this node cannot follow the cluster that it is in; nil if it understands all that the
+    /// cluster uses.
+    var levelError: ClusterError? {
+        guard state.featureLevel > level else { return nil }
+        return ClusterError(
+            code: .newerSchema,
+            description:
+                "the cluster uses feature level \(state.featureLevel.number), and this node "
+                + "understands levels up to \(level.number) only: start the release that the other "
+                + "nodes have, or a later one"
+        )
     }
 
     static func decode(_ bytes: [UInt8]) throws(ClusterError) -> ClusterState {

@@ -42,6 +42,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         var dataPlane: any DataPlane
         var directory: String
         var memoryQuota: UInt64
+        /// The highest feature level that this node announces.
+        var level: FeatureLevel
         var logEvent: @Sendable (Severity, EventLog.Kind, String) -> Void
     }
 
@@ -130,9 +132,9 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         calls = surroundings.calls
         logEventHandler = surroundings.logEvent
         self.store = store
-        identityBox = Guarded(identity)
+        identityBox = Guarded(identity.announcing(surroundings.level))
         let boot = environment.entropy.next()
-        let log = ClusterLog(ClusterState(memoryQuota: surroundings.memoryQuota))
+        let log = ClusterLog(memoryQuota: surroundings.memoryQuota, level: surroundings.level)
         self.log = log
         let terms = LeaseTerms()
         var settings = RaftDriverSettings(node: identity.number, boot: boot)
@@ -253,7 +255,11 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     ///
     /// - Throws: `ClusterError` with the code `.disk` if the first write fails.
     func start() throws(ClusterError) {
-        try driver.start()
+        do throws(ClusterError) {
+            try driver.start()
+        } catch {
+            throw log.levelError ?? error
+        }
     }
 
     /// Starts to communicate with other nodes.
@@ -315,7 +321,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             PeerDirectory(
                 places,
                 highestGiven: NodeNumber(highest),
-                pastGroups: state.pastGroups
+                pastGroups: state.pastGroups,
+                level: state.featureLevel
             )
         )
     }

@@ -19,6 +19,8 @@ struct NodeIdentity: Sendable {
     var secret: [UInt8]
     /// The addresses of the other nodes at the invitation, until the state arrives.
     var members: [PeerPlace] = []
+    /// The highest feature level that this process understands; not stored.
+    var level = FeatureLevel.current
 
     private static let secretByteCount = 32
 
@@ -56,14 +58,23 @@ struct NodeIdentity: Sendable {
         return identity
     }
 
+    /// The same node as a process that understands this level.
+    func announcing(_ level: FeatureLevel) -> NodeIdentity {
+        var identity = self
+        identity.level = level
+        return identity
+    }
+
     var claim: PeerClaim {
-        PeerClaim(
+        var claim = PeerClaim(
             node: number,
             nodeUUID: nodeUUID,
             clusterUUID: clusterUUID,
             group: groupID,
             epoch: epoch
         )
+        claim.level = level
+        return claim
     }
 
     var peer: PeerSelf { PeerSelf(claim: claim, secret: PeerSecret(secret)) }
@@ -74,10 +85,14 @@ extension NodeIdentity: PeerPayload {
     static let fact = "identity"
 
     init?(_ reader: inout ByteReader) {
-        guard reader.bigEndian(UInt8.self) == 1, let nodeUUID = reader.text(),
+        // In facts of version 1, the members' records have no length.
+        guard let version = reader.bigEndian(UInt8.self), (1...2).contains(version),
+            let nodeUUID = reader.text(),
             let number = reader.node(), let clusterUUID = reader.text(),
             let groupID = reader.bigEndian(UInt64.self), let epoch = reader.leb128(),
-            let secret = reader.counted(), let members = reader.all(PeerPlace.self)
+            let secret = reader.counted(),
+            let members = version == 1
+                ? Self.membersWithoutLengths(&reader) : reader.all(PeerPlace.self)
         else { return nil }
         self.nodeUUID = nodeUUID
         self.number = number
@@ -88,8 +103,18 @@ extension NodeIdentity: PeerPayload {
         self.members = members
     }
 
+    private static func membersWithoutLengths(_ reader: inout ByteReader) -> [PeerPlace]? {
+        guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
+        var members: [PeerPlace] = []
+        for _ in 0..<count {
+            guard let member = PeerPlace(&reader) else { return nil }
+            members.append(member)
+        }
+        return members
+    }
+
     func append(to writer: ByteWriter) {
-        writer.append(UInt8(1))
+        writer.append(UInt8(2))
         writer.append(counted: nodeUUID)
         writer.append(number)
         writer.append(counted: clusterUUID)

@@ -20,6 +20,8 @@ extension AdministrationService {
     static var passedBytesMax: Int { PeerFrame.payloadBytesMax - 4_096 }
 
     /// The key of any document in the bucket, preferably on this node; nil if none is found.
+    ///
+    /// Below feature level `randomKeyCall`, other nodes are not asked.
     package func randomKey(inBucket name: String) async -> [UInt8]? {
         if let key = dataPlane.randomKey(inBucket: name) { return key }
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
@@ -108,6 +110,7 @@ extension AdministrationService {
             }
             executor.spawn { answer(await self.carryOut(call).bytes) }
         }
+        guard settings.level >= .randomKeyCall else { return }
         calls.handleCalls(PeerKind.randomKey) { [weak self] _, bytes, answer in
             guard let self, let call = RandomKeyCall(bytes: bytes) else {
                 return answer(KeyListing.failed("The call is malformed.").bytes)

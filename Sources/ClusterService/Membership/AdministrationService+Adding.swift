@@ -38,6 +38,7 @@ extension AdministrationService {
         let description: NodeDescription
         do {
             description = try await NodeDescription.ask(host, port, login: login, by: probe)
+            try description.requireLevel(state.featureLevel)
         } catch {
             if case .provisioned(let cluster?) = error, cluster == state.uuid {
                 return .refused(
@@ -76,6 +77,7 @@ extension AdministrationService {
         )
         new.namesRevision = names
         new.memoryTotal = other.memoryTotal
+        new.level = other.level
         return new
     }
 
@@ -131,6 +133,11 @@ extension AdministrationService {
                         + "\(new.memoryTotal >> 20) MB. Lower the quota (memoryQuota of "
                         + "/pools/default), or add a node with more memory."
                 )
+            case .refused(.levelTooLow):
+                return .refused(
+                    NodeDescription.Refusal.levelTooLow(new.level, required: state.featureLevel)
+                        .sentence(host, new.ports.admin)
+                )
             case .refused(let refusal) where refusal != .nodeExists:
                 return .refused("Prepare join failed. \(refusal.sentence)")
             default:
@@ -156,7 +163,7 @@ extension AdministrationService {
 
     /// Sends a new node the cluster's identity; returns why the node refused, or nil.
     private func engage(_ number: NodeNumber, host: String, port: UInt16) async -> String? {
-        let message = EngageMessage(
+        var message = EngageMessage(
             clusterUUID: state.uuid ?? "",
             groupID: state.groupID,
             revEpoch: state.revEpoch,
@@ -167,6 +174,7 @@ extension AdministrationService {
                 PeerPlace($0.number, host: $0.host, port: $0.ports.peer)
             }
         )
+        message.level = state.featureLevel
         let result = await member.callStranger(
             PeerAddress(host: host, port: port),
             PeerKind.engage,

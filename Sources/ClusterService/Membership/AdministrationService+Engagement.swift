@@ -12,6 +12,14 @@ extension AdministrationService {
         guard let message = EngageMessage(bytes: bytes) else {
             return answer(EngageAnswer(refusal: "The invitation is malformed.").bytes)
         }
+        guard message.level <= settings.level else {
+            return answer(
+                EngageAnswer(
+                    refusal: "The node supports feature level \(settings.level.number), and the "
+                        + "cluster uses level \(message.level.number). Start a later release there."
+                ).bytes
+            )
+        }
         guard !state.isProvisioned, beginChanging() else {
             return answer(EngageAnswer(refusal: "The node is provisioned already.").bytes)
         }
@@ -127,6 +135,7 @@ extension AdministrationService {
         case .failed(let node, .refused(let refusal)):
             switch refusal {
             case .removed: leave()
+            case .levelTooLow(let required): reportLevel(of: node, required: required)
             case .notExpected: mayBeBehind(node)
             default: break
             }
@@ -138,6 +147,22 @@ extension AdministrationService {
             sendPlace(to: node)
         default: break
         }
+    }
+
+    /// One of two nodes is too old for the cluster: logs which one, and the cure.
+    private func reportLevel(of other: NodeNumber, required: FeatureLevel) {
+        let isOwn = settings.level < required
+        let subject = isOwn ? "This node" : "Node \(name(of: other))"
+        let text =
+            "\(subject) is refused by the cluster, which uses feature level \(required.number): it "
+            + "runs a release that supports only lower levels. Start it with the release of the "
+            + "other nodes, or a later one."
+        let isNews = core.withLock { $0.levelsReported.insert(isOwn ? thisNode : other).inserted }
+        if isNews { tell(.error, .node, text) }
+    }
+
+    private func name(of node: NodeNumber) -> String {
+        state.node(number: node).map { "\($0.host):\($0.ports.admin)" } ?? "\(node)"
     }
 
     /// Ends this node's membership: its documents are deleted, and it may be added again.

@@ -24,13 +24,15 @@ extension AdministrationService {
                 ports: ports
             )
             node.memoryTotal = settings.memoryTotal
+            node.level = settings.level
             _ = try await member.propose(.addNode(node))
             return
         }
         var address = address(host, ports, instead: known)
         address.memoryTotal = settings.memoryTotal
+        address.level = settings.level
         if known.host != address.host || known.ports != address.ports
-            || known.memoryTotal != settings.memoryTotal
+            || known.memoryTotal != settings.memoryTotal || known.level != settings.level
         {
             _ = try await member.propose(.setNode(address))
         }
@@ -69,7 +71,11 @@ extension AdministrationService {
         return (address, known.host == address.host && known.ports == address.ports)
     }
 
-    var isKnownByItsAddress: Bool { currentAddress?.isKnown ?? true }
+    /// The cluster has agreed on this node's address and on the feature level that it announces.
+    var isKnownAsItIs: Bool {
+        guard let current = currentAddress else { return true }
+        return current.isKnown && state.node(number: thisNode)?.level == settings.level
+    }
 
     /// Sends this node's address to every other node, which may still dial an older one.
     ///

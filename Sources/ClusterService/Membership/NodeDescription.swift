@@ -11,7 +11,9 @@ struct NodeDescription: Sendable {
         /// The node is part of a cluster; with the cluster's UUID.
         case provisioned(String?)
         case notDivan
+        /// Its version, which has no feature level.
         case otherVersion(String)
+        case levelTooLow(FeatureLevel, required: FeatureLevel)
         /// The node serves only itself: it has no address for other nodes.
         case noPeerPort
     }
@@ -24,6 +26,8 @@ struct NodeDescription: Sendable {
     var ownAddress: String
     /// Memory available to the node, in bytes; 0 if it was not reported.
     var memoryTotal: UInt64
+    /// The highest feature level that it announces.
+    var level: FeatureLevel
 
     /// Asks the node at `host` and `port`.
     ///
@@ -36,7 +40,6 @@ struct NodeDescription: Sendable {
     ) async throws(Refusal) -> NodeDescription {
         let pools = try await get("/pools", host, port, login, probe).value
         guard let version = pools["divanVersion"]?.string else { throw .notDivan }
-        guard version == Release.version else { throw .otherVersion(version) }
         guard pools["pools"]?.array?.isEmpty == true else {
             throw .provisioned(pools["uuid"]?.string)
         }
@@ -46,6 +49,9 @@ struct NodeDescription: Sendable {
             let hostname = own["configuredHostname"]?.string,
             let admin = hostname.split(separator: ":").last.flatMap({ UInt16($0) })
         else { throw .notDivan }
+        guard let level = own["featureLevel"]?.int.flatMap(UInt16.init(exactly:)) else {
+            throw .otherVersion(version)
+        }
         guard let peer = own["ports"]?["distTCP"]?.int.flatMap(UInt16.init(exactly:)) else {
             throw .noPeerPort
         }
@@ -55,8 +61,14 @@ struct NodeDescription: Sendable {
             dataPort: data,
             peerPort: peer,
             ownAddress: address,
-            memoryTotal: own["memoryTotal"]?.int.flatMap(UInt64.init(exactly:)) ?? 0
+            memoryTotal: own["memoryTotal"]?.int.flatMap(UInt64.init(exactly:)) ?? 0,
+            level: FeatureLevel(level)
         )
+    }
+
+    /// - Throws: `levelTooLow` if the node cannot be a member of a cluster of this level.
+    func requireLevel(_ required: FeatureLevel) throws(Refusal) {
+        guard level >= required else { throw .levelTooLow(level, required: required) }
     }
 
     private static func get(
@@ -96,8 +108,14 @@ extension NodeDescription.Refusal {
                 + "it holds."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .otherVersion(let version):
-            return "Prepare join failed. The node \(place) runs Divan \(version), this one "
-                + "\(Release.version): all nodes of a cluster run the same version."
+            return
+                "Prepare join failed. The node \(place) runs Divan \(version), which is too old to "
+                + "form a cluster with this node's \(Release.version). Start a later release there, "
+                + "and add the node again."
+        case .levelTooLow(let level, let required):
+            return "Prepare join failed. The node \(place) supports feature level \(level.number), "
+                + "and this cluster already uses level \(required.number). Start the release of the "
+                + "cluster's nodes there, or a later one, and add the node again."
         case .noPeerPort:
             return "Prepare join failed. The node \(place) does not listen for other nodes."
         }

@@ -56,10 +56,9 @@ extension DocumentOutcome: PeerPayload {
     init?(_ reader: inout ByteReader) {
         switch reader.bigEndian(UInt8.self) {
         case 0:
-            guard let meta = DocumentMeta(peer: &reader), let value = reader.counted() else {
-                return nil
-            }
-            self = .found(DocumentCopy(meta: meta, value: value))
+            guard let meta = reader.record(PeerDocumentMeta.self), let value = reader.counted()
+            else { return nil }
+            self = .found(DocumentCopy(meta: meta.meta, value: value))
         case 1:
             guard let cas = reader.bigEndian(UInt64.self), let uuid = reader.bigEndian(UInt64.self),
                 let seqno = reader.bigEndian(UInt64.self)
@@ -88,7 +87,7 @@ extension DocumentOutcome: PeerPayload {
         switch self {
         case .found(let copy):
             writer.append(UInt8(0))
-            copy.meta.append(peer: writer)
+            writer.append(record: PeerDocumentMeta(meta: copy.meta))
             writer.append(counted: copy.value)
         case .written(let version):
             writer.append(UInt8(1))
@@ -122,14 +121,18 @@ struct RandomKeyCall: PeerPayload, Hashable {
     func append(to writer: ByteWriter) { writer.append(counted: bucket) }
 }
 
-extension DocumentMeta {
-    /// What an administrator sees of it; where it stands in its history is the other node's affair.
-    fileprivate init?(peer reader: inout ByteReader) {
+/// What an administrator sees of it; where it stands in its history is the other node's affair.
+private struct PeerDocumentMeta: PeerPayload {
+    let meta: DocumentMeta
+
+    init(meta: DocumentMeta) { self.meta = meta }
+
+    init?(_ reader: inout ByteReader) {
         guard let cas = reader.bigEndian(UInt64.self), let revision = reader.leb128(),
             let flags = reader.bigEndian(UInt32.self), let expiry = reader.bigEndian(UInt32.self),
             let datatype = reader.bigEndian(UInt8.self)
         else { return nil }
-        self.init(
+        meta = DocumentMeta(
             cas: CAS(cas),
             revision: revision,
             flags: flags,
@@ -138,12 +141,12 @@ extension DocumentMeta {
         )
     }
 
-    fileprivate func append(peer writer: ByteWriter) {
-        writer.append(bigEndian: cas.value)
-        writer.append(leb: revision)
-        writer.append(bigEndian: flags)
-        writer.append(bigEndian: expiry)
-        writer.append(datatype.rawValue)
+    func append(to writer: ByteWriter) {
+        writer.append(bigEndian: meta.cas.value)
+        writer.append(leb: meta.revision)
+        writer.append(bigEndian: meta.flags)
+        writer.append(bigEndian: meta.expiry)
+        writer.append(meta.datatype.rawValue)
     }
 }
 

@@ -127,7 +127,7 @@ enum EpochCall: PeerPayload, Hashable {
             guard let forming = reader.bigEndian(UInt64.self) else { return nil }
             self = .state(forming: forming)
         case 3:
-            guard let epoch = EpochHandover(&reader) else { return nil }
+            guard let epoch = reader.record(EpochHandover.self) else { return nil }
             self = .adopt(epoch)
         default: return nil
         }
@@ -144,7 +144,7 @@ enum EpochCall: PeerPayload, Hashable {
             writer.append(bigEndian: forming)
         case .adopt(let epoch):
             writer.append(UInt8(3))
-            epoch.append(to: writer)
+            writer.append(record: epoch)
         }
     }
 }
@@ -159,7 +159,7 @@ enum EpochAnswer: PeerPayload, Hashable {
     init?(_ reader: inout ByteReader) {
         switch reader.bigEndian(UInt8.self) {
         case 0:
-            guard let position = EpochPosition(&reader) else { return nil }
+            guard let position = reader.record(EpochPosition.self) else { return nil }
             self = .position(position)
         case 1:
             guard let state = reader.counted() else { return nil }
@@ -176,7 +176,7 @@ enum EpochAnswer: PeerPayload, Hashable {
         switch self {
         case .position(let position):
             writer.append(UInt8(0))
-            position.append(to: writer)
+            writer.append(record: position)
         case .state(let state):
             writer.append(UInt8(1))
             writer.append(counted: state)

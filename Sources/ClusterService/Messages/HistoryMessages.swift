@@ -27,9 +27,11 @@ struct HistoryCall: PeerPayload, Hashable {
 extension StatisticsSampler.Series: PeerPayload {
     /// More than any ring keeps: what claims to be more is not one.
     private static let countMax = 4_096
+    private static let statisticsMax = 256
 
     init?(_ reader: inout ByteReader) {
         guard let interval = reader.leb128(), let newest = reader.leb128(),
+            let statistics = reader.leb(Int.self), statistics <= Self.statisticsMax,
             let runs = reader.leb(Int.self), runs <= Self.countMax
         else { return nil }
         var samples: [SIMD32<Float>] = []
@@ -38,8 +40,10 @@ extension StatisticsSampler.Series: PeerPayload {
                 count <= Self.countMax - samples.count
             else { return nil }
             var sample = SIMD32<Float>.zero
-            for statistic in SampledStatistic.allCases {
+            for place in 0..<statistics {
                 guard let bits = reader.bigEndian(UInt32.self) else { return nil }
+                // A newer node may send more statistics, which come last.
+                guard let statistic = SampledStatistic(rawValue: place) else { continue }
                 sample[statistic.rawValue] = Float(bitPattern: bits)
             }
             samples += Array(repeating: sample, count: count)
@@ -58,6 +62,7 @@ extension StatisticsSampler.Series: PeerPayload {
         }
         writer.append(leb: intervalMilliseconds)
         writer.append(leb: newestMilliseconds)
+        writer.append(leb: SampledStatistic.allCases.count)
         writer.append(leb: runs.count)
         for run in runs {
             writer.append(leb: run.count)

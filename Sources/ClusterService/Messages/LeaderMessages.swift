@@ -58,7 +58,7 @@ enum LeaderAnswer: PeerPayload, Hashable {
             guard let text = reader.text() else { return nil }
             self = .refused(text)
         case 2:
-            guard let report = RebalanceReport(&reader) else { return nil }
+            guard let report = reader.record(RebalanceReport.self) else { return nil }
             self = .report(report)
         case 3:
             guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
@@ -82,7 +82,7 @@ enum LeaderAnswer: PeerPayload, Hashable {
             writer.append(counted: text)
         case .report(let report):
             writer.append(UInt8(2))
-            report.append(to: writer)
+            writer.append(record: report)
         case .reasons(let reasons):
             writer.append(UInt8(3))
             writer.append(leb: reasons.count)

@@ -41,6 +41,8 @@ struct EngageMessage: PeerPayload, Hashable {
     var number: NodeNumber
     var host: String
     var members: [PeerPlace]
+    /// The cluster's feature level.
+    var level = FeatureLevel.base
 
     init(
         clusterUUID: String,
@@ -64,7 +66,7 @@ struct EngageMessage: PeerPayload, Hashable {
         guard let clusterUUID = reader.text(), let groupID = reader.bigEndian(UInt64.self),
             let revEpoch = reader.leb128(), let secret = reader.counted(),
             let number = reader.node(), let host = reader.text(),
-            let members = reader.all(PeerPlace.self),
+            let members = reader.all(PeerPlace.self), let level = reader.leb(UInt16.self),
             // Strangers send this.
             secret.count == PeerSecret.byteCount
         else { return nil }
@@ -77,6 +79,7 @@ struct EngageMessage: PeerPayload, Hashable {
             host: host,
             members: members
         )
+        self.level = FeatureLevel(level)
     }
 
     func append(to writer: ByteWriter) {
@@ -87,6 +90,7 @@ struct EngageMessage: PeerPayload, Hashable {
         writer.append(number)
         writer.append(counted: host)
         writer.append(all: members)
+        writer.append(leb: level.number)
     }
 }
 

@@ -4,7 +4,8 @@ internal import Vocabulary
 /// What a frame between nodes is about: its number on the wire.
 ///
 /// Numbers are never used for anything else again. An unknown kind is ignored, and a call of an
-/// unknown kind is refused.
+/// unknown kind is refused. A kind that was added later has a feature level, below which `PeerCalls`
+/// does not send it.
 enum PeerKind {
     static let raft: UInt16 = 1
     static let beat: UInt16 = 2
@@ -27,24 +28,36 @@ enum PeerKind {
     static let served: UInt16 = 21
     static let place: UInt16 = 22
     static let randomKey: UInt16 = 23
+
+    /// The level from which on members understand a kind.
+    static func level(of kind: UInt16) -> FeatureLevel {
+        switch kind {
+        case randomKey: .randomKeyCall
+        default: .base
+        }
+    }
 }
 
 /// What one frame carries, in bytes and back.
 ///
 /// Whatever a peer sends becomes a value or nil: never a crash, and never more memory than the bytes
 /// that came.
+///
+/// A payload is a record. Its length is that of its frame, or precedes it (`append(record:)`) if it is
+/// part of another payload. A reader skips what follows the fields that it knows, so that a later
+/// release can add fields at the end. A new case of an enum, or another meaning of a field, needs a
+/// new kind of message or a feature level instead.
 protocol PeerPayload: Sendable {
     init?(_ reader: inout ByteReader)
     func append(to writer: ByteWriter)
 }
 
 extension PeerPayload {
-    /// All of `bytes`, nothing left over.
+    /// The record that `bytes` are, without the fields at their end that this release does not know.
     init?(bytes: [UInt8]) {
         let value = bytes.withUnsafeBytes { buffer -> Self? in
             var reader = ByteReader(ByteView(buffer))
-            guard let value = Self(&reader), reader.isAtEnd else { return nil }
-            return value
+            return Self(&reader)
         }
         guard let value else { return nil }
         self = value
@@ -75,9 +88,12 @@ extension ByteWriter {
 
     func append(counted text: String) { append(counted: Array(text.utf8)) }
 
+    /// A payload within another one: its length, then its fields.
+    func append(record payload: some PeerPayload) { append(counted: payload.bytes) }
+
     func append(all payloads: [some PeerPayload]) {
         append(leb: payloads.count)
-        for payload in payloads { payload.append(to: self) }
+        for payload in payloads { append(record: payload) }
     }
 
     func append(nodes: [NodeNumber]) {
@@ -105,11 +121,18 @@ extension ByteReader {
 
     mutating func text() -> String? { counted().map { String(decoding: $0, as: UTF8.self) } }
 
+    /// What `append(record:)` wrote; fields at its end that this release does not know are skipped.
+    mutating func record<Payload: PeerPayload>(_ type: Payload.Type) -> Payload? {
+        guard let count = leb(Int.self), let bytes = bytes(count) else { return nil }
+        var fields = ByteReader(bytes)
+        return Payload(&fields)
+    }
+
     mutating func all<Payload: PeerPayload>(_ type: Payload.Type) -> [Payload]? {
         guard let count = leb(Int.self), count <= rest.count else { return nil }
         var payloads: [Payload] = []
         for _ in 0..<count {
-            guard let payload = Payload(&self) else { return nil }
+            guard let payload = record(type) else { return nil }
             payloads.append(payload)
         }
         return payloads

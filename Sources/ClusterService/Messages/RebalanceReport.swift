@@ -103,8 +103,8 @@ extension RebalanceReport: PeerPayload {
 extension RebalanceReport.Node: PeerPayload {
     init?(_ reader: inout ByteReader) {
         guard let node = reader.node(), let fraction = reader.leb128(),
-            let ingoing = RebalanceProgress.Direction(&reader),
-            let outgoing = RebalanceProgress.Direction(&reader)
+            let ingoing = reader.record(RebalanceProgress.Direction.self),
+            let outgoing = reader.record(RebalanceProgress.Direction.self)
         else { return nil }
         self.node = node
         self.fraction = Double(fraction) / 1_000_000
@@ -116,8 +116,8 @@ extension RebalanceReport.Node: PeerPayload {
     func append(to writer: ByteWriter) {
         writer.append(node)
         writer.append(leb: UInt64(fraction * 1_000_000))
-        detail.ingoing.append(to: writer)
-        detail.outgoing.append(to: writer)
+        writer.append(record: detail.ingoing)
+        writer.append(record: detail.outgoing)
     }
 }
 

@@ -85,6 +85,12 @@ extension Orchestrator {
     /// A new voter catches up on so few entries in a moment.
     private static let entriesBehindMax: UInt64 = 1_000
 
+    /// Raises the cluster's feature level once all members announce a higher one.
+    func raiseFeatureLevel() async {
+        guard state.announcedLevel > state.featureLevel else { return }
+        await propose(.raiseFeatureLevel(state.announcedLevel))
+    }
+
     /// Completes joins: nodes with the metadata become members, nodes that never answer are
     /// removed.
     func finishJoins() async {

@@ -120,6 +120,7 @@ actor Orchestrator {
     private func act() async {
         await finishEpoch()
         await reconcileMembers()
+        await raiseFeatureLevel()
         await finishJoins()
         await finishDeletions()
         await finishPromotions()

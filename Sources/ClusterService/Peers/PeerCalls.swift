@@ -11,7 +11,8 @@ package enum PeerCallError: Error, Hashable, Sendable {
     case timedOut
     /// The queue to the node is full: the call was not sent.
     case overloaded
-    /// The node knows no such call.
+    /// The node knows no such call, or the cluster's feature level is below the call's: then it was not
+    /// sent.
     case notHandled
 }
 
@@ -159,7 +160,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     /// Without a connection the frame is dropped and `PeerEvent.dropped` is sent.
     ///
     /// - Parameters:
-    ///   - kind: 1 to 0x7ffe.
+    ///   - kind: 1 to 0x7ffe; dropped, too, if the cluster's feature level is below the kind's.
     ///   - payload: At most `PeerFrame.payloadBytesMax`.
     ///   - node: The receiver; may be this node.
     ///   - isBulk: Whether the frame waits behind all urgent frames; nil: decided by its size.
@@ -169,6 +170,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         to node: NodeNumber,
         isBulk: Bool? = nil
     ) {
+        guard mayUse(kind) else { return observer(.dropped(node)) }
         let frame = PeerCalls.frame(kind, 0, payload)
         if node == transport.identity?.node {
             lane.post { self.messageHandlers[kind]?(node, payload) }
@@ -191,6 +193,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         if node == transport.identity?.node {
             return callSelf(kind, payload, node, timeoutNanoseconds, done)
         }
+        guard mayUse(kind) else { return done(.failure(.notHandled)) }
         guard let link = links[node] else { return done(.failure(.unreachable)) }
         numbers += 1
         let number = numbers
@@ -201,6 +204,9 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
             PeerPending(done: done, timer: timer)
         )
     }
+
+    /// Every member of the cluster understands frames of this kind.
+    private func mayUse(_ kind: UInt16) -> Bool { PeerKind.level(of: kind) <= directory.level }
 
     /// Calls a node and waits for its answer.
     package func call(

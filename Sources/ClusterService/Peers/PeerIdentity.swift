@@ -32,15 +32,19 @@ package struct PeerDirectory: Hashable, Sendable {
     /// Two epochs that were formed beside each other are two clusters: neither may refuse the
     /// other's nodes as removed.
     package var pastGroups: [UInt64]
+    /// The cluster's feature level: a node that announces less is refused.
+    package var level: FeatureLevel
 
     package init(
         _ nodes: [NodeNumber: PeerAddress] = [:],
         highestGiven: NodeNumber = NodeNumber(0),
-        pastGroups: [UInt64] = []
+        pastGroups: [UInt64] = [],
+        level: FeatureLevel = .base
     ) {
         self.nodes = nodes
         self.highestGiven = highestGiven
         self.pastGroups = pastGroups
+        self.level = level
     }
 }
 
@@ -49,6 +53,7 @@ package struct PeerIdentity: Hashable, Sendable {
     package let node: NodeNumber
     package let nodeUUID: String
     package let service: PeerService
+    package let level: FeatureLevel
     /// False for a stranger (`join`): then the identity is only claimed.
     package let isProved: Bool
 
@@ -56,6 +61,7 @@ package struct PeerIdentity: Hashable, Sendable {
         node = claim.node
         nodeUUID = claim.nodeUUID
         self.service = service
+        level = claim.level
         isProved = service != .join
     }
 }

@@ -67,7 +67,8 @@ package final class PeerTransport: Sendable {
 
     package var identity: PeerClaim? { state.withLock { $0.me?.claim } }
 
-    /// Sets the addresses of the other nodes; connections to nodes that left are closed.
+    /// Sets the addresses of the other nodes; closes connections to nodes that left, or that announce a
+    /// feature level below the cluster's.
     package func setDirectory(_ directory: PeerDirectory) {
         let ending = state.withLock { state in
             state.directory = directory
@@ -75,7 +76,7 @@ package final class PeerTransport: Sendable {
                 guard let identity = entry.identity, identity.isProved,
                     identity.service != .epoch
                 else { return false }
-                return directory.nodes[identity.node] == nil
+                return directory.nodes[identity.node] == nil || identity.level < directory.level
             }
         }
         for port in ending { port.close() }
@@ -164,7 +165,14 @@ package final class PeerTransport: Sendable {
         let isKnown = known.uuid == nil || known.uuid == claim.nodeUUID
         // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
-        return isKnown && (isCurrent || service == .epoch) ? nil : .notExpected
+        guard isKnown, isCurrent || service == .epoch else { return .notExpected }
+        return judge(levelOf: claim)
+    }
+
+    /// Why a member with this claim is refused for its feature level; nil if it is not.
+    func judge(levelOf claim: PeerClaim) -> PeerRefusal? {
+        let required = state.withLock { $0.directory.level }
+        return claim.level < required ? .levelTooLow(required: required) : nil
     }
 
     // MARK: Calling

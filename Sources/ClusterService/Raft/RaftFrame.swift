@@ -5,6 +5,7 @@ internal import Vocabulary
 /// Frames between drivers: Raft's messages, snapshots in parts, proposals forwarded to the leader.
 ///
 /// - A count is checked against the bytes that are there before memory is reserved for it.
+/// - A frame may end with fields that this release does not know: they are skipped.
 enum RaftFrame: Hashable {
     struct SnapshotHead: Hashable {
         var transfer: UInt64
@@ -30,7 +31,7 @@ enum RaftFrame: Hashable {
 
     /// The size of a part: one row on disk, one packet of any transport.
     static let partBytes = 64 << 10
-    private static let version: UInt8 = 1
+    private static let version: UInt8 = 2
 
     var encoded: [UInt8] {
         let writer = ByteWriter(capacity: 256)
@@ -44,11 +45,14 @@ enum RaftFrame: Hashable {
             for number in [head.transfer, head.parts, UInt64(head.checksum)] {
                 LEB128.append(number, to: writer)
             }
-            MessageCodec.append(head.message, to: writer)
+            let message = ByteWriter(capacity: 64)
+            MessageCodec.append(head.message, to: message)
+            Self.append(counted: message.view, to: writer)
         case .snapshotPart(let transfer, let number, let bytes):
             writer.append(2)
             LEB128.append(transfer, to: writer)
             LEB128.append(number, to: writer)
+            LEB128.append(UInt64(bytes.count), to: writer)
             writer.append(bytes)
         case .snapshotTaken(let transfer, let parts):
             writer.append(3)
@@ -60,6 +64,7 @@ enum RaftFrame: Hashable {
         case .forward(let call, let commands):
             writer.append(5)
             LEB128.append(call, to: writer)
+            LEB128.append(UInt64(commands.count), to: writer)
             for command in commands {
                 LEB128.append(UInt64(command.count), to: writer)
                 writer.append(command)
@@ -85,23 +90,24 @@ enum RaftFrame: Hashable {
         switch kind {
         case 1:
             guard let parts = reader.leb128(), let checksum = reader.leb128(),
-                let checksum = UInt32(exactly: checksum), let message = message(reader.rest)
+                let checksum = UInt32(exactly: checksum), let bytes = counted(&reader),
+                let message = message(bytes)
             else { return nil }
             return .snapshotHead(
                 .init(transfer: first, message: message, parts: parts, checksum: checksum)
             )
         case 2:
-            guard let number = reader.leb128(), reader.rest.count <= partBytes else { return nil }
-            return .snapshotPart(transfer: first, number: number, bytes: reader.rest.bytes)
+            guard let number = reader.leb128(), let bytes = counted(&reader),
+                bytes.count <= partBytes
+            else { return nil }
+            return .snapshotPart(transfer: first, number: number, bytes: bytes.bytes)
         case 3:
-            guard let parts = reader.leb128(), reader.isAtEnd else { return nil }
+            guard let parts = reader.leb128() else { return nil }
             return .snapshotTaken(transfer: first, parts: parts)
-        case 4: return reader.isAtEnd ? .snapshotRefused(transfer: first) : nil
+        case 4: return .snapshotRefused(transfer: first)
         case 5: return commands(&reader).map { .forward(call: first, commands: $0) }
         case 6:
-            guard let answer = reader.bigEndian(UInt8.self), answer < 2, reader.isAtEnd else {
-                return nil
-            }
+            guard let answer = reader.bigEndian(UInt8.self), answer < 2 else { return nil }
             return .forwardAnswer(call: first, answer == 1 ? .accepted : .refused)
         default: return nil
         }
@@ -112,13 +118,24 @@ enum RaftFrame: Hashable {
     }
 
     private static func commands(_ reader: inout ByteReader) -> [[UInt8]]? {
+        guard let count = reader.leb128(), count > 0, count <= UInt64(reader.rest.count) else {
+            return nil
+        }
         var commands: [[UInt8]] = []
-        while !reader.isAtEnd {
-            guard let count = reader.leb128(), count <= UInt64(reader.rest.count),
-                let command = reader.bytes(Int(count))
-            else { return nil }
+        for _ in 0..<count {
+            guard let command = counted(&reader) else { return nil }
             commands.append(command.bytes)
         }
-        return commands.isEmpty ? nil : commands
+        return commands
+    }
+
+    private static func append(counted bytes: ByteView, to writer: ByteWriter) {
+        LEB128.append(UInt64(bytes.count), to: writer)
+        writer.append(bytes)
+    }
+
+    private static func counted(_ reader: inout ByteReader) -> ByteView? {
+        guard let count = reader.leb128(), count <= UInt64(reader.rest.count) else { return nil }
+        return reader.bytes(Int(count))
     }
 }

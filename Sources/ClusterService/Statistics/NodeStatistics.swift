@@ -115,7 +115,7 @@ extension NodeStatistics: PeerPayload {
 extension NodeStatistics.Bucket: PeerPayload {
     init?(_ reader: inout ByteReader) {
         guard let name = reader.text(), let status = NodeStatus(&reader),
-            let statistics = BucketStatistics(&reader),
+            let statistics = reader.record(BucketStatistics.self),
             let count = reader.leb(Int.self), count <= reader.rest.count
         else { return nil }
         self.init(name: name, status: status, statistics: statistics, rates: [:])
@@ -131,7 +131,7 @@ extension NodeStatistics.Bucket: PeerPayload {
     func append(to writer: ByteWriter) {
         writer.append(counted: name)
         status.append(to: writer)
-        statistics.append(to: writer)
+        writer.append(record: statistics)
         writer.append(leb: NodeStatistics.Rate.allCases.count)
         for rate in NodeStatistics.Rate.allCases {
             writer.append(leb: NodeStatistics.thousandths(rates[rate] ?? 0))

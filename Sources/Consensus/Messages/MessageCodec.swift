@@ -14,6 +14,9 @@ package enum MessageDecodingError: Error, Hashable, Sendable {
 
 /// Encodes and decodes messages and log entries: a version, a kind, and numbers as LEB128.
 ///
+/// A message may end with fields that this release does not know: `decode` skips them. A log entry
+/// may not: a node that skipped a field would store another log than the others.
+///
 /// - A count is checked against the bytes that are left before memory is reserved for it, so
 ///   decoding takes at most a small multiple of its input in memory.
 /// - An encoded message decodes to an equal one. Every proper prefix of it is an error.
@@ -31,11 +34,10 @@ package enum MessageCodec {
         message.body.append(to: writer)
     }
 
-    /// Decodes one message, which takes up all of `view`.
+    /// Decodes one message, which takes up all of `view`, with the unknown fields at its end.
     ///
     /// - Throws: `MessageDecodingError`: `tooLong` above `bytesMax`, `cutShort` if bytes are
-    ///   missing, `bytesLeftOver` if bytes follow the message, otherwise what is wrong with the
-    ///   bytes.
+    ///   missing, otherwise what is wrong with the bytes.
     package static func decode(_ view: ByteView) throws(MessageDecodingError) -> Message {
         guard view.count <= bytesMax else { throw .tooLong(view.count) }
         var source = MessageSource(view)
@@ -47,7 +49,6 @@ package enum MessageCodec {
         let to = try source.node()
         let term = try source.number()
         let body = try Message.Body(kind, &source)
-        guard source.isAtEnd else { throw .bytesLeftOver(source.bytesLeft) }
         return Message(from: from, to: to, term: term, body: body)
     }
 
@@ -58,7 +59,8 @@ package enum MessageCodec {
 
     /// Decodes an entry written by `append(_:to:)`, which takes up all of `view`.
     ///
-    /// - Throws: `MessageDecodingError`, as `decode` does.
+    /// - Throws: `MessageDecodingError`, as `decode` does, and `bytesLeftOver` if bytes follow the
+    ///   entry.
     package static func decodeEntry(_ view: ByteView) throws(MessageDecodingError) -> LogEntry {
         var source = MessageSource(view)
         let entry = try source.entry()

@@ -29,7 +29,7 @@ package struct PeerSelf: Sendable {
 ///   trusted on first contact. A node that sends the secret through such a connection must know by
 ///   other means which node receives it, or accept not to know.
 package struct PeerHandshake: Sendable {
-    package static let version: UInt16 = 1
+    package static let version: UInt16 = 2
     /// Random bytes that a handshake needs: 32 for a nonce and 32 for a private key.
     package static let diceCount = 64
 
@@ -43,7 +43,8 @@ package struct PeerHandshake: Sendable {
         case refused(PeerRefusal)
     }
 
-    /// Called by the responder for a proved claim: returns why it is refused, or nil to accept it.
+    /// Called for a proved claim, and for the claim of a stranger that calls: returns why it is
+    /// refused, or nil to accept it.
     package typealias Judge = (PeerClaim, PeerService) -> PeerRefusal?
 
     private enum State {
@@ -181,7 +182,7 @@ package struct PeerHandshake: Sendable {
         case (.awaitingHello, .hello(let hello)):
             return handleHello(hello, unproved, proof, output: output, judge: judge)
         case (.awaitingAnswer, .answer(let answer)):
-            return handleAnswer(answer, unproved, proof, output: output)
+            return handleAnswer(answer, unproved, proof, output: output, judge: judge)
         case (.awaitingFinish(let claim, let service, let keys), .finish):
             guard PeerKeys.isProof(proof, of: transcript + unproved, keys.initiatorProof) else {
                 return end(.wrongSecret)
@@ -250,7 +251,8 @@ package struct PeerHandshake: Sendable {
         _ answer: PeerGreeting.Answer,
         _ unproved: [UInt8],
         _ proof: ByteView,
-        output: ByteWriter
+        output: ByteWriter,
+        judge: Judge
     ) -> Step {
         guard let service else { preconditionFailure("an initiator has a service") }
         let session = PeerKeys.session(
@@ -270,6 +272,7 @@ package struct PeerHandshake: Sendable {
             guard theirs.node == expected, isCurrent || service == .epoch else {
                 return end(.notExpected)
             }
+            if let refusal = judge(theirs, service) { return end(refusal) }
         }
         transcript += unproved + proof.bytes
         let earlier = transcript
@@ -346,6 +349,7 @@ extension PeerRefusal {
         case .otherVersion(let have, _): .init(reason: 4, detail: UInt64(have))
         case .notExpected: .init(reason: 5, detail: 0)
         case .nonsense: .init(reason: 6, detail: 0)
+        case .levelTooLow(let required): .init(reason: 7, detail: UInt64(required.number))
         }
     }
 
@@ -358,6 +362,9 @@ extension PeerRefusal {
             let theirs = UInt16(truncatingIfNeeded: message.detail)
             self = .otherVersion(have: version, theirs: theirs)
         case 5: self = .notExpected
+        case 7:
+            let level = UInt16(truncatingIfNeeded: message.detail)
+            self = .levelTooLow(required: FeatureLevel(level))
         default: self = .nonsense
         }
     }

@@ -1,4 +1,5 @@
 internal import Crypto
+package import Vocabulary
 
 /// The secret of a cluster, known only to its nodes: 32 random bytes.
 ///
@@ -31,6 +32,8 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// it.
     case removed(epoch: UInt64)
     case otherVersion(have: UInt16, theirs: UInt16)
+    /// The node that called announces a lower feature level than the called node's cluster uses.
+    case levelTooLow(required: FeatureLevel)
     /// Another node than the one called, a node not known yet, a group that was left behind, or an
     /// unknown service. Retrying later may succeed.
     case notExpected
@@ -44,6 +47,9 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
         case .removed(let epoch): "this node was removed from its cluster (epoch \(epoch))"
         case .otherVersion(let have, let theirs):
             "the other node uses version \(theirs) of the node protocol, this node \(have)"
+        case .levelTooLow(let required):
+            "the cluster uses feature level \(required.number), and the node that was refused "
+                + "announces a lower one: start it with the release of the other nodes, or a later one"
         case .notExpected: "the other node did not expect this connection, or is not the one called"
         case .nonsense: "the other side sent an invalid handshake"
         }

@@ -34,6 +34,7 @@ struct NodeJSON {
             ("hostname", .string(hostname)),
             ("configuredHostname", .string(configuredHostname)),
             ("nodeUUID", .string(node.uuid)),
+            ("featureLevel", .number(Int(node.level.number))),
             ("clusterCompatibility", .number(Release.clusterCompatibility)),
             ("version", .string(Release.couchbaseVersion)),
             ("prod", "server"),

@@ -53,6 +53,7 @@ struct PoolJSON {
             ("clusterName", .string(state.name)),
             ("clusterEncryptionLevel", "disabled"),
             ("memoryQuota", .number(state.memoryQuota >> 20)),
+            ("featureLevel", .number(Int(state.featureLevel.number))),
             // Quotas of services that do not exist here, since tools add them up.
             ("indexMemoryQuota", 512),
             ("ftsMemoryQuota", 512),

@@ -41,7 +41,8 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
                 #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
                     + #""\#(own.host):\#(own.ports.admin)","#
                     + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
-                    + #""memoryTotal":\#(own.memoryTotal)}"#
+                    + #""memoryTotal":\#(own.memoryTotal),"#
+                    + #""featureLevel":\#(own.level.number)}"#
             )
         default: return .answered(status: 404, body: [], localHost: from)
         }

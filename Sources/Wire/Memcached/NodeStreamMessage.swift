@@ -40,6 +40,9 @@ package struct NodeStreamAddress: Hashable, Sendable {
 ///
 /// A log here includes the fences: UUID, seqno, fence, 8 bytes each.
 ///
+/// A later release adds fields at the end of the extras, whose length is in the header; readers skip
+/// what follows the extras that they know. DCP's own messages have DCP's lengths.
+///
 /// The consumer numbers its stream requests in the header's CAS, and responses repeat the number,
 /// so that a response to an earlier request is recognized.
 package enum NodeStreamMessage {
@@ -58,18 +61,18 @@ package enum NodeStreamMessage {
         let extras = frame.extras
         switch frame.opcode {
         case .nodeOpenChannel:
-            guard extras.isEmpty, !frame.value.isEmpty, frame.value.count <= 64 else { return nil }
+            guard !frame.value.isEmpty, frame.value.count <= 64 else { return nil }
             self = .openChannel(bucket: frame.value)
         case .nodeStreamRequest:
-            guard extras.count == 56, frame.key.isEmpty, frame.value.isEmpty,
-                let request = DCPDecoder.streamRequest(extras.dropFirst(8))
+            guard extras.count >= 56, frame.key.isEmpty, frame.value.isEmpty,
+                let request = DCPDecoder.streamRequest(extras.slice(8, 48))
             else { return nil }
             self = .streamRequest(request, fence: extras.bigEndian(at: 0, as: UInt64.self))
         case .nodeCloseStream:
-            guard extras.isEmpty, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            guard frame.key.isEmpty, frame.value.isEmpty else { return nil }
             self = .closeStream
         case .nodeAcknowledgement:
-            guard extras.count == 24, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            guard extras.count >= 24, frame.key.isEmpty, frame.value.isEmpty else { return nil }
             self = .acknowledgement(
                 NodeAcknowledgement(
                     fence: extras.bigEndian(at: 0, as: UInt64.self),
@@ -78,12 +81,12 @@ package enum NodeStreamMessage {
                 )
             )
         case .nodeOutstanding:
-            guard extras.isEmpty, frame.key.isEmpty,
+            guard frame.key.isEmpty,
                 let seqnos = NodeStreamMessage.seqnos(frame.value)
             else { return nil }
             self = .outstanding(seqnos)
         case .nodePurge:
-            guard extras.count == 16, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            guard extras.count >= 16, frame.key.isEmpty, frame.value.isEmpty else { return nil }
             let seqno = Seqno(extras.bigEndian(at: 0, as: UInt64.self))
             let revision = extras.bigEndian(at: 8, as: UInt64.self)
             guard seqno.value < 1 << 48, revision < DCPDecoder.revisionLimit else { return nil }
@@ -149,7 +152,7 @@ package enum NodeStreamAnswer: Hashable, Sendable {
             self = .refused(status)
             return
         }
-        guard frame.extras.count == 8, let log = FailoverLog(fenced: frame.value) else {
+        guard frame.extras.count >= 8, let log = FailoverLog(fenced: frame.value) else {
             return nil
         }
         let seqno = Seqno(frame.extras.bigEndian(at: 0, as: UInt64.self))

@@ -2,6 +2,9 @@ internal import Bytes
 package import Vocabulary
 
 /// What a node says of itself when it meets another.
+///
+/// As bytes it is a record: its length (UInt16), then its fields. A reader skips the fields that it
+/// does not know, so that a later release can add some.
 package struct PeerClaim: Hashable, Sendable {
     /// 0 for a node that has no number yet.
     package var node: NodeNumber
@@ -10,6 +13,8 @@ package struct PeerClaim: Hashable, Sendable {
     /// Names the Raft group: random, new with each birth and each new epoch.
     package var group: UInt64
     package var epoch: UInt64
+    /// The highest level that the node understands.
+    package var level = FeatureLevel.current
 
     package init(
         node: NodeNumber,
@@ -35,9 +40,16 @@ package struct PeerClaim: Hashable, Sendable {
     }
 
     init?(_ reader: inout ByteReader) {
+        guard let length = reader.bigEndian(UInt16.self), let record = reader.bytes(Int(length))
+        else { return nil }
+        var fields = ByteReader(record)
+        self.init(fields: &fields)
+    }
+
+    private init?(fields reader: inout ByteReader) {
         guard let number = reader.bigEndian(UInt16.self), let uuid = PeerClaim.name(&reader),
             let cluster = PeerClaim.name(&reader), let group = reader.bigEndian(UInt64.self),
-            let epoch = reader.bigEndian(UInt64.self)
+            let epoch = reader.bigEndian(UInt64.self), let level = reader.bigEndian(UInt16.self)
         else { return nil }
         self.init(
             node: NodeNumber(number),
@@ -46,6 +58,7 @@ package struct PeerClaim: Hashable, Sendable {
             group: group,
             epoch: epoch
         )
+        self.level = FeatureLevel(level)
     }
 
     private static func name(_ reader: inout ByteReader) -> String? {
@@ -56,6 +69,8 @@ package struct PeerClaim: Hashable, Sendable {
     }
 
     func append(to output: ByteWriter) {
+        let lengthAt = output.count
+        output.append(bigEndian: UInt16(0))
         output.append(bigEndian: node.value)
         for name in [nodeUUID, clusterUUID] {
             output.append(UInt8(name.utf8.count))
@@ -63,5 +78,7 @@ package struct PeerClaim: Hashable, Sendable {
         }
         output.append(bigEndian: group)
         output.append(bigEndian: epoch)
+        output.append(bigEndian: level.number)
+        output.replace(at: lengthAt, bigEndian: UInt16(output.count - lengthAt - 2))
     }
 }

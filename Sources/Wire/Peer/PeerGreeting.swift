@@ -5,7 +5,8 @@ package import Vocabulary
 ///
 /// Layout: "DVNP", kind, version (UInt16), length of the rest (UInt16), the rest, whose last 32
 /// bytes are a proof (zeros where nothing can be proved). The frame around a message and a refusal
-/// of the reason `otherVersion` stay as they are in all versions, so that any two can tell.
+/// of the reason `otherVersion` stay as they are in all versions, so that any two can tell. A reader
+/// skips what follows the fields that it knows; the proof covers the skipped bytes as well.
 package enum PeerGreeting: Hashable, Sendable {
     case hello(Hello)
     case answer(Answer)
@@ -136,7 +137,7 @@ extension PeerGreeting {
         guard theirs == version || kind == 4 else { return .otherVersion(theirs) }
         guard view.count >= byteCount else { return .incomplete(needed: byteCount) }
         var reader = ByteReader(view.slice(headerCount, length - partCount))
-        guard let message = read(kind, &reader), reader.isAtEnd else { return .nonsense }
+        guard let message = read(kind, &reader) else { return .nonsense }
         return .message(message, byteCount: byteCount)
     }
 
