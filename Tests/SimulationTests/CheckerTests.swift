@@ -242,6 +242,34 @@ import Vocabulary
         #expect(changes.tally[.change, "flush"] == 1)
     }
 
+    // MARK: Levels
+
+    /// As a log without the rule would have it: the level is raised while a node announces less.
+    @Test func levelAboveWhatAProcessAnnouncesIsFound() {
+        var (state, bound) = (ClusterState(memoryQuota: 1_000 << 20), LevelBound())
+        var node = NewNode(
+            uuid: "u",
+            host: "10.0.0.1",
+            ports: NodePorts(admin: 1, data: 2, peer: 3)
+        )
+        #expect(bound.check(state, announced: [:]) == nil)
+        _ = state.apply(.addNode(node), at: 1)
+        var address = NodeAddress(number: NodeNumber(1), host: node.host, ports: node.ports)
+        address.level = FeatureLevel(2)
+        _ = state.apply(.setNode(address), at: 2)
+        #expect(bound.check(state, announced: [node.host: FeatureLevel(1)]) == nil)
+        _ = state.apply(.raiseFeatureLevel(FeatureLevel(2)), at: 3)
+        #expect(bound.check(state, announced: [node.host: FeatureLevel(2)]) == nil)
+        #expect(bound.raises == 1)
+        let flaw = "index 3 has level 2, and 10.0.0.1 announces 1"
+        #expect(bound.check(state, announced: [node.host: FeatureLevel(1)]) == flaw)
+        // A newer state of a lower level.
+        var other = ClusterState(memoryQuota: 1_000 << 20)
+        node.host = "10.0.0.2"
+        _ = other.apply(.addNode(node), at: 4)
+        #expect(bound.check(other, announced: [:]) == "index 4 has level 1 after 2")
+    }
+
     // MARK: Quotas
 
     /// The state that a log without the rule would commit: two buckets of 600 MB, a quota of 1 000

@@ -19,6 +19,7 @@ internal import Vocabulary
 ///   with all changes of the active copy has no prepare outstanding that the active copy has
 ///   decided.
 /// - Quota: no committed state has buckets above the memory quota (`QuotaBound`).
+/// - Level: no member announces less than the agreed feature level, which never falls (`LevelBound`).
 /// - MapOrder: (revEpoch, rev) of a bucket never decreases at a node, and its rows have distinct
 ///   nodes.
 final class Watch {
@@ -63,6 +64,7 @@ final class Watch {
     private(set) var exposure = Exposure()
     private(set) var disks = DiskExposure()
     private var logs = LogSafety()
+    private var levels = LevelBound()
     /// By the UUID of a bucket and the number of a vBucket.
     var promotions: [String: [Int: PendingPromotion]] = [:]
     private var logVersions: [String: LogVersion] = [:]
@@ -86,6 +88,7 @@ final class Watch {
         tally[.check, "seedsBeyondDisks"] = disks.isBeyond ? 1 : 0
         tally[.check, "comparedEntries"] = logs.compared
         tally[.check, "repeatedProposals"] = logs.repeated
+        tally[.check, "raisedLevels"] = levels.raises
         tally[.check, "lostChanges"] = Int(losses.lost)
         tally[.check, "lostChangesTold"] = Int(reportedLosses.changes)
         return tally
@@ -104,6 +107,7 @@ final class Watch {
         let view = cluster.newestState.map { ClusterView(cluster, $0) }
         if let view {
             changes.record(view.state)
+            checkLevels(view.state)
             if inspections % Watch.historyInterval == 0 { compareHistories(view.state) }
             if inspections % 5 == 0 { comparePrepares(view) }
             updateExposure(view)
@@ -127,6 +131,12 @@ final class Watch {
                 checkActiveCopies(node, bucket, data, &serving[served, default: [:]])
             }
         }
+    }
+
+    private func checkLevels(_ state: ClusterState) {
+        var announced: [String: FeatureLevel] = [:]
+        for node in cluster.nodes where node.service != nil { announced[node.address] = node.level }
+        if let flaw = levels.check(state, announced: announced) { judge.accuse("Level: \(flaw)") }
     }
 
     private func checkActiveCopies(

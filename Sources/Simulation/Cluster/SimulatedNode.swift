@@ -44,6 +44,8 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
     var beforeRestart: (() -> Void)?
     /// Nanoseconds until the next restart; nil for a random delay.
     var restartDelay: UInt64?
+    /// The highest feature level that the process announces, or the next one will.
+    var level = FeatureLevel.current
     /// The number of ended processes.
     private(set) var restarts = 0
 
@@ -83,6 +85,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         settings.adminPort = SimulatedNode.adminPort
         settings.peerPort = SimulatedNode.peerPort
         settings.memoryQuota = 512 << 20
+        settings.featureLevel = level
         do throws(NodeError) {
             let node = try Node(
                 settings,
@@ -152,6 +155,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         let before = running
         running = nil
         restarts += 1
+        level = .current
         let callback = beforeRestart
         beforeRestart = nil
         callback?()

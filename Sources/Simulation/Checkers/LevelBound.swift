@@ -1,0 +1,41 @@
+package import Orchestration
+package import Vocabulary
+
+/// Level: the agreed feature level never falls, and no member of the cluster understands less.
+///
+/// Compares with what processes really announce: the records in the state can be what is wrong.
+package struct LevelBound {
+    private var newest: (age: ClusterState.Age, level: FeatureLevel)?
+    /// How often the level was raised.
+    package private(set) var raises = 0
+
+    package init() {}
+
+    /// Checks a state that some node has applied.
+    ///
+    /// - Parameters:
+    ///   - state: The state.
+    ///   - announced: By host, the level that the process there announces; hosts without one are left
+    ///     out.
+    /// - Returns: What is wrong with it; nil if nothing is.
+    package mutating func check(
+        _ state: ClusterState,
+        announced: [String: FeatureLevel]
+    ) -> String? {
+        let level = state.featureLevel
+        if let newest, state.age >= newest.age {
+            guard level >= newest.level else {
+                return "index \(state.index) has level \(level.number) after \(newest.level.number)"
+            }
+            if level > newest.level { raises += 1 }
+        }
+        if newest.map({ state.age >= $0.age }) ?? true { newest = (state.age, level) }
+        for node in state.members {
+            let least = min(node.level, announced[node.host] ?? node.level)
+            guard least < level else { continue }
+            return "index \(state.index) has level \(level.number), and \(node.host) announces "
+                + "\(least.number)"
+        }
+        return nil
+    }
+}
