@@ -89,7 +89,7 @@ extension AdministrationService: StateFollower {
 
     private func reportRaisedLevel(_ before: ClusterState, _ now: ClusterState) {
         guard now.featureLevel > before.featureLevel, now.nodes.count > 1 else { return }
-        tell(
+        logEvent(
             .info,
             .node,
             "The cluster's feature level was raised from \(before.featureLevel.number) to "

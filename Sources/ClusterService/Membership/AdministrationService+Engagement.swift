@@ -158,7 +158,7 @@ extension AdministrationService {
             + "runs a release that supports only lower levels. Start it with the release of the "
             + "other nodes, or a later one."
         let isNews = core.withLock { $0.levelsReported.insert(isOwn ? thisNode : other).inserted }
-        if isNews { tell(.error, .node, text) }
+        if isNews { logEvent(.error, .node, text) }
     }
 
     private func name(of node: NodeNumber) -> String {
