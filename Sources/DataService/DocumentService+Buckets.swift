@@ -26,27 +26,28 @@ extension DocumentService {
 
     // MARK: Opening
 
-    /// A map that a bucket is opened with.
+    /// The map with which a bucket is opened.
     struct Map {
         let assignment: BucketAssignment
         let own: NodeNumber
-        /// The bucket was made by this very map.
+        /// This map created the bucket.
         let isNew: Bool
         var isCurrent = false
         var seals: [(vBucket: VBucketID, fence: UInt64)] = []
     }
 
-    /// Puts a bucket in service of which this node has what the map says.
+    /// Opens a bucket whose copies on this node are those of the map.
     ///
     /// - Parameters:
-    ///   - settings: The bucket's.
+    ///   - settings: The bucket's settings.
     ///   - assignment: The map.
     ///   - own: This node.
-    ///   - isNew: The map made the bucket just now: copies that are to be active are made. Otherwise
-    ///     one that is not found was lost, and waits for `activate`.
-    ///   - isCurrent: No bucket that there is has files of this name and another UUID.
-    ///   - seals: What was promised before the node stopped.
-    /// - Throws: What makes the bucket unusable.
+    ///   - isNew: The map has just created the bucket: the active copies are created. Otherwise a
+    ///     missing copy was lost, and waits for `activate`.
+    ///   - isCurrent: Every existing bucket is known, so that files of this name with another UUID
+    ///     belong to a deleted one.
+    ///   - seals: The seals from before the restart.
+    /// - Throws: `StorageError` if the bucket is unusable.
     package func open(
         _ settings: BucketSettings,
         _ assignment: BucketAssignment,
@@ -60,12 +61,14 @@ extension DocumentService {
         (map.isCurrent, map.seals) = (isCurrent, seals)
         try open(settings, map)
         links?.follow(assignment, own: own)
-        tellMaps()
+        notifyMapListeners()
     }
 
-    /// Puts a bucket in service, making its files where there are none; warmup goes on behind.
+    /// Opens a bucket, creating its files if there are none; warmup continues in the background.
     ///
-    /// Every vBucket is served, as on a node that has no others.
+    /// Every vBucket is served, as on a node without a cluster.
+    ///
+    /// - Throws: `StorageError` if the bucket is unusable.
     package func open(_ settings: BucketSettings) throws(StorageError) {
         try open(settings, nil)
     }
@@ -101,11 +104,11 @@ extension DocumentService {
         try serve(settings, from: store, map)
     }
 
-    /// Puts a bucket in service once its copies are what the map says.
+    /// Opens a bucket after the map was applied to its copies.
     private func enter(_ bucket: OpenBucket, _ map: Map?) {
         if let map {
-            carryOut(map.assignment, on: bucket, as: map.own, isNew: map.isNew)
-            // Before anybody can ask or send: what was promised is kept.
+            applyMap(map.assignment, on: bucket, as: map.own, isNew: map.isNew)
+            // Before the bucket is reachable: the seals hold.
             for (id, fence) in map.seals {
                 bucket.engine[id.number]?.withCore { core in
                     if core.ownership.fence == fence { core.seal() }
@@ -116,9 +119,10 @@ extension DocumentService {
         enter(bucket)
     }
 
-    /// Copies of which there is no other serve at once with what is left: nobody else can be asked.
+    /// Activates the vBuckets of which this node has the only copy: no other copy can be consulted.
     ///
-    /// What was acknowledged and not persisted is lost: clients learn it by the new history's name.
+    /// Acknowledged changes that were not persisted are lost: clients detect it by the new vBucket
+    /// UUID.
     private func serveAlone(_ bucket: OpenBucket, _ map: Map) {
         for vBucket in bucket.engine.all {
             vBucket.withCore { core in
@@ -132,7 +136,7 @@ extension DocumentService {
         }
     }
 
-    /// Takes up what `store` has of a bucket and begins to serve it.
+    /// Opens a bucket with the contents of `store`.
     private func serve(
         _ settings: BucketSettings,
         from store: BucketStore,
@@ -151,7 +155,8 @@ extension DocumentService {
             vBucket.withCore { core in
                 core.beginWarmup(record)
                 guard map == nil else { return core.beFound(record, wasClean: !isUnclean) }
-                // What was acknowledged and not persisted is lost: clients learn it by the new name.
+                // Acknowledged changes that were not persisted are lost: clients detect it by the
+                // new UUID.
                 if isUnclean { core.beginHistory(newUUID()) }
             }
             if isUnclean { changed.append(record.id) }
@@ -191,8 +196,9 @@ extension DocumentService {
         disk.warmup.start()
     }
 
-    /// The vBuckets of files that cannot be used: they stay unloaded, and so are refused for now
-    /// instead of being served as if they were empty.
+    /// Records for the vBuckets of unusable files.
+    ///
+    /// They stay unloaded, so that requests are refused for now instead of finding empty vBuckets.
     private func lost(_ engine: Bucket, _ store: BucketStore) -> [VBucketRecord] {
         let closed = store.lanes.filter { $0.closedBy != nil }
         guard !closed.isEmpty else { return [] }
@@ -207,9 +213,11 @@ extension DocumentService {
             }
     }
 
-    // MARK: Emptying and removing
+    // MARK: Bucket flush
 
-    /// Empties a bucket: another one takes its place at once, the old one goes in the background.
+    /// Empties a bucket: an empty one replaces it at once, the old one is freed in the background.
+    ///
+    /// - Throws: `StorageError` if there is no such bucket, or its files cannot be set aside.
     package func flush(_ name: String) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
@@ -217,13 +225,13 @@ extension DocumentService {
             throw StorageError(.missing, "There is no bucket \(name)")
         }
         let settings = old.settings
-        // Its copies are what they were, and all of them empty.
+        // The copies keep their states, and are empty.
         let own = membership.withLock { $0.own }
         let map: Map? = old.assignment.flatMap { assignment in
             own.map { Map(assignment: assignment, own: $0, isNew: true) }
         }
         if let disk = old.disk {
-            // In this order: where the files cannot be put aside, the bucket goes on as it was.
+            // In this order: if the files cannot be set aside, the bucket stays as it was.
             try disk.store.flush()
             disk.stop()
             try serve(settings, from: disk.store, map, old.selections)
@@ -251,7 +259,7 @@ extension DocumentService {
         tearDown(old)
     }
 
-    /// The same for a client that waits for the answer on its reactor.
+    /// Flushes a bucket for a client that waits on its reactor.
     func flushInBackground(_ name: String, _ done: @escaping @Sendable (Completion) -> Void) {
         lanes.nonIO.lane.post { [self] in
             do throws(StorageError) {
@@ -263,8 +271,8 @@ extension DocumentService {
         }
     }
 
-    /// Does `work` on the nonIO lane once the others are through with what they have begun: they
-    /// may have a retired bucket's items in hand, and its files open.
+    /// Runs `work` on the nonIO lane after all lanes have finished their current work, which may
+    /// still use a retired bucket's items and files.
     func afterLanes(_ work: @escaping @Sendable () -> Void) {
         let single = [lanes.auxIO, lanes.nonIO, lanes.durability]
         afterLanes((lanes.writers + lanes.readers + single)[...], work)
@@ -278,7 +286,7 @@ extension DocumentService {
         next.lane.post { [self] in afterLanes(workers.dropFirst(), work) }
     }
 
-    /// Frees a bucket that nobody can reach any more, a few vBuckets at a time.
+    /// Frees the memory of a bucket that is no longer reachable, a few vBuckets at a time.
     func tearDown(_ bucket: OpenBucket) {
         let engine = bucket.engine
         for kind in ["flush", "warmup", "lane"] { alerts.clear(prefix: "\(kind)/\(bucket.name)/") }
@@ -295,9 +303,9 @@ extension DocumentService {
 
     // MARK: Stopping
 
-    /// Persists everything, closes all files cleanly, then calls `done` from some lane.
+    /// Persists everything, closes all files cleanly, then calls `done` from any lane.
     ///
-    /// Call it once no client is connected; afterwards the lanes can be stopped.
+    /// Requires that no client is connected. Afterwards the lanes can be stopped.
     package func stop(_ done: @escaping @Sendable () -> Void) {
         stopHousekeeping()
         links?.stop()
@@ -320,7 +328,9 @@ extension DocumentService {
         }
     }
 
-    /// Ends all lanes, after `stop` said it is done; called from none of them.
+    /// Stops all lanes.
+    ///
+    /// Requires that `stop` has called `done`; must not be called on one of the lanes.
     package func stopLanes() { lanes.stop() }
 
     /// Marks a bucket's files as complete, if they are.
@@ -328,12 +338,12 @@ extension DocumentService {
         let isPersisted = bucket.engine.all.allSatisfy { vBucket in
             vBucket.withCore { $0.persistedSeqno == $0.highSeqno }
         }
-        // A record that was not written says what the vBucket was before: that it serves, or has all
-        // there is. After a clean stop it would be believed.
+        // An unwritten record has the vBucket's earlier state: that it serves, or is intact. After
+        // a clean stop it would be trusted.
         guard isPersisted, bucket.disk?.isWritten ?? true else {
             return environment.trace.error(
                 "storage",
-                "bucket \(bucket.name) stops with changes that could not be written"
+                "bucket \(bucket.name) is closed with unpersisted changes"
             )
         }
         do {
@@ -346,6 +356,7 @@ extension DocumentService {
 }
 
 extension DocumentService {
-    /// Compacts a bucket's files as far as that goes, in the background.
+    /// Compacts a bucket's files as far as possible, in the background; no effect without such a
+    /// bucket.
     package func compact(_ name: String) { bucket(named: name)?.disk?.compact() }
 }

@@ -3,29 +3,32 @@ package import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// What is known of bucket directories that no bucket in service has.
+/// Bucket directories without a bucket in service.
 struct Remains {
-    /// Of deleted buckets, by name, that would not go.
+    /// Names of deleted buckets whose directories could not be removed.
     var names: Set<String> = []
-    /// The UUID that a bucket of this name had when it was last to be opened.
+    /// The UUID with which a bucket of this name was last to be opened.
     var claims: [String: String] = [:]
 }
 
-/// Taking buckets away, and their files after them.
+/// Deleting buckets and their files.
 ///
-/// - A bucket that is made anew never finds the files of the one before: as long as those cannot be
-///   put aside, it is refused, with cause and cure; they are tried again once a minute.
+/// - A bucket that is created again never uses the files of its predecessor. While these cannot be
+///   set aside, its creation is refused with cause and remedy; the removal is retried once a
+///   minute.
 extension DocumentService {
-    /// Takes a bucket out of service and its files out of sight.
+    /// Closes a bucket and sets its files aside.
     ///
     /// Also for a bucket that could not be opened, by the name and UUID that it should have had.
+    ///
+    /// - Throws: `StorageError` if the files cannot be set aside; the removal is then retried.
     package func delete(_ name: String) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
         let claim = remains.withLock { $0.claims.removeValue(forKey: name) }
         guard let old = remove(name) else {
             guard try isAbandoned(name, claim) else { return }
-            try putAside(name)
+            try setAside(name)
             return removeDeleted()
         }
         defer { tearDown(old) }
@@ -39,23 +42,23 @@ extension DocumentService {
         removeDeleted()
     }
 
-    /// The bucket goes on without this node: who still asks here is sent to the others.
+    /// Notes that a bucket has moved away from this node: its clients are redirected.
     package func giveUp(_ name: String) { givenUp.withLock { _ = $0.insert(name) } }
 
     func isGivenUp(_ name: String) -> Bool { givenUp.withLock { $0.contains(name) } }
 
-    /// Whether a directory that no bucket has belonged to one that was never opened.
+    /// Whether a directory without a bucket belongs to one that could not be opened.
     private func isAbandoned(_ name: String, _ claim: String?) throws(StorageError) -> Bool {
         guard let claim, try exists(name) else { return false }
-        // Of an older one, which is remembered as such, or of nobody we know.
+        // Otherwise it belongs to an older bucket, which `remains` has, or to an unknown one.
         let found = try BucketStore.uuid(disk: environment.disk, directory: directory(of: name))
         return found == nil || found == claim
     }
 
-    /// Before a bucket's files are made or opened: what a deleted one left there has to go first.
+    /// Sets aside a deleted bucket's files before a new bucket's files are created or opened.
     ///
-    /// Files of another UUID that nobody remembers are such only where it is known of all buckets
-    /// which there are (`isCurrent`): a node that was away may know less than its own files.
+    /// Files of another, unknown UUID count as a deleted bucket's only if every existing bucket is
+    /// known (`isCurrent`): a node that was away may know less than its own files.
     func makeRoom(for settings: BucketSettings, isCurrent: Bool) throws(StorageError) {
         let isTaken = remains.withLock { remains in
             remains.claims[settings.name] = settings.uuid
@@ -65,15 +68,15 @@ extension DocumentService {
             guard isCurrent, let other = try otherBucket(than: settings) else { return }
             environment.trace.warning(
                 "storage",
-                "\(directory(of: settings.name)) is left of bucket \(other), which was deleted: "
-                    + "its files go"
+                "\(directory(of: settings.name)) belongs to the deleted bucket \(other): "
+                    + "removing it"
             )
         }
-        try putAside(settings.name)
+        try setAside(settings.name)
         removeDeleted()
     }
 
-    /// Whose files are in the place of a bucket's; nil where there are none, or its own.
+    /// The UUID of another bucket whose files are in a bucket's place; nil if there are none.
     private func otherBucket(than settings: BucketSettings) throws(StorageError) -> String? {
         guard try exists(settings.name) else { return nil }
         let place = directory(of: settings.name)
@@ -81,23 +84,23 @@ extension DocumentService {
         return found == settings.uuid ? nil : found
     }
 
-    /// Tries again to put aside what deleted buckets left.
+    /// Retries setting aside the files of deleted buckets.
     func retryDeletions() {
         guard !remains.withLock({ $0.names.isEmpty }) else { return }
         administration.acquire()
         defer { administration.release() }
         for name in remains.withLock({ $0.names.sorted() }) {
             do throws(StorageError) {
-                try putAside(name)
+                try setAside(name)
             } catch {
-                // The alert stands, and there will be another time.
+                // The alert is still raised, and the next round retries.
                 environment.trace.info("storage", error.description)
             }
         }
         removeDeleted()
     }
 
-    private func putAside(_ name: String) throws(StorageError) {
+    private func setAside(_ name: String) throws(StorageError) {
         do throws(StorageError) {
             if try exists(name) {
                 try BucketStore.delete(
@@ -125,18 +128,20 @@ extension DocumentService {
         }
     }
 
-    /// Remembers that files are in the way, and says so to whoever asked and to the operator.
+    /// Notes that files could not be set aside, and raises an alert.
+    ///
+    /// - Returns: The error for the caller.
     private func noteRemains(_ name: String, _ error: StorageError) -> StorageError {
         let message =
-            "The files of the deleted bucket \(name) cannot be put aside: \(error.description). "
-            + "Until they are, no bucket of that name can be made: see to it that this server may "
-            + "rename \(directory(of: name)), or remove that directory"
+            "The files of the deleted bucket \(name) cannot be set aside: \(error.description). "
+            + "Until then no bucket of that name can be created. Allow this server to rename "
+            + "\(directory(of: name)), or remove that directory"
         remains.withLock { _ = $0.names.insert(name) }
         alerts.raise("remains/\(name)", message + ".")
         return StorageError(error.code, message)
     }
 
-    /// Removes what deleted buckets left behind, where slowness hurts nobody.
+    /// Removes the files of deleted buckets in the background.
     private func removeDeleted() {
         afterLanes { [environment, bucketsDirectory] in
             do throws(StorageError) {
@@ -150,13 +155,17 @@ extension DocumentService {
         }
     }
 
-    /// Removes buckets that a crash left behind: none of `names` is theirs.
+    /// Removes the directories of unknown buckets, which a crash can leave.
+    ///
+    /// - Parameter names: The buckets to keep.
+    ///
+    /// - Throws: `StorageError` if the buckets' directory cannot be read.
     package func removeStrangers(keeping names: Set<String>) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
         for name in try bucketDirectories() where !names.contains(name) && !name.contains("~") {
             do throws(StorageError) {
-                try putAside(name)
+                try setAside(name)
             } catch {
                 environment.trace.error("storage", error.description)
             }

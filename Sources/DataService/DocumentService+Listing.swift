@@ -4,9 +4,9 @@ internal import Persistence
 internal import Seams
 package import Vocabulary
 
-/// Lists of keys, for people who look into a bucket.
+/// Lists of keys, for the document browser.
 extension DocumentService {
-    /// Which keys to list, in the order of their bytes.
+    /// The keys to list, in the order of their bytes.
     package struct KeyRange: Sendable {
         package var from: [UInt8]?
         package var to: [UInt8]?
@@ -26,10 +26,10 @@ extension DocumentService {
         }
     }
 
-    /// Lists the keys of live documents, and calls `done` from some lane.
+    /// Lists the keys of live documents, and calls `done` from any lane.
     ///
-    /// Looks at every key of the bucket, on disk too where documents left memory whole: made for a
-    /// page that a person turns.
+    /// Reads every key of the bucket, from disk for ejected documents: meant for an interactive
+    /// page.
     package func list(
         _ range: KeyRange,
         inBucket name: String,
@@ -71,7 +71,9 @@ extension DocumentService {
         }
     }
 
-    /// Finds on disk the keys of which memory has stubs only; what came back meanwhile is met again.
+    /// Adds keys from disk of which memory has only stubs.
+    ///
+    /// A document that was restored meanwhile is found twice, which does no harm.
     private func collectStubs(
         _ found: inout SmallestKeys,
         _ range: KeyRange,
@@ -100,11 +102,11 @@ extension DocumentService {
     }
 }
 
-/// The smallest keys of many, without keeping the many.
+/// The smallest of many keys, in bounded memory.
 private struct SmallestKeys {
     let count: Int
     private var keys: Set<[UInt8]> = []
-    /// Keys beyond this one are not among them.
+    /// Larger keys are not among the smallest.
     private var bound: [UInt8]?
 
     init(count: Int) {

@@ -3,21 +3,21 @@ internal import Engine
 internal import Seams
 internal import Vocabulary
 
-/// What a bucket's vBuckets add up to.
+/// The sums over a bucket's vBuckets.
 package struct BucketTotals: Sendable {
-    /// Of active copies; what follows other nodes' is counted apart.
+    /// Of active copies only.
     package var items: UInt64 = 0
     package var replicaItems: UInt64 = 0
     package var tombstones: UInt64 = 0
     package var ejected: UInt64 = 0
     package var replicaEjected: UInt64 = 0
-    /// vBuckets by what they are here.
+    /// The number of vBuckets by state on this node.
     package var activeVBuckets = 0
     package var replicaVBuckets = 0
     package var pendingVBuckets = 0
-    /// Replicas that take nothing more, for the sake of a promotion that is not in the map.
+    /// Replicas that accept no more changes, because of a promotion that is not in the map.
     package var sealedVBuckets = 0
-    /// Changes that are not on disk yet (0 without a disk).
+    /// Changes that are not persisted (0 without a disk).
     package var unpersisted: UInt64 = 0
     package var checkpointBytes: UInt64 = 0
 }
@@ -43,8 +43,8 @@ extension BucketTotals {
 }
 
 extension VBucketCore {
-    /// Sealed under a fence whose active copy is confirmed: until somebody gives the vBucket another
-    /// fence, or its active copy up, this one falls behind.
+    /// Whether the copy is sealed under a fence whose active copy is confirmed: it lags until the
+    /// vBucket gets another fence, or the copy is dropped.
     fileprivate func isOrphaned(_ assignment: BucketAssignment?) -> Bool {
         ownership.exists && ownership.isSealed && state == .replica
             && assignment.map { $0[id].isConfirmed } ?? false
@@ -52,7 +52,7 @@ extension VBucketCore {
 }
 
 extension OpenBucket {
-    /// Adds up all vBuckets: a lock each, for questions that come seldom.
+    /// Sums over all vBuckets; acquires each vBucket's lock, so it is meant for rare calls.
     package var totals: BucketTotals {
         var totals = BucketTotals()
         for vBucket in engine.all {
@@ -66,19 +66,20 @@ extension OpenBucket {
         return totals
     }
 
-    /// Nanoseconds: how long the oldest change has waited for its commit to begin.
+    /// Nanoseconds since the oldest unpersisted change arrived; 0 if there is none.
     package var oldestUnpersistedAge: UInt64 {
         disk?.flushers.map(\.oldestChangeAge).max() ?? 0
     }
 
-    /// 0 to 1 while documents are being loaded, nil afterwards.
+    /// 0 to 1 during warmup; nil afterwards and without a disk.
     package var warmupProgress: Double? { disk?.warmup.progress }
 
+    /// The error of an unreadable part of the bucket; nil if there is none.
     package var failure: String? { disk?.warmup.failure }
 }
 
 extension DocumentService {
-    /// STAT without a group: the names memcached has, and the bucket's own.
+    /// STAT without a group: memcached's names, and the bucket's own.
     func generalStats(of bucket: OpenBucket) -> [(String, String)] {
         let counters = bucket.counters
         let totals = bucket.totals
@@ -123,8 +124,8 @@ extension DocumentService {
         ]
     }
 
-    /// STAT memory: what the bucket occupies, to the byte of its blocks, and what the clients of
-    /// the node's buckets keep in memory beyond `Limits.connectionBytes` each.
+    /// STAT memory: the bytes that the bucket occupies, and those that the clients of all buckets
+    /// use beyond `Limits.connectionBytes` each.
     func memoryStats(of bucket: OpenBucket) -> [(String, String)] {
         let account = bucket.engine.account
         let clients = environment.network.memory.usage
@@ -146,7 +147,8 @@ extension DocumentService {
 }
 
 extension OpenBucket {
-    /// Bytes of the bucket's files, and of those the part that live documents take.
+    /// The bytes of the bucket's files, and the part of them that live documents use; zeros without
+    /// a disk.
     package var diskBytes: (used: UInt64, data: UInt64) {
         guard let disk else { return (0, 0) }
         return disk.bytes

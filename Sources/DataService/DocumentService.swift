@@ -6,11 +6,11 @@ package import Seams
 package import Vocabulary
 internal import Wire
 
-/// Bytes to vBuckets and back: buckets in service, who may use them, and what clients are told of
-/// the cluster.
+/// The data service of a node: the buckets in service, their users, and the configurations for
+/// clients.
 ///
 /// Connections look things up here when they log in or select a bucket, under one lock that no
-/// request on a document needs.
+/// request for a document needs.
 package final class DocumentService: Sendable {
     private struct Registry {
         var buckets: [String: OpenBucket] = [:]
@@ -21,9 +21,9 @@ package final class DocumentService: Sendable {
     }
 
     package let environment: Environment
-    /// What VERSION answers.
+    /// The answer to VERSION.
     package let version: String
-    /// Where buckets have their directories.
+    /// The directory of the buckets' directories.
     package let dataDirectory: String
     let plain: PlainListener
     package let hash: KeyHash
@@ -35,15 +35,16 @@ package final class DocumentService: Sendable {
     package let alerts = AlertBoard()
     /// Held while buckets are opened, flushed or deleted.
     let administration = Lock()
-    /// Changed by who holds `administration`.
+    /// Changed only while `administration` is held.
     let remains = Guarded(Remains())
-    /// By bucket: changes that only copies here had and that they gave up, until somebody asks.
+    /// The number of changes, by bucket, that only copies here had and that were discarded since
+    /// the last `takeDiscarded`.
     let discarded = Guarded<[String: UInt64]>([:])
-    /// Names of buckets that live on without this node.
+    /// Names of buckets that have moved away from this node.
     let givenUp = Guarded<Set<String>>([])
     let scramSecret: [UInt8]
     package let passwords: PasswordVerifier
-    /// Another one after each start.
+    /// A random number that identifies this run of the process.
     package let boot: UInt64
     let lease = Lease()
     let copyPacer: CopyPacer
@@ -100,7 +101,7 @@ package final class DocumentService: Sendable {
         }
     }
 
-    /// Puts a bucket in service, in place of one of the same name.
+    /// Opens a bucket, replacing one of the same name.
     func enter(_ bucket: OpenBucket) {
         let before = registry.withLock { registry in
             registry.byUUID[bucket.uuid] = bucket
@@ -121,7 +122,7 @@ package final class DocumentService: Sendable {
         return removed
     }
 
-    // MARK: What the cluster service tells
+    // MARK: For the cluster service
 
     package func publish(global configuration: RenderedConfiguration) {
         registry.withLock { $0.global = configuration }
@@ -139,7 +140,7 @@ package final class DocumentService: Sendable {
         registry.withLock { $0.configurations[name] }
     }
 
-    /// Who may log in; nil takes a user away.
+    /// Sets a user's credentials; nil removes the user.
     package func setCredentials(user: String, stored: StoredCredentials?) {
         registry.withLock { $0.users[user] = stored }
     }
@@ -151,6 +152,8 @@ package final class DocumentService: Sendable {
     // MARK: Listening
 
     /// Serves Couchbase clients on `address`.
+    ///
+    /// - Throws: `NetworkError` if the address cannot be bound.
     package func listen(on address: SocketAddress) throws(NetworkError) -> any Listener {
         try environment.network.listen(on: address) { [self] port in
             Connection(port: port, service: self, isPlain: false)
@@ -158,6 +161,8 @@ package final class DocumentService: Sendable {
     }
 
     /// Serves plain memcached clients, without login, on an address of this machine only.
+    ///
+    /// - Throws: `NetworkError` if the address is not a loopback address, or cannot be bound.
     package func listenPlainly(on address: SocketAddress) throws(NetworkError) -> any Listener {
         guard address.isLoopback else {
             throw NetworkError(
@@ -171,7 +176,7 @@ package final class DocumentService: Sendable {
         }
     }
 
-    /// Begins to look after the buckets, once a second, until `stop`.
+    /// Starts the periodic work on buckets, once a second until `stop`.
     package func startHousekeeping() {
         let keeper = Housekeeper(service: self)
         housekeeper.withLock { $0 = keeper }
@@ -180,8 +185,8 @@ package final class DocumentService: Sendable {
 
     func stopHousekeeping() { housekeeper.withLock { $0 }?.stop() }
 
-    /// Lets go of everything, for a process that is dead in the simulator and goes on outside of it:
-    /// buckets and service hold each other.
+    /// Releases everything, for a process that has died in the simulator, whose objects would
+    /// otherwise stay in memory: buckets and service refer to each other.
     package func abandon() {
         let (buckets, keeper) = (registry.withLock { $0.buckets }, housekeeper.withLock { $0 })
         registry.withLock { $0 = Registry() }

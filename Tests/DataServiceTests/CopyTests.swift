@@ -79,13 +79,13 @@ import Vocabulary
         let map = world.map("a", index: 1, chain: CopyTests.crossed)
         try world[2].service.open(world.settings("a"), map, as: NodeNumber(2), isNew: false)
         world.converge("a", 1, 2)
-        #expect(!world[2].told("built anew"))
+        #expect(!world[2].told("Rebuilding"))
         // It was active for the odd ones, and stopped as it should.
         #expect(world[2].activeNumbers("a") == [1, 3, 5, 7])
         #expect(world[2].reports("a").values.allSatisfy { $0.wasCleanStop })
         world[2].write(0..<300, "a", round: 2)
         world.converge("a", 2, 1)
-        #expect(!world[1].told("built anew"))
+        #expect(!world[1].told("Rebuilding"))
     }
 
     @Test func aCrashedActiveCopyServesNobodyBeforeItIsActivated() throws {
@@ -124,7 +124,7 @@ import Vocabulary
         }
         convergeBoth(world)
         #expect(!world[1].told("nonsense") && !world[2].told("nonsense"))
-        #expect(!world[1].told("built anew") && !world[2].told("built anew"))
+        #expect(!world[1].told("Rebuilding") && !world[2].told("Rebuilding"))
     }
 
     @Test func oneConnectionCarriesAllBuckets() throws {
@@ -272,11 +272,11 @@ import Vocabulary
         world.follow(confirmed, on: [2, 3])
         #expect(world[2].write("key1", "served", "a"))
         world.converge("a", 2, 3)
-        #expect(!world[3].told("built anew"))
+        #expect(!world[3].told("Rebuilding"))
         try world.start(1)
         try world[1].service.open(world.settings("a"), confirmed, as: NodeNumber(1), isNew: false)
         world.converge("a", 2, 1)
-        #expect(world[1].told("built anew"))
+        #expect(world[1].told("Rebuilding"))
         #expect(world[1].reports("a")[0]?.position.branchFence == 2)
     }
 
@@ -348,7 +348,7 @@ import Vocabulary
         }
         #expect(world[2].write("key1", "there", "a"))
         world.converge("a", 2, 1)
-        #expect(!world[1].told("built anew"))
+        #expect(!world[1].told("Rebuilding"))
     }
 
     @Test func aCopyThatTheMapTakesAwayIsGoneFromMemoryAndDisk() throws {

@@ -36,7 +36,7 @@ import Vocabulary
         #expect(alerts.contains { $0.contains("deleted bucket guests") && $0.contains("no room") })
         let error = #expect(throws: (any Error).self) { try world.service.open(anew) }
         let sentence = String(describing: error)
-        #expect(sentence.contains("cannot be put aside"))
+        #expect(sentence.contains("cannot be set aside"))
         #expect(sentence.contains("remove that directory"))
         #expect(world.service.bucket(named: "guests") == nil)
         // Taking back what could not be made does not make the old files the new bucket's.

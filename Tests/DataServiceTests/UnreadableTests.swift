@@ -45,6 +45,6 @@ import Vocabulary
         #expect(isOut())
         try put(back: files)
         world.converge("a", 1, 2)
-        #expect(!world[2].told("built anew"))
+        #expect(!world[2].told("Rebuilding"))
     }
 }

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What is counted of a bucket's traffic, by those who cause it.
+/// The counters of a bucket's traffic.
 package enum BucketCounter: Int, CaseIterable, Sendable {
     case gets
     case getHits
@@ -16,14 +16,14 @@ package enum BucketCounter: Int, CaseIterable, Sendable {
     case commits
     case commitFailures
     case persistedChanges
-    /// Received from, and answered to, connections that have the bucket selected.
+    /// Of connections that have the bucket selected.
     case bytesRead
     case bytesWritten
 }
 
-/// One row of counters for each lane that counts, so that counting is a load and a store.
+/// One row of counters for each counting lane, so that counting is a load and a store.
 ///
-/// A row has one writer; readers add the rows up and may be a little behind.
+/// A row has one writer. Readers sum the rows and may lag slightly.
 package final class BucketCounters: Sendable {
     /// Two cache lines a row: processors fetch lines in pairs.
     private static let rowWords = 16
@@ -43,7 +43,7 @@ package final class BucketCounters: Sendable {
 
     deinit { words.address.deallocate() }
 
-    /// Counts on a reactor: nobody else writes its row.
+    /// Counts on a reactor, the only writer of its row.
     @inline(__always)
     func count(_ counter: BucketCounter, row: Int, by amount: Int = 1) {
         let word = SharedWord(
@@ -59,13 +59,13 @@ package final class BucketCounters: Sendable {
         count(counter, row: context.row)
     }
 
-    /// Counts on any other lane: several share the last row.
+    /// Counts on any other lane; these share the last row.
     func countShared(_ counter: BucketCounter, by amount: Int = 1) {
         let offset = (rows - 1) * BucketCounters.rowWords + counter.rawValue
         SharedWord(at: words.address + offset).add(amount)
     }
 
-    /// What clients asked for.
+    /// The number of operations that clients requested.
     var operations: UInt64 {
         total(.gets) &+ total(.sets) &+ total(.deletes) &+ total(.otherCommands)
     }

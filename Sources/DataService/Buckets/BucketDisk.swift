@@ -3,10 +3,11 @@ package import Persistence
 internal import Seams
 package import Vocabulary
 
-/// What moves between a bucket's memory and its files: one flusher a lane, the fetcher, warmup.
+/// The connection between a bucket's memory and its files: a flusher per lane file, the fetcher,
+/// warmup.
 package final class BucketDisk: Sendable {
     let store: BucketStore
-    /// Those of the bucket's own generation: after a flush the store has others.
+    /// The files of the bucket's own generation; after a bucket flush the store has others.
     private let files: [LaneStore]
     let flushers: [Flusher]
     let fetcher: BackgroundFetcher
@@ -115,23 +116,23 @@ package final class BucketDisk: Sendable {
         files[Int(vBucket.number) % files.count]
     }
 
-    /// A vBucket that had nothing to flush has something now.
+    /// Schedules a flush of a vBucket that had nothing to flush.
     func noteDirty(_ vBucket: VBucketID) { flusher(of: vBucket).noteDirty(vBucket) }
 
-    /// Somebody waits until this vBucket is persisted.
+    /// Flushes a vBucket at once: a client or a copy waits for it.
     func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow(vBucket) }
 
     func flushSoon(_ vBucket: VBucketID) { flusher(of: vBucket).flushSoon(vBucket) }
 
-    /// Memory is short and waits for the disk.
+    /// Flushes everything: memory is short.
     func flushAll() {
         for flusher in flushers { flusher.flushAll() }
     }
 
-    /// All that vBuckets have and are is on disk.
+    /// Whether all changes and states of vBuckets are persisted.
     var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
-    /// Gives back files and memory that nobody used lately, in the background.
+    /// Releases files and memory that were not used lately, in the background.
     func closeIdle() {
         for flusher in flushers { flusher.closeIdle() }
     }
@@ -144,26 +145,26 @@ package final class BucketDisk: Sendable {
         warmup.stop()
     }
 
-    /// Forgets tombstones past the interval (seconds), in the background.
+    /// Purges tombstones older than the interval (seconds), in the background.
     func purge(interval: UInt32) {
-        for purger in purgers { purger.look(interval: interval) }
+        for purger in purgers { purger.purge(interval: interval) }
     }
 
-    /// Keeps which documents are in use, in the background.
+    /// Saves the heat in the background.
     func saveHeat() { heat.save() }
 
-    /// Compacts all lanes as far as that goes, in the background.
+    /// Compacts all lane files as far as possible, in the background.
     func compact() {
         for compactor in compactors { compactor.compactAll() }
     }
 
     var isCompacting: Bool { compactors.contains(where: \.isForced) }
 
-    /// Bytes of the files, and of those the part that live documents take.
+    /// The bytes of the files, and the part of them that live documents use.
     var bytes: (used: UInt64, data: UInt64) {
         var (used, data) = (UInt64(0), UInt64(0))
         for lane in store.lanes {
-            // A lane that cannot be asked has been reported by whoever noticed.
+            // The failure of a lane file was reported by the operation that found it.
             guard let statistics = try? lane.statistics() else { continue }
             let bytes = statistics.fileBytes + statistics.walBytes
             used += bytes
@@ -172,7 +173,9 @@ package final class BucketDisk: Sendable {
         return (used, data)
     }
 
-    /// Keeps which documents were in use, for the next warmup, before the files are closed.
+    /// Saves the heat for the next warmup, before the files are closed.
+    ///
+    /// - Throws: `StorageError` if a lane file cannot be written.
     func saveHeat(of engine: Bucket) throws(StorageError) {
         for lane in store.lanes where warmup.isWarm(lane.number) {
             var heat: [(vBucket: VBucketID, bytes: [UInt8])] = []

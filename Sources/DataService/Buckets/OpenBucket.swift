@@ -2,26 +2,26 @@ internal import Bytes
 package import Engine
 package import Vocabulary
 
-/// A bucket in service: its documents in memory, its files, and what moves between them.
+/// A bucket in service: its documents in memory, its files, and the tasks between them.
 ///
-/// A flush does not empty it: another one takes its place, and this one is retired. Connections
-/// look at `isRetired` once for each batch and ask for the bucket anew.
+/// A bucket flush does not empty it: another instance replaces it, and this one is retired. A
+/// connection checks `isRetired` once per batch and then looks the bucket up again.
 package final class OpenBucket: Sendable {
     package let engine: Bucket
     package let counters: BucketCounters
     /// Nil for an ephemeral bucket.
     package let disk: BucketDisk?
     let pager: ItemPager
-    /// Those who follow its vBuckets, and those whom it follows.
+    /// The events of its vBuckets and the acknowledgements of their other copies.
     let traffic: ChangeTraffic
-    /// Writes to vBuckets that another node takes over.
+    /// Writes to vBuckets in hand over.
     let handOvers: HandOverWaiters
-    /// Where its durable writes wait.
+    /// Completes its durable writes.
     let desk: DurabilityDesk
     private let assignmentBox = Guarded<BucketAssignment?>(nil)
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
-    /// Connections that have selected the bucket: a flush hands them on to the next one.
+    /// The connections that have the bucket selected; a bucket flush passes them to its successor.
     let selections: Selections
 
     init(
@@ -62,13 +62,13 @@ package final class OpenBucket: Sendable {
             service: service,
             hurryFlushers: { disk?.flushAll() },
             noteDirty: { disk?.noteDirty($0) },
-            tellStreams: { traffic.tell(.changed, of: $0) }
+            notifyStreams: { traffic.notify(.changed, of: $0) }
         )
         let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 3)
         word.initialize(repeating: 0, count: 3)
         retired = SharedWord(at: word)
         change(settings)
-        // What was prepared in a life before is there once it is loaded.
+        // Prepares from before the restart exist once they are loaded.
         disk?.warmup.listen { [weak desk] in desk?.ownershipChanged([$0]) }
     }
 
@@ -78,7 +78,7 @@ package final class OpenBucket: Sendable {
 
     package var uuid: String { engine.uuid }
 
-    /// What the map last said; nil where none ever did, and every vBucket is served.
+    /// The newest map; nil if there is none, in which case every vBucket is served.
     package internal(set) var assignment: BucketAssignment? {
         get { assignmentBox.withLock { $0 } }
         set { assignmentBox.withLock { $0 = newValue } }
@@ -87,15 +87,15 @@ package final class OpenBucket: Sendable {
     /// Connections that have this bucket selected.
     package var connections: UInt64 { selections.count }
 
-    /// Tells the flusher, and those who send streams, of a change that was made by hand.
+    /// Schedules the flush and the replication of a change that was made directly in the engine.
     package func noteChanged(_ vBucket: VBucketID) {
         disk?.noteDirty(vBucket)
-        traffic.tell(.changed, of: vBucket)
+        traffic.notify(.changed, of: vBucket)
     }
 
     package var settings: BucketSettings { settingsBox.withLock { $0 } }
 
-    /// Another bucket has this one's name now, or none.
+    /// Whether the bucket was deleted or replaced.
     @inline(__always)
     package var isRetired: Bool { retired.load() != 0 }
 
@@ -103,10 +103,10 @@ package final class OpenBucket: Sendable {
         retired.store(1)
         pager.stop()
         desk.stop()
-        traffic.tell(.retired, of: (0..<engine.count).map { VBucketID(UInt16($0)) })
+        traffic.notify(.retired, of: (0..<engine.count).map { VBucketID(UInt16($0)) })
     }
 
-    /// Takes over what can be changed of a bucket in service.
+    /// Applies the settings that can change while a bucket is in service.
     package func change(_ settings: BucketSettings) {
         settingsBox.withLock { $0 = settings }
         engine.account.quota = settings.quota
@@ -118,14 +118,14 @@ package final class OpenBucket: Sendable {
         SharedWord(at: retired.address + 2).store(UInt64(level))
     }
 
-    /// What every write is lifted to.
+    /// The lowest durability level of writes; nil for none.
     @inline(__always)
     var minimumDurability: DurabilityLevel? {
         let level = SharedWord(at: retired.address + 2).load()
         return level == 0 ? nil : DurabilityLevel(rawValue: UInt8(truncatingIfNeeded: level))
     }
 
-    /// Seconds that documents live at most; 0 for as long as they like.
+    /// The longest lifetime of documents in seconds; 0 for no limit.
     @inline(__always)
     var maxTTL: UInt32 {
         UInt32(truncatingIfNeeded: SharedWord(at: retired.address + 1).load())
@@ -133,11 +133,11 @@ package final class OpenBucket: Sendable {
 }
 
 extension OpenBucket {
-    /// Ends what readers of changes hold in memory, as the pager does with those that hold too much.
+    /// Closes all cursors of feeds, as the pager does when they keep too much memory.
     ///
-    /// They go on from disk, or find another place.
+    /// Their feeds continue from disk, or at another position.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: The number of closed cursors.
     package func dropCursors() -> Int {
         var count = 0
         var dropped: [VBucketID] = []
@@ -147,7 +147,7 @@ extension OpenBucket {
             count += ended.1
             dropped.append(ended.0)
         }
-        traffic.tell(.changed, of: dropped)
+        traffic.notify(.changed, of: dropped)
         return count
     }
 }

@@ -2,17 +2,19 @@ internal import Bytes
 package import Vocabulary
 package import Wire
 
-/// Who wants to hear of a bucket's vBuckets, and how far their copies elsewhere are.
+/// A bucket's listeners to events of its vBuckets, and the last acknowledgements of their copies on
+/// other nodes.
 ///
-/// - Listeners are called without a lock, from whichever lane has news; they leave a letter and go.
+/// - Listeners are called without a lock, from the lane on which the event occurred. A listener
+///   only enqueues an event for its own lane.
 final class ChangeTraffic: Sendable {
     enum News: Sendable {
-        /// Somebody had read everything, and there is more.
+        /// New changes exist, and a reader had reached the end.
         case changed
         case persisted
-        /// Another fence, another state, or a seal.
+        /// The fence or the state changed, or the copy was sealed.
         case ownership
-        /// A copy elsewhere told how far it is.
+        /// A copy on another node acknowledged progress.
         case acknowledged
         /// The bucket was deleted, or flushed.
         case retired
@@ -20,11 +22,11 @@ final class ChangeTraffic: Sendable {
 
     private struct Listener {
         let number: UInt64
-        let tell: @Sendable (News) -> Void
+        let notify: @Sendable (News) -> Void
     }
 
-    /// What a node said last of its copy, on the connection that speaks for it now.
-    private struct Word {
+    /// The last acknowledgement of a node's copy, on the node's current connection.
+    private struct LastAcknowledgement {
         let link: UInt64
         var progress: NodeAcknowledgement?
     }
@@ -32,16 +34,17 @@ final class ChangeTraffic: Sendable {
     private struct State {
         var listeners: [VBucketID: [Listener]] = [:]
         var lastNumber: UInt64 = 0
-        var words: [VBucketID: [NodeNumber: Word]] = [:]
+        var acknowledged: [VBucketID: [NodeNumber: LastAcknowledgement]] = [:]
     }
 
     private let state = Guarded(State())
 
-    /// Has `tell` called with news of a vBucket, until `ignore` with the number that this returns.
-    func listen(to vBucket: VBucketID, _ tell: @escaping @Sendable (News) -> Void) -> UInt64 {
+    /// Registers `notify` for events of a vBucket, until `ignore` is called with the returned
+    /// number.
+    func listen(to vBucket: VBucketID, _ notify: @escaping @Sendable (News) -> Void) -> UInt64 {
         state.withLock { state in
             state.lastNumber += 1
-            let listener = Listener(number: state.lastNumber, tell: tell)
+            let listener = Listener(number: state.lastNumber, notify: notify)
             state.listeners[vBucket, default: []].append(listener)
             return listener.number
         }
@@ -54,26 +57,31 @@ final class ChangeTraffic: Sendable {
         }
     }
 
-    func tell(_ news: News, of vBucket: VBucketID) {
-        // Elements, not the array: ThreadSanitizer does not see that a copy of it is its own.
-        let tellings = state.withLock { ($0.listeners[vBucket] ?? []).map(\.tell) }
-        for tell in tellings { tell(news) }
+    func notify(_ news: News, of vBucket: VBucketID) {
+        // Copies the elements, not the array: ThreadSanitizer does not recognise a copy of the
+        // array as unshared.
+        let callbacks = state.withLock { ($0.listeners[vBucket] ?? []).map(\.notify) }
+        for notify in callbacks { notify(news) }
     }
 
-    func tell(_ news: News, of vBuckets: [VBucketID]) {
-        let tellings = state.withLock { state in
-            vBuckets.flatMap { (state.listeners[$0] ?? []).map(\.tell) }
+    func notify(_ news: News, of vBuckets: [VBucketID]) {
+        let callbacks = state.withLock { state in
+            vBuckets.flatMap { (state.listeners[$0] ?? []).map(\.notify) }
         }
-        for tell in tellings { tell(news) }
+        for notify in callbacks { notify(news) }
     }
 
     // MARK: Copies elsewhere
 
-    /// A node asks for a vBucket's changes: from here on this connection speaks for it.
+    /// A node requests a vBucket's changes: from now on only this connection's acknowledgements
+    /// count.
     ///
-    /// What is still under way on the one before was said of a copy that may not be there any more.
+    /// Acknowledgements still in flight on an earlier connection may describe a copy that no longer
+    /// exists.
     func begin(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
-        state.withLock { $0.words[vBucket, default: [:]][node] = Word(link: link) }
+        state.withLock {
+            $0.acknowledged[vBucket, default: [:]][node] = LastAcknowledgement(link: link)
+        }
     }
 
     func note(
@@ -82,39 +90,41 @@ final class ChangeTraffic: Sendable {
         on node: NodeNumber,
         link: UInt64
     ) {
-        let isHeard = state.withLock { state in
-            guard state.words[vBucket]?[node]?.link == link else { return false }
-            state.words[vBucket]?[node]?.progress = progress
+        let isCurrent = state.withLock { state in
+            guard state.acknowledged[vBucket]?[node]?.link == link else { return false }
+            state.acknowledged[vBucket]?[node]?.progress = progress
             return true
         }
-        if isHeard { tell(.acknowledged, of: vBucket) }
+        if isCurrent { notify(.acknowledged, of: vBucket) }
     }
 
-    /// What a node said counts no more: its connection is gone, and it may have crashed.
+    /// Discards a node's acknowledgements: its connection is closed, and the node may have crashed.
     func forget(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
         state.withLock { state in
-            guard state.words[vBucket]?[node]?.link == link else { return }
-            state.words[vBucket]?[node] = nil
-            if state.words[vBucket]?.isEmpty == true { state.words[vBucket] = nil }
+            guard state.acknowledged[vBucket]?[node]?.link == link else { return }
+            state.acknowledged[vBucket]?[node] = nil
+            if state.acknowledged[vBucket]?.isEmpty == true { state.acknowledged[vBucket] = nil }
         }
     }
 
     func progress(of vBucket: VBucketID) -> [NodeNumber: NodeAcknowledgement] {
-        state.withLock { ($0.words[vBucket] ?? [:]).compactMapValues(\.progress) }
+        state.withLock { ($0.acknowledged[vBucket] ?? [:]).compactMapValues(\.progress) }
     }
 
     func acknowledgements(
         of vBucket: VBucketID
     ) -> [(node: NodeNumber, word: NodeAcknowledgement)] {
         state.withLock { state in
-            guard let words = state.words[vBucket] else { return [] }
-            return words.compactMap { node, word in word.progress.map { (node, $0) } }
+            guard let acknowledged = state.acknowledged[vBucket] else { return [] }
+            return acknowledged.compactMap { node, word in word.progress.map { (node, $0) } }
         }
     }
 }
 
 extension OpenBucket {
-    /// How far the others are, by their last word, of a vBucket that is active here.
+    /// The last acknowledgements of the copies on other nodes, of a vBucket that is active here.
+    ///
+    /// - Returns: Empty if no copy has acknowledged.
     package func acknowledgements(
         of vBucket: VBucketID
     ) -> [(node: NodeNumber, word: NodeAcknowledgement)] {

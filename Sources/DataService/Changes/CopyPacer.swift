@@ -2,31 +2,32 @@ internal import Bytes
 internal import Replication
 package import Seams
 
-/// Holds this node's copying back while its clients have to wait for it: a `CopyPace`, and what it
-/// measures.
+/// Throttles the copying from this node while its clients wait: a `CopyPace` and its measurements.
 ///
-/// One for all connections. While somebody copies, it looks every few milliseconds; else never.
+/// One for all connections. It samples every few milliseconds while copies are sent, and stops when
+/// idle.
 ///
-/// - Whoever waits is told: at the next look, or at once where nobody looks.
-/// - A pace is of the looks that go on: what it was before nobody copied counts no more.
-/// - Times that others read are no earlier and no later than a look's own: reactors read the clock
-///   before they have the lock, and so does it.
+/// - A waiting stream is notified at the next sample, or at once if sampling has stopped.
+/// - A pace covers one run of consecutive samples: it starts anew after an idle time.
+/// - Times that several threads compare are clamped: a reactor reads the clock before it has the
+///   lock, and so does the sampler.
 package final class CopyPacer: Sendable {
     private struct State {
         var pace: CopyPace
-        /// Those who had no room, to be told when there is some again.
+        /// Callbacks of streams without room, to be called at the next sample.
         var waiting: [@Sendable () -> Void] = []
-        var isLooking = false
+        var isSampling = false
         var usedAt: UInt64 = 0
-        /// The worst of the reactors since the last look, and of those that have not come yet.
+        /// The worst delay of a reactor since the last sample, without probes that are still
+        /// outstanding.
         var lateness: UInt64 = 0
-        var asked: [Int: UInt64] = [:]
+        var probedAt: [Int: UInt64] = [:]
         var operations: UInt64 = 0
     }
 
     private static let interval: UInt64 = 5_000_000
-    /// Nobody copied for so long: there is nothing to look at.
-    private static let idle: UInt64 = 1_000_000_000
+    /// Sampling stops after this long without copying.
+    private static let idleNanoseconds: UInt64 = 1_000_000_000
 
     private let environment: Environment
     private let lane: any Lane
@@ -34,9 +35,9 @@ package final class CopyPacer: Sendable {
     private let state: Guarded<State>
 
     /// - Parameters:
-    ///   - environment: The world.
-    ///   - lane: Where it looks from.
-    ///   - operations: All that clients ever asked for here.
+    ///   - environment: Time, lanes and network.
+    ///   - lane: Runs the samples.
+    ///   - operations: The count of all client operations so far.
     package init(
         _ environment: Environment,
         lane: any Lane,
@@ -49,14 +50,14 @@ package final class CopyPacer: Sendable {
         state = Guarded(State(pace: CopyPace(now: now)))
     }
 
-    /// How many bytes of copies may be sent now.
+    /// The bytes of copies that may be sent now; zero if clients have to be served first.
     package func room() -> Int {
         let now = environment.time.monotonicNanoseconds()
         let (room, isFirst) = state.withLock { state in
             state.usedAt = max(state.usedAt, now)
-            let isFirst = !state.isLooking
+            let isFirst = !state.isSampling
             if isFirst {
-                state.isLooking = true
+                state.isSampling = true
                 state.pace = CopyPace(now: now)
                 state.lateness = 0
             }
@@ -68,64 +69,65 @@ package final class CopyPacer: Sendable {
 
     package func sent(_ bytes: Int) { state.withLock { $0.pace.sent(bytes) } }
 
-    /// Has `tell` called once there may be room again.
-    package func wait(_ tell: @escaping @Sendable () -> Void) {
-        let isLooking = state.withLock { state in
-            if state.isLooking { state.waiting.append(tell) }
-            return state.isLooking
+    /// Calls `notify` once there may be room again.
+    package func wait(_ notify: @escaping @Sendable () -> Void) {
+        let isSampling = state.withLock { state in
+            if state.isSampling { state.waiting.append(notify) }
+            return state.isSampling
         }
-        // The last look came between the question and this.
-        if !isLooking { tell() }
+        // The last sample was taken between the caller's check and this call.
+        if !isSampling { notify() }
     }
 
-    // MARK: Looking
+    // MARK: Sampling
 
     private func begin() {
         let operations = operations()
         state.withLock { $0.operations = operations }
-        askReactors()
-        lane.post(after: CopyPacer.interval) { [weak self] in self?.look() }
+        probeReactors()
+        lane.post(after: CopyPacer.interval) { [weak self] in self?.sample() }
     }
 
-    private func look() {
+    private func sample() {
         let now = environment.time.monotonicNanoseconds()
         let operations = operations()
-        let (waiting, goesOn) = state.withLock { state in
-            let outstanding = state.asked.values.map { now > $0 ? now - $0 : 0 }.max() ?? 0
-            let sample = CopyPace.Sample(
+        let (waiting, continues) = state.withLock { state in
+            let outstanding = state.probedAt.values.map { now > $0 ? now - $0 : 0 }.max() ?? 0
+            let measured = CopyPace.Sample(
                 lateness: max(state.lateness, outstanding),
-                // A bucket that went took its count along.
+                // The count decreases when a bucket is deleted.
                 operations: operations > state.operations ? operations - state.operations : 0
             )
-            state.pace.look(sample, now: now)
+            state.pace.look(measured, now: now)
             state.lateness = 0
             state.operations = operations
-            state.isLooking = now < state.usedAt + CopyPacer.idle
+            state.isSampling = now < state.usedAt + CopyPacer.idleNanoseconds
             defer { state.waiting = [] }
-            return (state.waiting, state.isLooking)
+            return (state.waiting, state.isSampling)
         }
-        for tell in waiting { tell() }
-        guard goesOn else { return }
-        askReactors()
-        lane.post(after: CopyPacer.interval) { [weak self] in self?.look() }
+        for notify in waiting { notify() }
+        guard continues else { return }
+        probeReactors()
+        lane.post(after: CopyPacer.interval) { [weak self] in self?.sample() }
     }
 
-    /// Each says how long it took to come to the question; who has one is not asked another.
-    private func askReactors() {
+    /// Posts a probe to every reactor without an outstanding one; its delay is the reactor's
+    /// lateness.
+    private func probeReactors() {
         for reactor in 0..<environment.lanes.reactorCount {
-            let asked = environment.time.monotonicNanoseconds()
+            let probed = environment.time.monotonicNanoseconds()
             let isDue = state.withLock { state in
-                guard state.asked[reactor] == nil else { return false }
-                state.asked[reactor] = asked
+                guard state.probedAt[reactor] == nil else { return false }
+                state.probedAt[reactor] = probed
                 return true
             }
             guard isDue else { continue }
             environment.network.lane(ofReactor: reactor).post { [weak self] in
                 guard let self else { return }
-                let came = environment.time.monotonicNanoseconds()
+                let arrived = environment.time.monotonicNanoseconds()
                 state.withLock { state in
-                    state.asked[reactor] = nil
-                    state.lateness = max(state.lateness, came &- asked)
+                    state.probedAt[reactor] = nil
+                    state.lateness = max(state.lateness, arrived &- probed)
                 }
             }
         }

@@ -6,7 +6,7 @@ package import Wire
 
 /// One item of a feed.
 ///
-/// Keys and values are borrowed: they are valid only during the call that hands the item over.
+/// Keys and values are borrowed: they are valid only during the call of `Encode`.
 package enum FeedItem {
     /// The changes up to the snapshot's end follow. They are consistent only together.
     case snapshot(FeedSnapshot)
@@ -14,14 +14,14 @@ package enum FeedItem {
     case change(DCPChange)
     /// Replication mode only: a durable write that is not completed.
     case prepare(DCPChange, DurabilityLevel)
-    /// Replication mode only: a prepare was given up.
+    /// Replication mode only: a prepare was aborted.
     case abort(DCPAbort)
-    /// Every change through this seqno was handed over; the last ones are invisible, or were replaced.
+    /// Every change through this seqno was encoded; the last ones are invisible or were replaced.
     case advanced(to: Seqno)
-    /// Tombstones behind the consumer's position were purged: the consumer restarts from zero. The
-    /// feed is over.
+    /// The feed ends because tombstones after the consumer's position were purged. The consumer
+    /// restarts from zero.
     case purged
-    /// The feed is over, for this reason.
+    /// The feed ends for this reason.
     case end(DCPStreamEnd)
 }
 
@@ -30,11 +30,11 @@ package struct FeedSnapshot {
     package let marker: DCPSnapshotMarker
     /// Replication mode only: which tombstones are missing from a snapshot that begins at zero.
     ///
-    /// Nil where none were purged.
+    /// Nil if none were purged.
     package let purge: NodePurge?
     /// Replication mode only: all prepares that are outstanding at the snapshot's end, by seqno.
     ///
-    /// Nil where aborts are handed over one by one, so that the consumer knows.
+    /// Nil if aborts are encoded one by one, so that the list is unnecessary.
     package let outstanding: [Seqno]?
 }
 
@@ -42,7 +42,8 @@ package struct FeedSnapshot {
 package struct FeedConsumer: Sendable {
     /// Whether the vBucket may be read.
     ///
-    /// Asked under its lock before every read. If it does not hold, the feed ends with `stateChanged`.
+    /// Evaluated under the vBucket's lock before every read. If false, the feed ends with
+    /// `stateChanged`.
     package typealias Admission = @Sendable (borrowing VBucketCore) -> Bool
     /// Copies an item to the consumer's output, in the consumer's format.
     ///
@@ -52,10 +53,10 @@ package struct FeedConsumer: Sendable {
     let mode: ChangeStream.Mode
     let admits: Admission
     let encode: Encode
-    /// Called from any lane when `step` may have something to do again.
+    /// Called from any lane when `step` may have work again.
     let wake: @Sendable () -> Void
 
-    /// Reads everything that another copy needs: prepares and aborts too.
+    /// A consumer of everything that another copy needs, including prepares and aborts.
     package static func replication(
         admits: @escaping Admission,
         encode: @escaping Encode,
@@ -64,7 +65,7 @@ package struct FeedConsumer: Sendable {
         FeedConsumer(mode: .replication, admits: admits, encode: encode, wake: wake)
     }
 
-    /// Reads what clients may see.
+    /// A consumer of the changes that clients may see.
     package static func visibleOnly(
         admits: @escaping Admission = { _ in true },
         encode: @escaping Encode,
@@ -78,15 +79,15 @@ package struct FeedConsumer: Sendable {
 package enum FeedOpening {
     /// The copy has changes through `high`, of this history.
     case opened(VBucketFeed, high: Seqno, FailoverLog)
-    /// The consumer's changes behind `to` are not of this history, or tombstones that it lacks were
-    /// purged: the consumer discards its changes behind `to` and asks again.
+    /// The consumer's changes after `to` are not of this history, or tombstones that it lacks were
+    /// purged. The consumer discards its changes after `to` and asks again.
     case rollBack(to: Seqno, FailoverLog)
     /// The numbers of the request contradict each other.
     case outOfRange
     /// The bucket does not have this vBucket.
     case noVBucket
-    /// The consumer's own condition does not hold.
+    /// The consumer's `Admission` is false.
     case notAdmitted
-    /// The copy is being loaded from disk: ask again later.
+    /// The copy is still being loaded from disk: retry later.
     case notLoaded
 }

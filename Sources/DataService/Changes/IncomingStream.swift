@@ -4,16 +4,18 @@ internal import Replication
 internal import Vocabulary
 internal import Wire
 
-/// One vBucket that follows another node's: a `ReplicaStream` and what it is about.
+/// The stream of one vBucket whose active copy is on another node: a `ReplicaStream` and its copy.
 final class IncomingStream {
     enum Phase {
-        /// Until the copy is loaded, or a moment has passed.
+        /// Waits until the copy is loaded, or for a retry. Next: asked, resetting, over.
         case waiting
+        /// The request was sent. Next: streaming, waiting, resetting, over.
         case asked
+        /// The request was accepted. Next: waiting, over.
         case streaming
-        /// What there was is being forgotten.
+        /// The local copy is being emptied. Next: waiting, over.
         case resetting
-        /// The map has to say something else first.
+        /// The map no longer assigns this stream. Final.
         case over
     }
 
@@ -23,17 +25,19 @@ final class IncomingStream {
     let vBucket: VBucket
     var machine: ReplicaStream
     var phase = Phase.waiting
-    /// The number of the last request: an answer to another one is none to this stream.
+    /// The number of the last request; answers to earlier requests are ignored.
     var asked: UInt64 = 0
-    /// What the active copy had when it took the request.
+    /// The active copy's covered seqno when it accepted the request.
     var target: Seqno?
     var refusals = 0
-    /// It is told when its copy is read from disk: once is enough, however often it is asked.
+    /// A callback for the end of loading is registered: one is enough for any number of retries.
     var awaitsLoading = false
-    /// Where the copy stands by what was asked and taken: whoever emptied it meanwhile has it asked
-    /// for anew, as going on would leave a hole.
+    /// The copy's high seqno after the last applied change.
+    ///
+    /// A different value means that the copy was emptied meanwhile; the stream then has to restart,
+    /// since continuing would leave a gap.
     private var standing = Seqno.zero
-    /// What was last acknowledged.
+    /// The last acknowledgement sent.
     var acknowledged: NodeAcknowledgement?
     var listener: UInt64 = 0
 
@@ -50,26 +54,26 @@ final class IncomingStream {
         bucket.traffic.ignore(address.vBucket, listener)
     }
 
-    /// Asks for what comes behind this.
-    func asks(from standing: CopyStanding) -> ReplicaStream.Step {
+    /// The request for the changes after `standing`.
+    func request(from standing: CopyStanding) -> ReplicaStream.Step {
         self.standing = standing.high
         return machine.reopen(standing)
     }
 
-    private func goesOn(_ core: borrowing VBucketCore) -> Bool {
+    private func isCurrent(_ core: borrowing VBucketCore) -> Bool {
         core.follows(fence) && core.highSeqno == standing
     }
 
-    /// How long to wait before the next try: longer with each that was refused.
+    /// The delay before the next retry; grows with each refusal.
     var backoffNanoseconds: UInt64 { 50_000_000 << UInt64(min(refusals, 5)) }
 
-    /// What became of a change.
-    enum Taken {
+    /// The outcome of applying a change.
+    enum ApplyResult {
         case applied
-        /// First something has to be fetched from disk.
+        /// A value or document has to be fetched from disk first.
         case waits(Wait)
         case memoryIsShort
-        /// The copy follows this fence no more.
+        /// The copy no longer follows this fence.
         case overtaken
         case violation
     }
@@ -94,7 +98,7 @@ final class IncomingStream {
             }
         }
 
-        /// Memory has to have room for it.
+        /// Needs room in memory.
         var isDocument: Bool {
             switch self {
             case .change(let change), .prepare(let change, _): !change.meta.isDeleted
@@ -103,14 +107,15 @@ final class IncomingStream {
         }
     }
 
-    /// Takes a change up, and the history with it where a snapshot ends: in one hold of the lock,
-    /// since a seal may come between any two.
-    func take(_ entry: Entry, hash: UInt64, _ turn: borrowing Turn) -> Taken {
+    /// Applies a change and, at the end of a snapshot, the history with it.
+    ///
+    /// Both happen in one hold of the lock, since a seal may come between two holds.
+    func apply(_ entry: Entry, hash: UInt64, _ turn: borrowing Turn) -> ApplyResult {
         let seqno = entry.seqno
         guard case .apply = machine.received(changeAt: seqno) else { return .violation }
         var (wakesFlusher, isNews, wakesFeeds) = (false, false, false)
-        let taken: Taken = vBucket.withCore { core in
-            guard goesOn(core) else { return .overtaken }
+        let result: ApplyResult = vBucket.withCore { core in
+            guard isCurrent(core) else { return .overtaken }
             switch core.apply(entry, hash: hash, turn) {
             case .applied(let wakes):
                 wakesFlusher = wakes
@@ -124,42 +129,42 @@ final class IncomingStream {
             }
         }
         if wakesFlusher || isNews { bucket.disk?.noteDirty(address.vBucket) }
-        if wakesFeeds { bucket.traffic.tell(.changed, of: address.vBucket) }
-        return taken
+        if wakesFeeds { bucket.traffic.notify(.changed, of: address.vBucket) }
+        return result
     }
 
-    func take(_ marker: DCPSnapshotMarker) -> Taken {
+    func apply(_ marker: DCPSnapshotMarker) -> ApplyResult {
         guard case .beginSnapshot(let range) = machine.received(marker) else { return .violation }
         return vBucket.withCore { core in
-            guard goesOn(core) else { return .overtaken }
+            guard isCurrent(core) else { return .overtaken }
             return core.beginSnapshot(range) ? .applied : .violation
         }
     }
 
-    /// What is outstanding at the end of the snapshot that was begun.
-    func take(outstanding seqnos: [Seqno]) -> Taken {
+    /// Applies the list of prepares that are outstanding at the end of the current snapshot.
+    func apply(outstanding seqnos: [Seqno]) -> ApplyResult {
         guard case .announce = machine.receivedOutstanding() else { return .violation }
         return vBucket.withCore { core in
-            guard goesOn(core) else { return .overtaken }
+            guard isCurrent(core) else { return .overtaken }
             return core.announceOutstanding(seqnos) ? .applied : .violation
         }
     }
 
-    /// Deletions that the active copy has forgotten, and that never come here.
-    func take(_ purge: NodePurge) -> Taken {
+    /// Applies what the active copy has purged: these tombstones never arrive here.
+    func apply(_ purge: NodePurge) -> ApplyResult {
         guard case .notePurge = machine.receivedPurge() else { return .violation }
         return vBucket.withCore { core in
-            guard goesOn(core) else { return .overtaken }
+            guard isCurrent(core) else { return .overtaken }
             core.notePurge(through: purge.seqno, maxRevision: purge.maxRevision)
             return .applied
         }
     }
 
-    func take(advancedTo seqno: Seqno) -> Taken {
+    func apply(advancedTo seqno: Seqno) -> ApplyResult {
         guard case .advance = machine.received(advancedTo: seqno) else { return .violation }
         var (isNews, wakesFeeds) = (false, false)
-        let taken: Taken = vBucket.withCore { core in
-            guard goesOn(core) else { return .overtaken }
+        let result: ApplyResult = vBucket.withCore { core in
+            guard isCurrent(core) else { return .overtaken }
             guard core.advance(to: seqno) else { return .violation }
             standing = core.highSeqno
             isNews = noteApplied(seqno, &core) || core.takeOwedWake()
@@ -167,11 +172,11 @@ final class IncomingStream {
             return .applied
         }
         if isNews { bucket.disk?.noteDirty(address.vBucket) }
-        if wakesFeeds { bucket.traffic.tell(.changed, of: address.vBucket) }
-        return taken
+        if wakesFeeds { bucket.traffic.notify(.changed, of: address.vBucket) }
+        return result
     }
 
-    /// Whether the copy became intact, which is worth writing down.
+    /// Whether the copy became intact, which has to be persisted.
     private func noteApplied(_ seqno: Seqno, _ core: inout VBucketCore) -> Bool {
         guard let log = machine.applied(through: seqno) else { return false }
         core.adoptHistory(log)
@@ -183,28 +188,30 @@ final class IncomingStream {
         return core.noteIntact()
     }
 
-    /// The stream runs; false where the copy follows this fence no more.
+    /// Starts following the accepted stream.
+    ///
+    /// - Returns: False if the copy no longer follows this fence.
     func begin(_ log: FailoverLog, high: Seqno) -> Bool {
         phase = .streaming
         refusals = 0
         target = high
         var isNews = false
-        let isTaken = vBucket.withCore { core in
-            guard goesOn(core) else { return false }
+        let isFollowed = vBucket.withCore { core in
+            guard isCurrent(core) else { return false }
             let before = core.failoverLog
             core.adoptHistory(log)
             isNews = noteIntact(&core) || core.failoverLog != before
             return true
         }
         if isNews { bucket.disk?.noteDirty(address.vBucket) }
-        return isTaken
+        return isFollowed
     }
 
-    /// What the active copy is to be told; nil where that is nothing new.
+    /// The acknowledgement to send; nil if nothing has changed since the last one.
     func acknowledgement() -> NodeAcknowledgement? {
         guard phase == .streaming else { return nil }
         let now: NodeAcknowledgement? = vBucket.withCore { core in
-            guard goesOn(core) else { return nil }
+            guard isCurrent(core) else { return nil }
             return NodeAcknowledgement(
                 fence: fence,
                 covered: core.coveredSeqno,

@@ -1,7 +1,9 @@
 internal import Bytes
 internal import Seams
 
-/// Where other lanes leave word for a connection's handler, which is woken for it once.
+/// A queue of events from other lanes to a connection's handler.
+///
+/// The first event of a batch wakes the handler.
 final class Letters<Letter: Sendable>: Sendable {
     private let letters = Guarded<[Letter]>([])
     private let port: any ConnectionPort

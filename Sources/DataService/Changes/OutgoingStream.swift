@@ -2,19 +2,22 @@ package import Bytes
 internal import Vocabulary
 package import Wire
 
-/// A vBucket's feed on its way to another node: what of it concerns the connection.
+/// A vBucket's feed to another node, with the connection's state of it.
 final class OutgoingStream {
     let address: NodeStreamAddress
     let feed: VBucketFeed
-    /// Distinguishes it from an earlier stream at the same address.
+    /// Distinguishes the stream from an earlier one at the same address.
     let ticket: UInt64
     var isQueued = false
     /// The channel's window is full.
     var isStarved = false
-    /// The pacer has no room: clients come first.
+    /// Waits for the pacer's room: clients come first.
     var isWaiting = false
     var isOver = false
-    /// Until everything through here was sent, the other side builds a copy that does not count yet.
+    /// Until everything through this seqno was sent, the receiver builds a copy that does not count
+    /// yet.
+    ///
+    /// Nil if the receiver's copy counts.
     private let buildsThrough: Seqno?
 
     init(
@@ -29,18 +32,18 @@ final class OutgoingStream {
         self.buildsThrough = buildsThrough
     }
 
-    /// Lets everything go; nothing is sent from here on.
+    /// Closes the feed; nothing is sent from now on.
     func end() {
         isOver = true
         feed.close()
     }
 
-    /// What the stream sends can wait for clients.
+    /// Whether the stream's changes may be delayed in favour of clients.
     var canWait: Bool { buildsThrough.map { feed.position < $0 } ?? false }
 }
 
 extension DCPEncoder {
-    /// Appends an item of a feed, as other nodes are told it.
+    /// Appends an item of a feed in the format for other nodes.
     package func append(_ item: FeedItem, at address: NodeStreamAddress, to writer: ByteWriter) {
         switch item {
         case .change(let change): append(change, to: writer)

@@ -5,10 +5,10 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Agreeing with the active copy on where to begin.
+/// Agreement with the active copy on where a stream begins.
 extension ReplicationConsumer {
-    /// Asks for a vBucket's changes, as soon as the copy can take any.
-    func ask(_ stream: IncomingStream, _ output: ByteWriter) {
+    /// Requests a vBucket's changes as soon as the copy can apply them.
+    func requestStream(_ stream: IncomingStream, _ output: ByteWriter) {
         guard stream.phase == .waiting else { return }
         let (standing, isLoaded) = stream.vBucket.withCore { core in
             (core.follows(stream.fence) ? core.copyStanding : nil, core.isLoaded)
@@ -21,28 +21,28 @@ extension ReplicationConsumer {
                 let lane = service.lanes.nonIO.lane
                 disk.warmup.whenLoaded(address.vBucket) { [letters] completion in
                     if case .ready = completion { return letters.put(.loaded(address)) }
-                    // It may be read later.
+                    // It may become readable later.
                     lane.post(after: ReplicationConsumer.unreadablePause) {
                         letters.put(.loaded(address))
                     }
                 }
             } else {
-                // Sealed, or not yet what the map made of it.
-                askLater(stream)
+                // The copy is sealed, or does not have the map's state yet.
+                retryLater(stream)
             }
             return
         }
-        perform(stream.asks(from: standing), stream, output)
+        perform(stream.request(from: standing), stream, output)
     }
 
-    func askLater(_ stream: IncomingStream) {
-        ask(stream, after: stream.backoffNanoseconds)
+    func retryLater(_ stream: IncomingStream) {
+        requestStream(stream, after: stream.backoffNanoseconds)
         stream.refusals += 1
     }
 
     private static var unreadablePause: UInt64 { 2_000_000_000 }
 
-    private func ask(_ stream: IncomingStream, after nanoseconds: UInt64) {
+    private func requestStream(_ stream: IncomingStream, after nanoseconds: UInt64) {
         stream.phase = .waiting
         let address = stream.address
         service.lanes.nonIO.lane.post(after: nanoseconds) { [letters] in
@@ -50,12 +50,12 @@ extension ReplicationConsumer {
         }
     }
 
-    /// Leaves the connection to the others for a while: what keeps this copy from going on keeps
-    /// nobody else.
-    func giveWay(_ stream: IncomingStream, for nanoseconds: UInt64, _ output: ByteWriter) {
+    /// Closes a stream for a while, so that its blocked copy does not block the other streams of
+    /// the connection.
+    func suspend(_ stream: IncomingStream, for nanoseconds: UInt64, _ output: ByteWriter) {
         guard stream.phase == .streaming else { return }
         NodeStreamEncoder.closeStream(at: stream.address, to: output)
-        ask(stream, after: nanoseconds)
+        requestStream(stream, after: nanoseconds)
     }
 
     private func perform(
@@ -76,11 +76,11 @@ extension ReplicationConsumer {
                 to: output
             )
         case .rewind: reset(stream)
-        case .follow, .askLog, .stop: askLater(stream)
+        case .follow, .askLog, .stop: retryLater(stream)
         }
     }
 
-    func answered(
+    func handleAnswer(
         _ address: NodeStreamAddress,
         _ number: UInt64,
         _ answer: NodeStreamAnswer,
@@ -90,12 +90,12 @@ extension ReplicationConsumer {
         else { return }
         switch answer {
         case .accepted(let high, let log):
-            guard case .follow = stream.machine.accepted(log) else { return askLater(stream) }
+            guard case .follow = stream.machine.accepted(log) else { return retryLater(stream) }
             guard stream.begin(log, high: high) else {
                 NodeStreamEncoder.closeStream(at: address, to: output)
-                return askLater(stream)
+                return retryLater(stream)
             }
-            link.works()
+            link.noteStreamStarted()
             stream.acknowledged = nil
             letters.put(.persisted(address))
         case .rollback(let seqno, let log):
@@ -104,28 +104,30 @@ extension ReplicationConsumer {
             perform(step, stream, output)
         case .refused(let status):
             _ = stream.machine.refused()
-            let what = "\(source) refuses \(address.vBucket): \(status.name)"
+            let what = "Node \(source) refused the stream of \(address.vBucket): \(status.name)"
             service.environment.trace.debug("replication", what)
-            askLater(stream)
+            retryLater(stream)
         }
     }
 
-    func ended(_ stream: IncomingStream, _ reason: DCPStreamEnd?, _ output: ByteWriter) {
+    func handleEnd(_ stream: IncomingStream, _ reason: DCPStreamEnd?, _ output: ByteWriter) {
         switch stream.machine.ended(reason) {
-        // What cannot be read now cannot be read in a moment either; each try costs a whole scan.
-        case .ask where reason == .backfillFailed: ask(stream, after: Self.unreadablePause)
+        // An unreadable block stays unreadable for a while, and each attempt costs a whole scan.
+        case .ask where reason == .backfillFailed:
+            requestStream(stream, after: Self.unreadablePause)
         case .ask:
             stream.phase = .waiting
-            ask(stream, output)
-        default: askLater(stream)
+            requestStream(stream, output)
+        default: retryLater(stream)
         }
     }
 
-    // MARK: Beginning anew
+    // MARK: Rebuilding
 
-    /// The copy has what the active one never had: it gives up all of it, and is built anew.
+    /// Discards the copy and rebuilds it: it has changes that the active copy never had.
     ///
-    /// That costs a whole copy where asking for the keys in question would do; this is yet to come.
+    /// This transfers the whole copy. Asking only for the affected keys would be cheaper; it is not
+    /// implemented.
     private func reset(_ stream: IncomingStream) {
         stream.phase = .resetting
         let address = stream.address
@@ -133,16 +135,16 @@ extension ReplicationConsumer {
         if alone > 0 { service.discarded.withLock { $0[name, default: 0] += alone } }
         service.environment.trace.info(
             "replication",
-            "\(address.vBucket) of \(stream.bucket.name) is built anew from \(source)"
+            "Rebuilding \(address.vBucket) of bucket \(stream.bucket.name) from node \(source)"
         )
         service.reset(address.vBucket, of: stream.bucket, fence: stream.fence) { [letters] in
             letters.put(.reset(address))
         }
     }
 
-    func wasReset(_ address: NodeStreamAddress, _ output: ByteWriter) {
+    func handleReset(_ address: NodeStreamAddress, _ output: ByteWriter) {
         guard let stream = streams[address], stream.phase == .resetting else { return }
         stream.phase = .waiting
-        ask(stream, output)
+        requestStream(stream, output)
     }
 }

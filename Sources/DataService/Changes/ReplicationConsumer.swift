@@ -7,28 +7,29 @@ internal import Wire
 
 /// Follows all vBuckets whose active copy is on one other node, on one connection.
 ///
-/// What is wanted is the link's; this compares it with what is there whenever it changed. A change
-/// that has to wait, for the disk or for memory, holds all behind it back, and the other side with
-/// them, since bytes are acknowledged once they were taken up. Where that takes long, its stream
-/// gives way: a bucket that is full, or a disk that cannot be read, is no reason for others to wait.
+/// The link states the wanted feeds; `reconcile` compares them with the open streams after every
+/// change. A change that has to wait for the disk or for memory blocks all changes behind it, and
+/// the sender with them, since bytes are acknowledged only once they are applied. If the wait is
+/// long, its stream is closed for a while, so that a full bucket or an unreadable disk does not
+/// block the others.
 ///
-/// - A change is taken up under the vBucket's lock, and only while the copy follows the fence that
-///   the stream was asked for.
-/// - After each turn every copy that moved is acknowledged once.
+/// - A change is applied under the vBucket's lock, and only while the copy follows the fence for
+///   which the stream was requested.
+/// - After each call every copy that progressed is acknowledged once.
 final class ReplicationConsumer: ConnectionHandler {
     enum Letter: Sendable {
-        /// Something else is wanted.
+        /// The wanted feeds changed.
         case wanted
-        /// Ask for this stream again.
+        /// Request this stream again.
         case ask(NodeStreamAddress)
-        /// The copy was read from disk, or cannot be for now.
+        /// The copy was loaded from disk, or cannot be for now.
         case loaded(NodeStreamAddress)
         /// The copy was emptied.
         case reset(NodeStreamAddress)
         case persisted(NodeStreamAddress)
-        /// What held the input back is over.
+        /// The input may continue.
         case resume
-        /// What held the input back cannot be read.
+        /// The document for which the input waits cannot be read.
         case unreadable(NodeStreamAddress)
         case tick
     }
@@ -42,14 +43,15 @@ final class ReplicationConsumer: ConnectionHandler {
 
         let feed: ReplicationTopology.Feed
         var state = State.opening
-        /// How often in a row the other node had no such bucket.
+        /// How many times in a row the other node had no such bucket.
         var refusals = 0
         var debt = FlowDebt(bytesMax: Limits.replicationWindowBytes)
     }
 
-    /// Until what the disk could not read is asked for again, each time with a line in the log.
+    /// The delay before an unreadable document is requested again; each attempt writes a log line.
     private static let unreadableNanoseconds: UInt64 = 500_000_000
-    /// How long a bucket without memory may hold others back, and how long it stands back then.
+    /// How long a bucket without memory may block others, and for how long it is suspended after
+    /// that.
     private static let shortNanosecondsMax: UInt64 = 1_000_000_000
     private static let fullNanoseconds: UInt64 = 2_000_000_000
     private static let tickNanoseconds: UInt64 = 500_000_000
@@ -66,11 +68,11 @@ final class ReplicationConsumer: ConnectionHandler {
     private var lastNumber: UInt16 = 0
     var streams: [NodeStreamAddress: IncomingStream] = [:]
     var lastRequest: UInt64 = 0
-    /// Channels of buckets that have no memory for another document, and since when.
+    /// Channels of buckets without memory for another document, and since when.
     private var shortSince: [UInt16: UInt64] = [:]
     private var touched: Set<NodeStreamAddress> = []
     private var isPaused = false
-    private var heardAt: UInt64
+    private var receivedAt: UInt64
     private var ticks = 0
     private var decoder = FrameDecoder()
 
@@ -80,7 +82,7 @@ final class ReplicationConsumer: ConnectionHandler {
         source = link.source
         letters = Letters(port: port)
         context = service.contexts[port.reactor]
-        heardAt = service.environment.time.monotonicNanoseconds()
+        receivedAt = service.environment.time.monotonicNanoseconds()
         letters.put(.wanted)
         postTick()
     }
@@ -90,7 +92,7 @@ final class ReplicationConsumer: ConnectionHandler {
     // MARK: ConnectionHandler
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        if !input.isEmpty { heardAt = now }
+        if !input.isEmpty { receivedAt = now }
         let progress = process(input, output)
         acknowledge(output)
         return progress
@@ -114,7 +116,7 @@ final class ReplicationConsumer: ConnectionHandler {
     func closed() {
         for stream in streams.values { stream.end() }
         streams = [:]
-        link.lost(letters)
+        link.handleLoss(of: letters)
     }
 
     private func process(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
@@ -123,13 +125,16 @@ final class ReplicationConsumer: ConnectionHandler {
         while true {
             switch decoder.next(in: input.dropFirst(offset)) {
             case .frame(let frame):
-                switch take(frame, turn, output) {
+                switch handle(frame, turn, output) {
                 case .done: offset += frame.byteCount
                 case .paused:
                     isPaused = true
                     return ReceiveProgress(consumed: offset, next: .pause)
                 case .close:
-                    service.environment.trace.error("replication", "\(source) sent nonsense")
+                    service.environment.trace.error(
+                        "replication",
+                        "Closing connection to node \(source): invalid frame."
+                    )
                     return ReceiveProgress(consumed: input.count, next: .close)
                 }
             case .incomplete(let needed):
@@ -148,14 +153,14 @@ final class ReplicationConsumer: ConnectionHandler {
         case close
     }
 
-    private func take(_ frame: Frame, _ turn: borrowing Turn, _ output: ByteWriter) -> Outcome {
+    private func handle(_ frame: Frame, _ turn: borrowing Turn, _ output: ByteWriter) -> Outcome {
         let address = NodeStreamAddress(opaque: frame.opaque)
         if frame.header.magic == .response {
             switch frame.opcode {
-            case .nodeOpenChannel: opened(address.channel, frame.header.status, output)
+            case .nodeOpenChannel: handleOpened(address.channel, frame.header.status, output)
             case .nodeStreamRequest:
                 guard let answer = NodeStreamAnswer(frame) else { return .close }
-                answered(address, frame.cas.value, answer, output)
+                handleAnswer(address, frame.cas.value, answer, output)
             default: return .close
             }
             return .done
@@ -163,10 +168,10 @@ final class ReplicationConsumer: ConnectionHandler {
         let outcome: Outcome
         switch NodeStreamMessage(frame) {
         case .changes(.noop): return .done
-        case .changes(let message): outcome = take(message, address, turn, output)
+        case .changes(let message): outcome = handle(message, address, turn, output)
         case .outstanding(let seqnos):
-            outcome = take(address, output) { $0.take(outstanding: seqnos) }
-        case .purge(let purge): outcome = take(address, output) { $0.take(purge) }
+            outcome = apply(address, output) { $0.apply(outstanding: seqnos) }
+        case .purge(let purge): outcome = apply(address, output) { $0.apply(purge) }
         default: return .close
         }
         if outcome == .done, let bytes = channels[address.channel]?.debt.applied(frame.byteCount) {
@@ -176,64 +181,64 @@ final class ReplicationConsumer: ConnectionHandler {
         return outcome
     }
 
-    private func take(
+    private func handle(
         _ message: DCPMessage,
         _ address: NodeStreamAddress,
         _ turn: borrowing Turn,
         _ output: ByteWriter
     ) -> Outcome {
-        // Of a stream that was given up: it is on its way still.
+        // The message belongs to a stream that was closed meanwhile.
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
-        let taken: IncomingStream.Taken
+        let result: IncomingStream.ApplyResult
         switch message {
-        case .snapshotMarker(let marker): taken = stream.take(marker)
-        case .seqnoAdvanced(let seqno): taken = stream.take(advancedTo: seqno)
-        case .change(let change): return take(.change(change), stream, turn, output)
+        case .snapshotMarker(let marker): result = stream.apply(marker)
+        case .seqnoAdvanced(let seqno): result = stream.apply(advancedTo: seqno)
+        case .change(let change): return apply(.change(change), stream, turn, output)
         case .prepare(let change, let level):
-            let outcome = take(.prepare(change, level), stream, turn, output)
-            // Somebody waits until it is on this disk.
+            let outcome = apply(.prepare(change, level), stream, turn, output)
+            // The active copy waits until this copy has persisted the write.
             if level == .persistToMajority { stream.bucket.disk?.flushNow(address.vBucket) }
             return outcome
-        case .abort(let abort): return take(.abort(abort), stream, turn, output)
+        case .abort(let abort): return apply(.abort(abort), stream, turn, output)
         case .streamEnd(let reason):
-            ended(stream, DCPStreamEnd(rawValue: reason), output)
+            handleEnd(stream, DCPStreamEnd(rawValue: reason), output)
             return .done
         default: return .close
         }
-        return conclude(taken, stream, output)
+        return finish(result, stream, output)
     }
 
-    private func take(
+    private func apply(
         _ entry: IncomingStream.Entry,
         _ stream: IncomingStream,
         _ turn: borrowing Turn,
         _ output: ByteWriter
     ) -> Outcome {
         let hash = service.hash(entry.key)
-        let taken = stream.take(entry, hash: hash, turn)
-        if !shortSince.isEmpty, case .applied = taken, entry.isDocument {
+        let result = stream.apply(entry, hash: hash, turn)
+        if !shortSince.isEmpty, case .applied = result, entry.isDocument {
             shortSince[stream.address.channel] = nil
         }
-        if case .waits(let wait) = taken { return fetch(wait, entry.key, hash, stream) }
-        return conclude(taken, stream, output)
+        if case .waits(let wait) = result { return fetch(wait, entry.key, hash, stream) }
+        return finish(result, stream, output)
     }
 
-    /// What is told of a snapshot beside its changes.
-    private func take(
+    /// Applies what accompanies a snapshot: the list of outstanding prepares or the purge.
+    private func apply(
         _ address: NodeStreamAddress,
         _ output: ByteWriter,
-        _ told: (IncomingStream) -> IncomingStream.Taken
+        _ body: (IncomingStream) -> IncomingStream.ApplyResult
     ) -> Outcome {
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
-        return conclude(told(stream), stream, output)
+        return finish(body(stream), stream, output)
     }
 
-    private func conclude(
-        _ taken: IncomingStream.Taken,
+    private func finish(
+        _ result: IncomingStream.ApplyResult,
         _ stream: IncomingStream,
         _ output: ByteWriter
     ) -> Outcome {
-        switch taken {
+        switch result {
         case .applied:
             touched.insert(stream.address)
             return .done
@@ -242,7 +247,7 @@ final class ReplicationConsumer: ConnectionHandler {
             let since = shortSince[stream.address.channel] ?? now
             shortSince[stream.address.channel] = since
             guard now &- since < ReplicationConsumer.shortNanosecondsMax else {
-                giveWay(stream, for: ReplicationConsumer.fullNanoseconds, output)
+                suspend(stream, for: ReplicationConsumer.fullNanoseconds, output)
                 return .done
             }
             service.lanes.nonIO.lane.post(after: ReplicationConsumer.memoryNanoseconds) {
@@ -251,13 +256,13 @@ final class ReplicationConsumer: ConnectionHandler {
             return .paused
         case .overtaken:
             NodeStreamEncoder.closeStream(at: stream.address, to: output)
-            askLater(stream)
+            retryLater(stream)
             return .done
         case .waits, .violation: return .close
         }
     }
 
-    /// Fetches what a change needs to know of the version before it.
+    /// Fetches the previous version of a document, which a change needs.
     private func fetch(
         _ wait: Wait,
         _ key: ByteView,
@@ -282,18 +287,18 @@ final class ReplicationConsumer: ConnectionHandler {
 
     private func open(_ letter: Letter, _ output: ByteWriter) -> Bool {
         switch letter {
-        case .wanted: compare(output)
-        case .ask(let address): if let stream = streams[address] { ask(stream, output) }
+        case .wanted: reconcile(output)
+        case .ask(let address): if let stream = streams[address] { requestStream(stream, output) }
         case .loaded(let address):
             streams[address]?.awaitsLoading = false
-            if let stream = streams[address] { ask(stream, output) }
-        case .reset(let address): wasReset(address, output)
+            if let stream = streams[address] { requestStream(stream, output) }
+        case .reset(let address): handleReset(address, output)
         case .persisted(let address): touched.insert(address)
         case .resume: isPaused = false
         case .unreadable(let address):
             isPaused = false
             if let stream = streams[address] {
-                giveWay(stream, for: ReplicationConsumer.unreadableNanoseconds, output)
+                suspend(stream, for: ReplicationConsumer.unreadableNanoseconds, output)
             }
         case .tick: return tick(output)
         }
@@ -301,16 +306,19 @@ final class ReplicationConsumer: ConnectionHandler {
     }
 
     private func tick(_ output: ByteWriter) -> Bool {
-        // What is held back is not heard.
-        if isPaused { heardAt = now }
-        guard now &- heardAt < Limits.replicationSilenceMilliseconds * 1_000_000 else {
-            service.environment.trace.info("replication", "\(source) fell silent")
+        // While the input is paused, nothing is received.
+        if isPaused { receivedAt = now }
+        guard now &- receivedAt < Limits.replicationSilenceMilliseconds * 1_000_000 else {
+            service.environment.trace.info(
+                "replication",
+                "Closing connection to node \(source): nothing received."
+            )
             return false
         }
         ticks += 1
         if ticks % 2 == 0 {
             DCPEncoder(vBucket: VBucketID(0), opaque: 0).appendNoop(to: output)
-            compare(output)
+            reconcile(output)
         }
         postTick()
         return true
@@ -333,12 +341,14 @@ final class ReplicationConsumer: ConnectionHandler {
         touched.removeAll(keepingCapacity: true)
     }
 
-    // MARK: What is wanted
+    // MARK: Wanted feeds
 
-    /// Opens what is wanted and not there, closes what is there and not wanted.
-    private func compare(_ output: ByteWriter) {
+    /// Opens streams that are wanted and missing, closes streams that are no longer wanted.
+    private func reconcile(_ output: ByteWriter) {
         let wanted = link.wanted
-        for (uuid, number) in numbers where wanted[uuid] == nil { drop(number, uuid, output) }
+        for (uuid, number) in numbers where wanted[uuid] == nil {
+            closeChannel(number, uuid, output)
+        }
         for (uuid, feed) in wanted {
             guard let number = numbers[uuid] else {
                 lastNumber &+= 1
@@ -348,7 +358,7 @@ final class ReplicationConsumer: ConnectionHandler {
                 continue
             }
             switch channels[number]?.state {
-            case .open: compare(feed, number, output)
+            case .open: reconcile(feed, number, output)
             case .refused:
                 channels[number]?.state = .opening
                 NodeStreamEncoder.openChannel(number, bucket: uuid, to: output)
@@ -357,13 +367,13 @@ final class ReplicationConsumer: ConnectionHandler {
         }
     }
 
-    private func drop(_ number: UInt16, _ uuid: String, _ output: ByteWriter) {
-        for address in streams.keys where address.channel == number { give(up: address, output) }
+    private func closeChannel(_ number: UInt16, _ uuid: String, _ output: ByteWriter) {
+        for address in streams.keys where address.channel == number { closeStream(address, output) }
         numbers[uuid] = nil
         shortSince[number] = nil
     }
 
-    private func give(up address: NodeStreamAddress, _ output: ByteWriter) {
+    private func closeStream(_ address: NodeStreamAddress, _ output: ByteWriter) {
         guard let stream = streams.removeValue(forKey: address) else { return }
         if stream.phase == .asked || stream.phase == .streaming {
             NodeStreamEncoder.closeStream(at: address, to: output)
@@ -371,10 +381,10 @@ final class ReplicationConsumer: ConnectionHandler {
         stream.end()
     }
 
-    func compare(_ feed: ReplicationTopology.Feed, _ number: UInt16, _ output: ByteWriter) {
+    func reconcile(_ feed: ReplicationTopology.Feed, _ number: UInt16, _ output: ByteWriter) {
         for (address, stream) in streams where address.channel == number {
             if feed.vBuckets[address.vBucket] != stream.fence || stream.bucket.isRetired {
-                give(up: address, output)
+                closeStream(address, output)
             }
         }
         guard let bucket = service.bucket(uuid: feed.uuid) else { return }
@@ -390,15 +400,15 @@ final class ReplicationConsumer: ConnectionHandler {
                 }
             }
             streams[address] = stream
-            ask(stream, output)
+            requestStream(stream, output)
         }
     }
 
-    private func opened(_ number: UInt16, _ status: Status?, _ output: ByteWriter) {
+    private func handleOpened(_ number: UInt16, _ status: Status?, _ output: ByteWriter) {
         guard let feed = channels[number]?.feed else { return }
         guard status == .success else {
-            // A new bucket is open here before it is there: what is written in the meantime has one
-            // copy only, so the next question comes soon.
+            // The map can name a new bucket before the other node has it. Changes made meanwhile
+            // have one copy only, so the retry comes soon.
             let refusals = channels[number]?.refusals ?? 0
             channels[number]?.state = .refused
             channels[number]?.refusals = refusals + 1
@@ -408,6 +418,6 @@ final class ReplicationConsumer: ConnectionHandler {
         }
         channels[number]?.state = .open
         channels[number]?.refusals = 0
-        if let wanted = link.wanted[feed.uuid] { compare(wanted, number, output) }
+        if let wanted = link.wanted[feed.uuid] { reconcile(wanted, number, output) }
     }
 }

@@ -3,14 +3,14 @@ internal import Replication
 package import Seams
 package import Vocabulary
 
-/// What the data service needs of connections between nodes: whoever has them introduces himself.
+/// Opens connections to other nodes for the data service; implemented by the cluster service.
 package protocol ChangeLinks: Sendable {
     /// Opens a connection to the change streams of `node` (its `acceptChanges`).
     ///
     /// - Parameters:
-    ///   - node: Which one.
+    ///   - node: The node to connect to.
     ///   - connected: Called on the connection's reactor.
-    ///   - failed: Called from some lane where there is none to be had.
+    ///   - failed: Called from any lane if no connection can be opened.
     func connect(
         to node: NodeNumber,
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
@@ -18,8 +18,9 @@ package protocol ChangeLinks: Sendable {
     )
 }
 
-/// The connection on which one other node's vBuckets are followed: kept up while something is
-/// wanted, opened anew when it is lost, after a pause that grows.
+/// The connection on which one other node's vBuckets are followed.
+///
+/// It stays open while feeds are wanted, and is reopened after a loss with a growing delay.
 final class ReplicationLink: Sendable {
     private struct State {
         var wanted: [String: ReplicationTopology.Feed] = [:]
@@ -45,8 +46,8 @@ final class ReplicationLink: Sendable {
 
     var wanted: [String: ReplicationTopology.Feed] { state.withLock { $0.wanted } }
 
-    /// Wants this from here on; nothing closes the connection.
-    func want(_ feeds: [String: ReplicationTopology.Feed]) {
+    /// Sets the wanted feeds; an empty set closes the connection.
+    func setWanted(_ feeds: [String: ReplicationTopology.Feed]) {
         let (consumer, port) = state.withLock { state in
             state.wanted = feeds
             return (state.consumer, state.port)
@@ -98,8 +99,8 @@ final class ReplicationLink: Sendable {
         )
     }
 
-    /// The connection is gone.
-    func lost(_ consumer: Letters<ReplicationConsumer.Letter>) {
+    /// Records that the connection was lost, and reconnects later.
+    func handleLoss(of consumer: Letters<ReplicationConsumer.Letter>) {
         state.withLock { state in
             guard state.consumer === consumer else { return }
             state.consumer = nil
@@ -108,8 +109,8 @@ final class ReplicationLink: Sendable {
         connectLater()
     }
 
-    /// A stream runs: the next loss is a first one.
-    func works() { state.withLock { $0.failures = 0 } }
+    /// Resets the delay of reconnects: a stream works.
+    func noteStreamStarted() { state.withLock { $0.failures = 0 } }
 
     private func connectLater() {
         let failures = state.withLock { state in
@@ -121,7 +122,7 @@ final class ReplicationLink: Sendable {
     }
 }
 
-/// All connections of this node's copies to those they follow.
+/// The connections from this node's replicas to the nodes of their active copies.
 final class ReplicationLinks: Sendable {
     private struct State {
         var topology = ReplicationTopology()
@@ -155,7 +156,7 @@ final class ReplicationLinks: Sendable {
                 return (link, feeds)
             }
         }
-        for (link, feeds) in work { link.want(feeds) }
+        for (link, feeds) in work { link.setWanted(feeds) }
     }
 
     func stop() {

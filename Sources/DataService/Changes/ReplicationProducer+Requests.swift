@@ -3,9 +3,9 @@ internal import Replication
 internal import Vocabulary
 internal import Wire
 
-/// What a node says to another one that wants to follow a vBucket.
+/// The handling of stream requests.
 extension ReplicationProducer {
-    /// Answers a request and starts its stream; nil where it waits for a map.
+    /// Answers a request and starts its stream; nil if the request waits for a map.
     func answer(
         _ address: NodeStreamAddress,
         _ request: DCPStreamRequest,
@@ -34,7 +34,7 @@ extension ReplicationProducer {
         }
     }
 
-    /// The copy that is active under `fence`, encoded for the node that follows it.
+    /// The consumer that encodes the copy active under `fence` for the following node.
     private func consumer(
         at address: NodeStreamAddress,
         fence: UInt64,
@@ -48,7 +48,8 @@ extension ReplicationProducer {
         )
     }
 
-    /// Why the copy does not feed copies of `fence`; nil where the request waits for a map.
+    /// The status with which the copy refuses a request of `fence`; nil if the request waits for a
+    /// map.
     private func refusal(
         of vBucket: VBucketID,
         in bucket: OpenBucket,
@@ -56,7 +57,7 @@ extension ReplicationProducer {
     ) -> Status? {
         bucket.engine[vBucket.number]?.withCore { core in
             if fence < core.ownership.fence { return .keyExists }
-            // Named to be active, and not so yet: it will be in a moment.
+            // The map makes this copy active, and it is about to be.
             if fence > core.ownership.fence || core.state == .pending { return nil }
             return .notMyVBucket
         }

@@ -6,31 +6,31 @@ internal import Wire
 
 /// Sends the changes of this node's active copies to one other node, all buckets on one connection.
 ///
-/// Streams take turns by bytes; what one bucket may have on its way is bounded by what the other
-/// side has taken up. What a stream sends is a `VBucketFeed` in replication mode.
+/// Streams are served round-robin by bytes. The unacknowledged bytes of a bucket are bounded by its
+/// window. Each stream is a `VBucketFeed` in replication mode.
 ///
-/// - A stream belongs to a fence: with the next one it ends.
-/// - On a new connection nothing counts that the other side said on one before.
+/// - A stream belongs to a fence and ends with the next one.
+/// - Acknowledgements count only on the connection on which they arrived.
 final class ReplicationProducer: ConnectionHandler {
     enum Letter: Sendable {
-        /// The feed of this stream may have something to do.
+        /// The feed of this stream may have work.
         case news(UInt64)
-        /// A map came, perhaps the one that requests wait for.
+        /// A new map was applied; held requests may wait for it.
         case map
-        /// There may be room for what can wait.
+        /// The pacer may have room.
         case room
         case tick
     }
 
-    /// A bucket that the other side named.
+    /// A bucket that the other node opened.
     struct Channel {
         let uuid: String
         var window = FlowWindow(bytesMax: Limits.replicationWindowBytes)
-        /// Streams that wait for room.
+        /// Streams that wait for room in the window.
         var starved: [OutgoingStream] = []
     }
 
-    /// A request that is ahead of our map.
+    /// A request of a fence that is newer than this node's map.
     struct Held {
         let address: NodeStreamAddress
         let request: DCPStreamRequest
@@ -39,8 +39,8 @@ final class ReplicationProducer: ConnectionHandler {
         let deadline: UInt64
     }
 
-    /// Bytes of one stream before another has its turn, and of all before clients on the same
-    /// reactor have theirs, here and where they arrive.
+    /// The bytes of one stream per turn, and of all streams before the reactors at both ends serve
+    /// their clients again.
     private static let turnBytes = 64 << 10
     private static let heldMax = 1 << 14
     private static let tickNanoseconds: UInt64 = 500_000_000
@@ -53,16 +53,17 @@ final class ReplicationProducer: ConnectionHandler {
     var streams: [NodeStreamAddress: OutgoingStream] = [:]
     private var byTicket: [UInt64: OutgoingStream] = [:]
     private var runnable: [OutgoingStream] = []
-    /// Streams that leave clients their turn.
-    private var patient: [OutgoingStream] = []
+    /// Streams that wait for the pacer's room.
+    private var awaitingRoom: [OutgoingStream] = []
     private var lastTicket: UInt64 = 0
     var held: [Held] = []
     private let mapListener: UInt64
-    private var heardAt: UInt64
+    private var receivedAt: UInt64
     private var ticks: UInt64 = 0
     private var tickedAt: UInt64
     private var decoder = FrameDecoder()
-    /// Whose copies said how far they are, also of streams that ended: forgotten with the connection.
+    /// The vBuckets of which acknowledgements are recorded, including those of ended streams;
+    /// discarded when the connection closes.
     private var started: Set<NodeStreamAddress> = []
 
     init(peer: NodeNumber, port: any ConnectionPort, service: DocumentService) {
@@ -71,13 +72,13 @@ final class ReplicationProducer: ConnectionHandler {
         self.service = service
         let letters = Letters<Letter>(port: port)
         self.letters = letters
-        heardAt = service.environment.time.monotonicNanoseconds()
-        tickedAt = heardAt
+        receivedAt = service.environment.time.monotonicNanoseconds()
+        tickedAt = receivedAt
         mapListener = service.listenToMaps { letters.put(.map) }
         postTick()
     }
 
-    /// This connection among all there were: whoever connects anew speaks for the node from then on.
+    /// Identifies this connection: the acknowledgements of a node's newest connection count.
     private var link: UInt64 { mapListener }
 
     var now: UInt64 { service.environment.time.monotonicNanoseconds() }
@@ -85,13 +86,16 @@ final class ReplicationProducer: ConnectionHandler {
     // MARK: ConnectionHandler
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        if !input.isEmpty { heardAt = now }
+        if !input.isEmpty { receivedAt = now }
         var offset = 0
         while true {
             switch decoder.next(in: input.dropFirst(offset)) {
             case .frame(let frame):
-                guard take(frame, output) else {
-                    service.environment.trace.error("replication", "\(peer) sent nonsense")
+                guard handle(frame, output) else {
+                    service.environment.trace.error(
+                        "replication",
+                        "Closing connection to node \(peer): invalid frame."
+                    )
                     return ReceiveProgress(consumed: input.count, next: .close)
                 }
                 offset += frame.byteCount
@@ -120,14 +124,14 @@ final class ReplicationProducer: ConnectionHandler {
         streams = [:]
         byTicket = [:]
         runnable = []
-        patient = []
+        awaitingRoom = []
         held = []
         service.stopListeningToMaps(mapListener)
     }
 
     // MARK: Frames
 
-    private func take(_ frame: Frame, _ output: ByteWriter) -> Bool {
+    private func handle(_ frame: Frame, _ output: ByteWriter) -> Bool {
         guard let message = NodeStreamMessage(frame) else { return false }
         let address = NodeStreamAddress(opaque: frame.opaque)
         switch message {
@@ -180,7 +184,9 @@ final class ReplicationProducer: ConnectionHandler {
         byTicket[stream.ticket] = nil
     }
 
-    /// Waits with a request until the map comes that it speaks of.
+    /// Holds a request until the map of its fence arrives.
+    ///
+    /// - Returns: False if too many requests are held.
     func hold(
         _ address: NodeStreamAddress,
         _ request: DCPStreamRequest,
@@ -203,8 +209,8 @@ final class ReplicationProducer: ConnectionHandler {
 
     /// Starts to send a feed that was opened with `nextTicket`.
     func start(_ address: NodeStreamAddress, _ feed: VBucketFeed, buildsThrough: Seqno?) {
-        // What the copy said on a stream before says nothing of what it has now: it may have been
-        // emptied, and be built anew under the same fence.
+        // Acknowledgements of an earlier stream do not describe the copy as it is now: it may have
+        // been emptied, and be rebuilt under the same fence.
         feed.bucket.traffic.begin(peer, address.vBucket, link: link)
         started.insert(address)
         lastTicket = nextTicket
@@ -229,8 +235,8 @@ final class ReplicationProducer: ConnectionHandler {
         case .news(let ticket): if let stream = byTicket[ticket] { enqueue(stream) }
         case .map: retryHeld(output)
         case .room:
-            let streams = patient
-            patient = []
+            let streams = awaitingRoom
+            awaitingRoom = []
             for stream in streams {
                 stream.isWaiting = false
                 enqueue(stream)
@@ -264,16 +270,19 @@ final class ReplicationProducer: ConnectionHandler {
         NodeStreamEncoder.append(answer, to: request.number, at: request.address, to: output)
     }
 
-    /// Twice a second: says that we are there, hears whether the other is, and looks at streams that
-    /// may have missed something.
+    /// Runs twice a second: sends a no-op, detects a silent peer, and retries streams that may have
+    /// missed a wakeup.
     private func tick(_ output: ByteWriter) -> Bool {
         let tick = now
-        // While the other side takes nothing, we are not called, and hear nothing.
-        if tick &- tickedAt > 3 * ReplicationProducer.tickNanoseconds { heardAt = tick }
+        // While the output is blocked, the handler is not called and nothing is received.
+        if tick &- tickedAt > 3 * ReplicationProducer.tickNanoseconds { receivedAt = tick }
         tickedAt = tick
-        let silence = tick &- heardAt
+        let silence = tick &- receivedAt
         guard silence < Limits.replicationSilenceMilliseconds * 1_000_000 else {
-            service.environment.trace.info("replication", "\(peer) fell silent")
+            service.environment.trace.info(
+                "replication",
+                "Closing connection to node \(peer): nothing received."
+            )
             return false
         }
         ticks += 1
@@ -303,7 +312,7 @@ final class ReplicationProducer: ConnectionHandler {
         runnable.append(stream)
     }
 
-    /// Lets streams have their turns, until there is enough to send or nothing to do.
+    /// Steps the runnable streams in turn, until the output is large enough or no stream has work.
     private func pump(_ output: ByteWriter, consumed: Int, needed: Int) -> ReceiveProgress {
         var index = 0
         while index < runnable.count, output.count < ReplicationProducer.turnBytes {
@@ -317,7 +326,9 @@ final class ReplicationProducer: ConnectionHandler {
         return ReceiveProgress(consumed: consumed, next: isFull ? .drain : .receive, needed: needed)
     }
 
-    /// One step of one stream; whether there is another at once.
+    /// Steps one stream.
+    ///
+    /// - Returns: Whether it can be stepped again at once.
     private func step(_ stream: OutgoingStream, _ output: ByteWriter) -> Bool {
         let number = stream.address.channel
         guard let channel = channels[number] else { return false }
@@ -353,7 +364,7 @@ final class ReplicationProducer: ConnectionHandler {
         stream.feed.noteMoved()
         guard !stream.isWaiting else { return }
         stream.isWaiting = true
-        patient.append(stream)
-        if patient.count == 1 { service.copyPacer.wait { [letters] in letters.put(.room) } }
+        awaitingRoom.append(stream)
+        if awaitingRoom.count == 1 { service.copyPacer.wait { [letters] in letters.put(.room) } }
     }
 }

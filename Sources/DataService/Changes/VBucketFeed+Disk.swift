@@ -6,7 +6,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// What a lane read for a feed.
+/// A lane's result for a feed.
 enum FeedResult: Sendable {
     case opened(VBucketScan)
     case slice(FeedSlice)
@@ -16,12 +16,14 @@ enum FeedResult: Sendable {
 /// A part of a scan, encoded on a lane.
 struct FeedSlice: Sendable {
     var bytes: [UInt8] = []
-    /// The last change in it; nil where it has none.
+    /// The seqno of the last change in it; nil if it has none.
     var last: Seqno?
     var isEnded = false
 }
 
-/// Where a lane leaves its result for a feed: one at a time, as a feed has one read under way.
+/// Holds a lane's result for a feed.
+///
+/// One is enough, since a feed has at most one read outstanding.
 final class FeedInbox: Sendable {
     private let result = Guarded<FeedResult?>(nil)
 
@@ -37,7 +39,7 @@ final class FeedInbox: Sendable {
     }
 }
 
-/// Reading the disk, on a lane that may wait for it.
+/// Reads from disk, on a lane that may block.
 extension VBucketFeed {
     func openScan(after seqno: Seqno) {
         let id = place.id
@@ -68,7 +70,7 @@ extension VBucketFeed {
             do throws(StorageError) {
                 inbox.put(try read(worker.context.scratch))
             } catch {
-                // A copy that is dropped while it is read is nothing to report.
+                // A copy that was dropped during the read is no error.
                 if error.code != .gone {
                     trace.error("feed", "Reading \(id) from disk failed: \(error.description)")
                 }
@@ -97,7 +99,7 @@ extension VBucketFeed {
         }
     }
 
-    /// What a lane needs to read on, without the feed itself.
+    /// What a lane needs to continue a scan without the feed.
     private struct Reading: Sendable {
         let scan: VBucketScan
         let vBucket: VBucket

@@ -4,14 +4,14 @@ package import Vocabulary
 package import Wire
 
 extension DocumentService {
-    /// Opens a feed of a vBucket from where a consumer stands.
+    /// Opens a feed of a vBucket from a consumer's position.
     ///
     /// - Parameters:
     ///   - id: The vBucket.
     ///   - bucket: The bucket.
-    ///   - request: The consumer's position, in the name of its history, and where the feed ends.
-    ///   - consumer: Takes the items.
-    /// - Returns: The feed, or why there is none.
+    ///   - request: The consumer's position, the history it belongs to, and where the feed ends.
+    ///   - consumer: Receives the items.
+    /// - Returns: The feed, or the reason why there is none.
     package func openFeed(
         of id: VBucketID,
         in bucket: OpenBucket,
@@ -56,16 +56,16 @@ extension DocumentService {
 }
 
 extension VBucketCore {
-    /// This node has a copy, and does not give it up.
+    /// Whether this node has a copy and keeps it.
     var isThere: Bool {
         ownership.exists && !ownership.isResetting && state != .dead
     }
 }
 
 extension OpenBucket {
-    /// The newest change of a vBucket that clients may see, for which a visible-only feed can be waited.
+    /// The seqno of a vBucket's newest change that clients may see: a visible-only feed reaches it.
     ///
-    /// - Returns: Its seqno; nil where this node has no copy, or the copy is being loaded.
+    /// - Returns: Nil if this node has no copy, or the copy is being loaded.
     package func highVisible(_ vBucket: VBucketID) -> Seqno? {
         engine[vBucket.number]?.withCore { core in
             core.isThere && core.isLoaded ? core.highVisible : nil

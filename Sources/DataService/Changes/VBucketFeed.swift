@@ -8,49 +8,51 @@ internal import Wire
 
 /// The changes of one vBucket, from memory and disk without a gap, for one consumer.
 ///
-/// `ChangeStream` decides; the feed does it: it holds the cursor and the scan, reads memory under the
-/// vBucket's lock, and has a lane read the disk. The consumer calls `step` with its credit until there
-/// is nothing to do, and again when it is woken.
+/// `ChangeStream` decides, and the feed acts: it owns the cursor and the scan, reads memory under
+/// the vBucket's lock, and reads the disk on a lane. The consumer calls `step` with its credit
+/// until there is no work, and again after `wake`.
 ///
-/// - The consumer's encoding copies each change once, straight to where the consumer wants it.
-/// - Nothing waits for the consumer: the pager drops the cursor of a slow one, which goes on from
-///   disk, and `endIfStalled` ends a scan that does not progress.
-/// - A visible-only feed is of one history. Where the copy's history gets another name, or the copy is
-///   given up, it ends with `stateChanged`, and the consumer asks anew in the name that it knows.
-/// - Used by one thread at a time. Other lanes only leave their result in the inbox.
+/// - The consumer's encoding copies each change once, directly to its destination.
+/// - Nothing waits for the consumer. The pager drops the cursor of a slow consumer, whose feed then
+///   continues from disk; `endIfStalled` ends a scan that does not progress.
+/// - A visible-only feed belongs to one history. If the copy's history changes its UUID, or the
+///   copy is dropped, the feed ends with `stateChanged`, and the consumer opens a new one with the
+///   UUID that it knows.
+/// - Used by one thread at a time. Other lanes only put their result into the inbox.
 package final class VBucketFeed {
     /// What to do after a step.
     package enum Progress: Hashable, Sendable {
-        /// Take another step.
+        /// Step again.
         case again
-        /// Nothing to do until the consumer is woken.
+        /// No work until the consumer is woken.
         case asleep
-        /// The feed has something to hand over and no credit.
+        /// The feed has an item, but no credit for it.
         case awaitsCredit
-        /// The last item was handed over, and everything is let go.
+        /// The last item was encoded, and all resources are released.
         case over
     }
 
-    /// More documents than this are not walked in one hold of the lock: the disk is read instead.
+    /// The number of documents up to which the table is walked in one hold of the lock; above it
+    /// the disk is read.
     private static let residentMax = 50_000
 
-    /// Where the feed reads.
+    /// The copy that the feed reads.
     struct Place {
         let bucket: OpenBucket
         let vBucket: VBucket
         let id: VBucketID
-        /// The history that the feed is of.
+        /// The history that the feed belongs to.
         let uuid: VBucketUUID
     }
 
-    /// What the feed holds on to.
+    /// The open readers of the feed.
     struct Source {
         var cursor: CursorID?
-        /// Keeps what lies behind a scan in memory.
+        /// Keeps the changes after a scan in memory.
         var pin: CursorID?
         var scan: VBucketScan?
-        /// Prepares that are outstanding at the end of the cursor's snapshot, where they have to be
-        /// listed.
+        /// Prepares that are outstanding at the end of the cursor's snapshot; nil if they need not
+        /// be listed.
         var listed: [Seqno]?
     }
 
@@ -60,7 +62,7 @@ package final class VBucketFeed {
     let inbox = FeedInbox()
     var machine: ChangeStream
     var source = Source()
-    /// A lane reads for the feed; until its result is in the inbox nothing else is done.
+    /// A lane reads for the feed; `step` does nothing until the result is in the inbox.
     var isReading = false
     private var listener: UInt64 = 0
     private var isClosed = false
@@ -87,23 +89,24 @@ package final class VBucketFeed {
 
     deinit { close() }
 
-    // MARK: The consumer's
+    // MARK: For the consumer
 
     package var bucket: OpenBucket { place.bucket }
 
-    /// Every change through here was handed over.
+    /// The seqno through which every change was encoded.
     package var position: Seqno { machine.position }
 
-    /// The feed reads a snapshot from disk.
+    /// Whether the feed reads a snapshot from disk.
     var isReadingDisk: Bool { source.scan != nil }
 
-    /// A lane has left a result that the next step hands over, whatever the credit.
+    /// Whether a lane has left a result, which the next step encodes regardless of credit.
     var hasResult: Bool { isReading && inbox.isFull }
 
-    /// Does one thing and appends what comes of it to `output`.
+    /// Does one step and appends its items to `output`.
     ///
     /// - Parameters:
-    ///   - credit: How many bytes the consumer can take; one change may go beyond it, as none is cut.
+    ///   - credit: The bytes that the consumer accepts; one change may exceed it, since changes are
+    ///   not split.
     ///   - output: Where the consumer's encoding writes.
     /// - Returns: When to step again.
     package func step(credit: Int, into output: ByteWriter) -> Progress {
@@ -114,11 +117,11 @@ package final class VBucketFeed {
         return progress
     }
 
-    /// The consumer itself holds the feed back: that is no stall.
+    /// Restarts the stall timeout: the consumer itself delays the feed.
     package func noteMoved() { movedAt = service.environment.time.monotonicNanoseconds() }
 
-    /// Ends a feed with `slow` whose scan made no progress for `Limits.backfillStallMilliseconds`: it
-    /// keeps compaction from freeing what it has yet to read.
+    /// Ends the feed with `slow` if its scan made no progress for
+    /// `Limits.backfillStallMilliseconds`: an open scan keeps compaction from freeing space.
     ///
     /// - Returns: Whether the feed was ended.
     package func endIfStalled() -> Bool {
@@ -130,7 +133,7 @@ package final class VBucketFeed {
         return true
     }
 
-    /// Lets everything go; nothing is handed over from here on.
+    /// Releases all resources; nothing is encoded from now on.
     package func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -239,8 +242,8 @@ package final class VBucketFeed {
         }
     }
 
-    /// Hands a marker over, with the prepares that are outstanding at its end and, where it begins at
-    /// zero, the tombstones that were purged.
+    /// Encodes a marker with the prepares that are outstanding at its end and, if the snapshot
+    /// begins at zero, the purged tombstones.
     private func announce(_ marker: DCPSnapshotMarker, _ output: ByteWriter) {
         guard !isVisibleOnly else {
             let snapshot = FeedSnapshot(marker: marker, purge: nil, outstanding: nil)
@@ -259,7 +262,7 @@ package final class VBucketFeed {
         if outstanding != nil { machine.listed(through: marker.end) }
     }
 
-    /// Read once the source is open: the source still has what is purged later.
+    /// Read after the source was opened: the source still contains what is purged later.
     private var purged: NodePurge? {
         place.vBucket.withCore { core in
             guard admits(core) else { return nil }

@@ -2,10 +2,10 @@ internal import Bytes
 internal import Vocabulary
 internal import Wire
 
-/// What is known of an opcode before its request is looked at: the one table of commands.
+/// The description of an opcode: the one table of commands.
 ///
-/// Lengths are checked here once, so that commands never doubt; an opcode without an entry is a
-/// command this node does not have.
+/// Lengths are checked here once, so that commands rely on them. An opcode without an entry is not
+/// supported.
 struct Command {
     enum Part: UInt8 {
         case none
@@ -13,28 +13,28 @@ struct Command {
         case any
     }
 
-    /// Who may send it.
+    /// The login that a command needs.
     enum Access: UInt8 {
-        /// Anybody, to get to know each other.
+        /// None: commands that precede a login.
         case everybody
-        /// Who has logged in.
+        /// A login.
         case user
-        /// Who has logged in and selected a bucket.
+        /// A login and a selected bucket.
         case bucketUser
     }
 
-    /// The form that always answers.
+    /// The loud form of the opcode.
     let opcode: Opcode
     let isQuiet: Bool
     let isMutation: Bool
-    /// May be asked to be durable.
+    /// Accepts a durability requirement.
     let isDurable: Bool
-    /// Works on one document of one vBucket.
+    /// Concerns one document of one vBucket.
     let isKeyed: Bool
-    /// Who the client is, which bucket it has, what it agreed to.
+    /// Changes the login, the bucket or the features.
     let changesSession: Bool
     let access: Access
-    /// Bit n: extras of n bytes are allowed.
+    /// Bit n: extras of n bytes are accepted.
     let extras: UInt64
     let key: Part
     let value: Part

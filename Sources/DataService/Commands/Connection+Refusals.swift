@@ -2,7 +2,7 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// Answers an operation that was refused: the one switch from refusals to statuses.
+    /// Answers a refused operation: the one switch from refusals to statuses.
     func answer(_ refusal: DocumentRefusal, _ exchange: Exchange) {
         if refusal == .notMyVBucket { return answerNotMyVBucket(exchange) }
         let (status, reason): (Status, String?) =
@@ -28,9 +28,9 @@ extension Connection {
         answer(status, to: exchange.replyTo, because: reason)
     }
 
-    /// Another durable write of the key is pending.
+    /// The status for a key with a pending durable write.
     ///
-    /// A client that did not agree to such statuses is told to retry in one that it knows.
+    /// A client that did not agree to this status gets one that makes it retry.
     private func outstanding(_ exchange: Exchange, _ status: Status) -> Status {
         let isKnown = features.contains(.syncReplication) || exchange.framing.durability != nil
         return isKnown ? status : .temporaryFailure

@@ -4,7 +4,7 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// Opcode to command: the one switch.
+    /// Executes a request: the one switch from opcodes to commands.
     func dispatch(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         switch exchange.command.opcode {
         case .get, .getKey: get(exchange, completion)
@@ -32,7 +32,7 @@ extension Connection {
         }
     }
 
-    /// Commands about the connection itself.
+    /// Executes a command about the connection itself.
     private func session(_ exchange: Exchange) -> Execution {
         switch exchange.command.opcode {
         case .noop, .verbosity: answer(.success, to: exchange.replyTo)
@@ -55,17 +55,17 @@ extension Connection {
     /// The bucket of a command that needs one.
     @inline(__always)
     var selectedBucket: OpenBucket {
-        guard let bucket else { preconditionFailure("the table says who needs a bucket") }
+        guard let bucket else { preconditionFailure("the access of the command requires a bucket") }
         return bucket
     }
 
-    /// The vBucket a request is about; answers and returns nil where this node has no such.
+    /// The vBucket of a request; answers and returns nil if this node has no such vBucket.
     @inline(__always)
     func vBucket(_ exchange: Exchange, _ engine: Bucket) -> VBucket? {
         vBucket(vBucketNumber(exchange.frame, engine), exchange, engine)
     }
 
-    /// The same for a number that the request has elsewhere; also where the lease is over.
+    /// The vBucket of an explicit number; answers and returns nil also if the lease is over.
     @inline(__always)
     func vBucket(_ number: UInt16, _ exchange: Exchange, _ engine: Bucket) -> VBucket? {
         if let vBucket = engine[number], service.lease.end == .max || isLeased() {
@@ -75,8 +75,10 @@ extension Connection {
         return nil
     }
 
-    /// A copy that may be asked what it has, and what it has to be still when it answers: one that
-    /// follows another speaks of itself, and needs no lease for that.
+    /// A copy that can answer an observation, and the state that it must still have when it
+    /// answers.
+    ///
+    /// A replica reports only about itself, and needs no lease for that.
     func observable(
         _ number: UInt16,
         _ exchange: Exchange,
@@ -86,7 +88,7 @@ extension Connection {
         return vBucket(number, exchange, engine).map { ($0, .active) }
     }
 
-    /// Whether an active copy may be asked; its answer has to leave before the lease is over.
+    /// Whether an active copy may answer; its answer has to be sent before the lease is over.
     @inline(never)
     private func isLeased() -> Bool {
         guard !isWithoutLease else { return false }
@@ -94,7 +96,7 @@ extension Connection {
         return true
     }
 
-    /// Not here: with the map that says where, so that the client need not ask for it.
+    /// Answers that the vBucket is not here, with the map, so that the client need not request it.
     func answerNotMyVBucket(_ exchange: Exchange) {
         guard let json = service.configuration(ofBucket: selectedBucket.name)?.json,
             isJSONAgreed
@@ -132,8 +134,7 @@ extension Connection {
         )
     }
 
-    /// The document that a request names; answers and returns nil where this node has no such
-    /// vBucket.
+    /// The document that a request names; answers and returns nil if this node has no such vBucket.
     @inline(__always)
     func document(_ exchange: Exchange, _ bucket: OpenBucket) -> DocumentAddress? {
         let number = vBucketNumber(exchange.frame, bucket.engine)
@@ -146,15 +147,15 @@ extension Connection {
         )
     }
 
-    /// Has a request wait, and be attempted again; answers where the wait before this one failed.
+    /// Suspends a request until it can be attempted again; answers if its previous wait failed.
     ///
     /// - Parameters:
     ///   - exchange: The request.
-    ///   - wait: What the attempt lacked.
-    ///   - document: The document whose attempt it was.
+    ///   - wait: What the attempt needs.
+    ///   - document: The document.
     ///   - bucket: The bucket.
-    ///   - completion: How an earlier wait of this request ended.
-    /// - Returns: What the caller returns.
+    ///   - completion: The result of an earlier wait of this request.
+    /// - Returns: The execution to return.
     @inline(never)
     func wait(
         _ exchange: Exchange,
@@ -170,7 +171,7 @@ extension Connection {
             answer(status, to: exchange.replyTo, because: reason)
             return .done
         }
-        // A write that room was made for does not begin to wait for room again.
+        // A write for which room was made does not wait for room again.
         let isLast = completion?.isRoomMade ?? false
         return self.wait(exchange) { done in
             let done = isLast ? Completion.last(done) : done

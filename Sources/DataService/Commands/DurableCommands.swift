@@ -3,9 +3,9 @@ internal import Engine
 internal import Vocabulary
 internal import Wire
 
-/// Writes that are answered only once enough copies have them.
+/// Writes that are answered only after enough copies have acknowledged them.
 extension Connection {
-    /// Has a prepared write wait for the other copies.
+    /// Suspends a prepared write until it is decided.
     func waitForCopies(
         _ exchange: Exchange,
         _ prepared: Stored,

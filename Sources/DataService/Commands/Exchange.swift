@@ -2,7 +2,7 @@ internal import Bytes
 internal import JSON
 internal import Wire
 
-/// One request on its way to an answer.
+/// One request and its parts.
 struct Exchange {
     let frame: Frame
     let hash: UInt64
@@ -12,7 +12,7 @@ struct Exchange {
     var replyTo: ReplyTo { frame.replyTo }
 }
 
-/// The JSON in an error's value: what a person should know.
+/// The JSON in an error's value: a reason for humans.
 enum ErrorContext {
     static func json(_ reason: String) -> [UInt8] {
         JSONWriter.text { json in

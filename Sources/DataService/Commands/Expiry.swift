@@ -3,12 +3,14 @@ internal import Vocabulary
 
 /// The protocol's expiry field as absolute seconds.
 enum Expiry {
-    /// A relative time is rounded up to a whole second: no document expires early.
+    /// Converts the field; a relative time is rounded up to a whole second, so that no document
+    /// expires early.
     ///
     /// - Parameters:
-    ///   - field: 0 never; up to 30 days relative; beyond that since 1970, as memcached has it.
-    ///   - maxTTL: The bucket's bound on the life of a document in seconds; 0 for none.
-    ///   - turn: The caller's.
+    ///   - field: 0 for never; up to 30 days relative; larger values are seconds since 1970, as in
+    ///     memcached.
+    ///   - maxTTL: The bucket's longest lifetime of documents in seconds; 0 for none.
+    ///   - turn: The current turn.
     /// - Returns: Seconds since 1970, or 0 for never.
     static func absolute(_ field: UInt32, maxTTL: UInt32, _ turn: borrowing Turn) -> UInt32 {
         let isRelative = field > 0 && field <= Limits.relativeExpiryMax

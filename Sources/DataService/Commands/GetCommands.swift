@@ -21,7 +21,7 @@ extension Connection {
         }
     }
 
-    /// GET_REPLICA: what a copy has that follows another node's, newest or not.
+    /// GET_REPLICA: reads a replica, which may be stale.
     func getReplica(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let number = vBucketNumber(exchange.frame, bucket.engine)
@@ -44,9 +44,10 @@ extension Connection {
         return finishRead(exchange, outcome, document, bucket, completion)
     }
 
-    /// Turns the outcome of a read whose visitor answers what it found into an answer or a wait.
+    /// Converts the outcome of a read into an answer or a wait; the visitor has answered a document
+    /// that was found.
     ///
-    /// A quiet request is not answered where the document does not exist.
+    /// A quiet request is not answered if the document does not exist.
     func finishRead(
         _ exchange: Exchange,
         _ outcome: AttemptOutcome,
@@ -66,7 +67,7 @@ extension Connection {
         }
     }
 
-    /// Answers for a document that does not exist; memcached's GETK echoes the key even then.
+    /// Answers that a document does not exist; memcached's GETK then still echoes the key.
     private func miss(_ exchange: Exchange) {
         guard !exchange.command.isQuiet else { return }
         guard exchange.command.opcode == .getKey, isPlain else {
@@ -81,7 +82,9 @@ extension Connection {
         )
     }
 
-    /// Appends a document's answer, copying it out of the item: called under the vBucket's lock.
+    /// Appends a document's answer, copied from the item.
+    ///
+    /// Called under the vBucket's lock.
     @inline(__always)
     func appendDocument(_ item: Item, _ cas: CAS, _ exchange: Exchange, withKey: Bool) {
         let datatype = isJSONAgreed ? item.datatype.intersection(.json) : []
@@ -127,7 +130,7 @@ extension Connection {
         return finishRead(exchange, outcome, document, bucket, completion)
     }
 
-    /// deleted 4, flags 4, expiry 4, revision 8, and datatype 1 where it was asked for.
+    /// Extras: deleted 4, flags 4, expiry 4, revision 8, and in version 2 datatype 1.
     private func appendMeta(
         _ meta: DocumentMeta,
         _ cas: CAS,

@@ -4,7 +4,7 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// TOUCH and GAT: another expiry, and with GAT the document as well.
+    /// TOUCH and GAT: sets the expiry; GAT also reads the document.
     func touch(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = document(exchange, bucket) else { return .done }

@@ -4,14 +4,15 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// What of a vBucket's history is here, and what of it is on disk.
+    /// OBSERVE_SEQNO: reports how far a vBucket's history has arrived here, and how far it is
+    /// persisted.
     ///
-    /// Clients ask all copies, to see how many have a write: one that follows counts what it has whole.
-    /// Who asks about something that is not on disk yet waits for it: its commit starts at once.
+    /// Clients query all copies to count those that have a write: a replica reports its covered
+    /// seqno. The commit of an unpersisted change starts at once, since a client waits for it.
     func observeSeqno(_ exchange: Exchange) -> Execution {
         let bucket = selectedBucket
         guard exchange.frame.value.count == 8 else {
-            answer(.invalid, to: exchange.replyTo, because: "OBSERVE_SEQNO takes a vBucket UUID.")
+            answer(.invalid, to: exchange.replyTo, because: "OBSERVE_SEQNO needs a vBucket UUID.")
             return .done
         }
         let number = vBucketNumber(exchange.frame, bucket.engine)
@@ -28,7 +29,8 @@ extension Connection {
             let log = core.failoverLog.entries
             var (onDisk, high) = (core.durableSeqno, core.highSeqno)
             if state == .replica {
-                // Of a history that it does not know it has nothing, however far its own goes.
+                // A history that the replica does not know counts as absent, whatever its own
+                // seqno.
                 let knows = log.contains { $0.uuid == asked }
                 (onDisk, high) = knows ? (core.coveredOnDisk, core.coveredSeqno) : (.zero, .zero)
             }
@@ -79,7 +81,7 @@ extension Connection {
         }
     }
 
-    /// OBSERVE: the same question about single keys, as older clients ask it.
+    /// OBSERVE: the state of single keys, for older clients.
     func observe(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
@@ -92,7 +94,7 @@ extension Connection {
                 answer(
                     .invalid,
                     to: exchange.replyTo,
-                    because: "OBSERVE takes (vBucket, key) pairs."
+                    because: "OBSERVE needs (vBucket, key) pairs."
                 )
                 return .done
             }

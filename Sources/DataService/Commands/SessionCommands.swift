@@ -4,7 +4,7 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// What HELLO may agree on: only what works.
+    /// The features that HELLO may agree on: only supported ones.
     static let offered = FeatureSet([
         .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .unorderedExecution,
         .tracing, .alternativeRequest, .syncReplication, .preserveTTL,
@@ -17,7 +17,7 @@ extension Connection {
             return answer(
                 .invalid,
                 to: exchange.replyTo,
-                because: "Features come in pairs of bytes."
+                because: "The value has to be a list of two-byte features."
             )
         }
         guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
@@ -28,7 +28,7 @@ extension Connection {
                 because: "Map notifications need the duplex feature."
             )
         }
-        // The answer itself is one of before: who has just asked does not know of it.
+        // The answer has the format from before: the client does not know the new features yet.
         let duration = duration
         features = agreed
         noteSubscription()
@@ -44,7 +44,7 @@ extension Connection {
         )
     }
 
-    /// Clients name themselves in JSON (`{"a":..}`) or in plain text; for the trace only.
+    /// Stores the client's name from JSON (`{"a":..}`) or plain text; for the trace only.
     private func noteAgent(_ key: ByteView) {
         let name = JSONValue.parse(key)?["a"]?.string ?? key.text
         agent = String(
@@ -75,11 +75,11 @@ extension Connection {
         }
     }
 
-    /// Binds the connection to a bucket; 0x24 tells clients that there is none, at once.
+    /// Selects the connection's bucket; status 0x24 makes clients give up at once.
     func selectBucket(_ exchange: Exchange) {
         let name = exchange.frame.key.text
         guard let found = service.bucket(named: name) else {
-            // The cluster has it, and this node could not open it yet: clients ask again.
+            // The cluster has the bucket, but this node has not opened it yet: clients retry.
             let isComing = mayUse(bucketNamed: name) && service.configuration(ofBucket: name) != nil
             return answer(
                 isComing ? .keyNotFound : .accessDenied,
@@ -102,7 +102,8 @@ extension Connection {
         answer(.success, to: exchange.replyTo)
     }
 
-    /// The cluster's configuration, or the selected bucket's; nothing where the client has it.
+    /// Answers with the cluster's configuration or the selected bucket's; without a value if the
+    /// client has it.
     func clusterConfig(_ exchange: Exchange) {
         guard let configuration = currentConfiguration else {
             return answer(
@@ -135,7 +136,7 @@ extension Connection {
         }
     }
 
-    /// Empties the bucket: plain memcached listeners only, where clients know no other way.
+    /// Flushes the bucket: plain memcached listeners only, whose clients have no other way.
     func flush(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         guard isPlain else {
             answer(
@@ -165,7 +166,7 @@ extension Connection {
                 answer(
                     .notSupported,
                     to: exchange.replyTo,
-                    because: "Other nodes have parts of this bucket: flush it over the admin "
+                    because: "Other nodes have copies of this bucket. Flush it over the admin "
                         + "interface."
                 )
                 return .done

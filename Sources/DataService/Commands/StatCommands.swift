@@ -4,7 +4,7 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// STAT: one answer for each line, and an empty one at the end.
+    /// STAT: one answer per line, and an empty one at the end.
     func stat(_ exchange: Exchange) -> Execution {
         let bucket = selectedBucket
         switch exchange.frame.key.text {
@@ -16,7 +16,7 @@ extension Connection {
         case "vbucket-seqno": vBucketSeqnos(bucket, exchange)
         case "vbucket-details": vBucketDetails(bucket, exchange)
         default:
-            answer(.keyNotFound, to: exchange.replyTo, because: "There is no such group of stats.")
+            answer(.keyNotFound, to: exchange.replyTo, because: "Unknown group of statistics.")
             return .done
         }
         ResponseEncoder.append(.success, to: output, replyTo: exchange.replyTo, value: .empty)
@@ -38,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// Those of which this node has a copy.
+    /// The vBuckets of which this node has a copy.
     private func copies(of bucket: OpenBucket) -> [VBucket] {
         bucket.engine.all.filter { $0.withCore { $0.ownership.exists } }
     }
@@ -66,16 +66,16 @@ extension Connection {
         }
     }
 
-    /// GET_ALL_VB_SEQNOS: of the copies that count, or of those in one state.
+    /// GET_ALL_VB_SEQNOS: of all copies that are not dead, or of those in one state.
     func allSeqnos(_ exchange: Exchange) {
         let extras = exchange.frame.extras
         let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         let state = UInt8(exactly: asked).flatMap(VBucketState.init(rawValue:))
         guard asked == 0 || state != nil else {
-            return answer(.invalid, to: exchange.replyTo, because: "There is no such state.")
+            return answer(.invalid, to: exchange.replyTo, because: "Unknown vBucket state.")
         }
         guard extras.count < 8 || extras.bigEndian(at: 4, as: UInt32.self) == 0 else {
-            let text = "There is the default collection, 0, and no other."
+            let text = "Only the default collection, 0, exists."
             return answer(.unknownCollection, to: exchange.replyTo, because: text)
         }
         let result = ByteWriter()

@@ -41,10 +41,10 @@ extension Connection {
         return finishWrite(exchange, outcome, document, bucket, completion)
     }
 
-    /// What the value is; nil where the client says what it did not agree to say.
+    /// The datatype of a request's value; nil if the client states one that it did not agree to.
     ///
-    /// Clients without the JSON feature, and those that never set the bit, store JSON too: others
-    /// will want to know, so their values are looked at.
+    /// Clients without the JSON feature, and those that never set the bit, store JSON too. Other
+    /// clients need the datatype, so the value is examined.
     private func datatype(of frame: Frame, _ value: ByteView) -> Datatype? {
         let said = frame.datatype
         if said.isEmpty { return context.validator.isDocument(value) ? .json : [] }
@@ -102,7 +102,7 @@ extension Connection {
         return finishWrite(exchange, outcome, document, bucket, completion)
     }
 
-    /// Turns the outcome of a write into an answer or a wait.
+    /// Converts the outcome of a write into an answer or a wait.
     @inline(__always)
     func finishWrite(
         _ exchange: Exchange,

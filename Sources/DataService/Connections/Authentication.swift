@@ -4,13 +4,13 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Who a connection speaks for.
+/// The identity of a connection's client.
 enum Login: Equatable, Sendable {
     case nobody
     case user(String)
-    /// Of one bucket that asks for no password.
+    /// A guest of one bucket that needs no password.
     case guest(bucket: String)
-    /// On the plain memcached listener.
+    /// A client of the plain memcached listener.
     case plain
 }
 
@@ -28,12 +28,12 @@ extension Connection {
         }
     }
 
-    /// SASL_AUTH: the whole of PLAIN, or the first half of SCRAM.
+    /// SASL_AUTH: all of PLAIN, or the first half of SCRAM.
     func authenticate(_ exchange: Exchange, _ completion: Completion?) -> Execution {
         scram = nil
         if exchange.frame.key.text == "PLAIN" { return authenticatePlainly(exchange, completion) }
         guard let mechanism = SCRAMMechanism(name: exchange.frame.key) else {
-            answer(.authError, to: exchange.replyTo, because: "There is no such mechanism.")
+            answer(.authError, to: exchange.replyTo, because: "Unknown mechanism.")
             return .done
         }
         let challenge = SCRAMServer.start(
@@ -45,7 +45,7 @@ extension Connection {
         )
         switch challenge {
         case .malformed:
-            answer(.invalid, to: exchange.replyTo, because: "This is no SCRAM message.")
+            answer(.invalid, to: exchange.replyTo, because: "Invalid SCRAM message.")
         case .answer(let server, let text):
             scram = server
             answer(.authContinue, text, exchange)
@@ -56,7 +56,11 @@ extension Connection {
     /// SASL_STEP: the second half of SCRAM.
     func continueAuthentication(_ exchange: Exchange) {
         guard let server = scram else {
-            return answer(.invalid, to: exchange.replyTo, because: "SASL_AUTH comes first.")
+            return answer(
+                .invalid,
+                to: exchange.replyTo,
+                because: "SASL_STEP needs a preceding SASL_AUTH."
+            )
         }
         scram = nil
         switch server.finish(clientFinal: exchange.frame.value) {
@@ -68,13 +72,18 @@ extension Connection {
         }
     }
 
-    /// PLAIN: checking a password takes milliseconds on purpose, so another lane does it.
+    /// Checks a PLAIN login on another lane, since checking a password takes milliseconds on
+    /// purpose.
     private func authenticatePlainly(
         _ exchange: Exchange,
         _ completion: Completion?
     ) -> Execution {
         guard let attempt = PasswordLogin(plain: exchange.frame.value) else {
-            answer(.invalid, to: exchange.replyTo, because: "PLAIN is authzid, user and password.")
+            answer(
+                .invalid,
+                to: exchange.replyTo,
+                because: "PLAIN needs authzid, user and password."
+            )
             return .done
         }
         if attempt.password.isEmpty, let open = service.passwordlessBucket(named: attempt.user) {
@@ -120,7 +129,7 @@ extension Connection {
         }
     }
 
-    /// Whether this connection may select a bucket.
+    /// Whether the connection may select a bucket.
     func mayUse(_ bucket: OpenBucket) -> Bool {
         switch login {
         case .nobody, .plain: false
@@ -129,7 +138,7 @@ extension Connection {
         }
     }
 
-    /// The same of one that is not here.
+    /// Whether the connection may select a bucket that is not open on this node.
     func mayUse(bucketNamed name: String) -> Bool {
         switch login {
         case .nobody, .plain: false
@@ -138,7 +147,8 @@ extension Connection {
         }
     }
 
-    /// Clients of long ago send no login for the bucket `default`, if it asks for no password.
+    /// Logs the client in as a guest of the bucket `default`, if that needs no password: old
+    /// clients send no login for it.
     func becomeGuestOfDefault() -> Bool {
         guard let open = service.passwordlessBucket(named: "default") else { return false }
         login = .guest(bucket: "default")

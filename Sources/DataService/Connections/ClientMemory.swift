@@ -4,10 +4,10 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// What one connection may keep in memory besides its input, which the network bounds.
+/// The memory of one connection besides its input, which the network bounds.
 ///
-/// A connection keeps `Limits.connectionBytes` of replies and of parked requests, whatever other
-/// connections keep. Beyond them it asks the node's `ConnectionMemory`; what stays below them touches
+/// A connection may use `Limits.connectionBytes` for replies and for parked requests, whatever
+/// other connections use. Above that it consults the node's `ConnectionMemory`; below it accesses
 /// nothing that connections share.
 extension Connection {
     private var memory: ConnectionMemory { service.environment.network.memory }
@@ -24,14 +24,14 @@ extension Connection {
 
     /// Whether a document may be copied into a reply.
     ///
-    /// The memory of a reply is counted when its connection cannot send it, so replies go beyond the
-    /// bound by one for each reactor.
+    /// The memory of a reply is counted when its connection cannot send it, so replies may exceed
+    /// the bound by one for each reactor.
     @inline(__always)
     func hasRoom(for item: Item) -> Bool {
         item.valueCount <= Limits.connectionBytes || !memory.isFullOfReplies
     }
 
-    /// Answers a read that needs more memory for its reply than there is: the client tries again.
+    /// Answers a read that needs more memory for its reply than is free: the client retries.
     func answerNoReplyMemory(_ exchange: Exchange) {
         bucket?.counters.count(.temporaryFailures, row: context.row)
         answer(
@@ -41,8 +41,10 @@ extension Connection {
         )
     }
 
-    /// Whether a command that changes a document and replies with it has to be refused before it
-    /// is executed, as the size of its reply is not known.
+    /// Whether a command that changes a document and replies with it is refused before it is
+    /// executed, since the size of its reply is unknown.
+    ///
+    /// Answers it if so.
     func refusesReadingChange(_ exchange: Exchange) -> Bool {
         guard memory.isFullOfReplies else { return false }
         answerNoReplyMemory(exchange)
@@ -51,12 +53,12 @@ extension Connection {
 
     // MARK: Parked requests
 
-    /// Whether the connection may keep so many bytes of parked requests in all.
+    /// Whether the connection may keep this many bytes of parked requests in total.
     func mayPark(bytes: Int) -> Bool {
         bytes <= Limits.connectionBytes || bytes <= Limits.parkedBytesMax && !memory.isFullOfParked
     }
 
-    /// Counts what parked requests take of the node's memory.
+    /// Updates the node's count of bytes in parked requests.
     func countParked(_ bytes: Int, before: Int) {
         let shared = max(0, bytes - Limits.connectionBytes)
         let change = shared - max(0, before - Limits.connectionBytes)

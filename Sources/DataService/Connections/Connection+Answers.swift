@@ -4,19 +4,19 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    /// How long the request took so far, where the client wants to know.
+    /// The duration of the request so far; nil unless the client agreed to tracing.
     var duration: ServerDuration? {
         guard isTracingAgreed else { return nil }
         let now = service.environment.time.monotonicNanoseconds()
         return ServerDuration(microseconds: (now &- turnStart) / 1_000)
     }
 
-    /// A bare status; with a sentence of why where the client can read it.
+    /// Answers with a status, and with the reason if the client can read it.
     func answer(_ status: Status, to replyTo: ReplyTo, because reason: String? = nil) {
         let status =
             features.contains(.extendedErrors) || isPlain ? status : status.withoutExtendedErrors
         guard let reason, isJSONAgreed, features.contains(.extendedErrors) else {
-            // Clients of long ago know it by these words.
+            // Old clients identify it by this text.
             let isInWords = status == .keyNotFound && !isJSONAgreed
             let text: StaticString = isInWords ? "Not found" : ""
             let words = UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)

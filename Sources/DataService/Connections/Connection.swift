@@ -5,34 +5,35 @@ package import Seams
 internal import Vocabulary
 internal import Wire
 
-/// One client's connection: frames in, answers out, run to completion on its reactor.
+/// One client's connection: decodes frames and encodes answers, run to completion on its reactor.
 ///
-/// All whole frames of a read are looked at together: their keys are hashed, their slots and items
-/// asked for, and only then are they executed, so that the cache misses of a deep pipeline overlap.
-/// A request that has to wait (for the disk) is parked; where the client agreed to unordered
-/// execution the others go on, else the connection holds its input back until it is answered.
+/// All complete frames of a read are processed together: first their keys are hashed, then their
+/// slots and items are prefetched, and only then are they executed, so that the cache misses of a
+/// deep pipeline overlap. A request that has to wait (for the disk) is parked. If the client agreed
+/// to unordered execution, later requests are executed meanwhile; otherwise the connection pauses
+/// its input until the request is answered.
 ///
-/// - Answers leave in the order of requests unless unordered execution was agreed on.
-/// - Nothing here waits, and nothing is kept of a request but what a parked one needs.
+/// - Answers are sent in the order of requests unless unordered execution was agreed on.
+/// - Nothing here blocks, and nothing of a request is kept except what a parked one needs.
 package final class Connection: ConnectionHandler {
-    /// How an attempt at a request came out.
+    /// The outcome of one attempt at a request.
     enum Execution {
         /// Answered, or parked with a copy of its frame.
         case done
-        /// Not answered yet, and nothing after it may be.
+        /// Not answered yet; later requests have to wait.
         case blocked
         case close
     }
 
     private static let parkedMax = 128
-    /// Writes may wait for other nodes, which takes longer than a disk.
+    /// Writes may wait for other nodes, which takes longer than a disk read.
     private static let parkedWritesMax = 1_024
 
     let port: any ConnectionPort
     let service: DocumentService
     let context: LaneContext
     let mailbox: Mailbox
-    /// A plain memcached listener: no login, no vBucket numbers (they are computed).
+    /// The client of a plain memcached listener: no login, and vBucket numbers are computed.
     let isPlain: Bool
     private let commands: [Command?]
 
@@ -52,15 +53,15 @@ package final class Connection: ConnectionHandler {
         didSet { noteSelection(oldValue) }
     }
     var scram: SCRAMServer?
-    /// Nil where the client is not told of maps.
+    /// Nil unless the client is notified of maps.
     var subscription: MapSubscription?
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
     private var isUnordered = false
-    /// The bucket that was selected lives on, on other nodes.
+    /// The selected bucket has moved to other nodes.
     private var isElsewhere = false
-    /// The bucket that was selected is gone, and may come again under this name.
+    /// The selected bucket was deleted, and may be created again under this name.
     var lostBucketName: String?
 
     // The stream.
@@ -70,20 +71,20 @@ package final class Connection: ConnectionHandler {
     private var parkedBytes = 0 {
         didSet { countParked(parkedBytes, before: oldValue) }
     }
-    /// A parked request gets another attempt: it is not at the front of the input.
+    /// A parked request is being executed again: its frame is not in the input.
     private var isResuming = false
-    /// What became of parked requests that nobody has looked at yet.
+    /// Results for parked requests that are not handled yet.
     private var letters: ArraySlice<Mailbox.Letter> = []
     private var lastTicket: UInt64 = 0
-    /// The ticket of the request at the front of the input, while it waits, and when it came.
+    /// The ticket of the request at the front of the input while it waits, and when it arrived.
     private var blockedTicket: UInt64?
     private var blockedStart: UInt64 = 0
-    /// What became of it.
+    /// The result for that request.
     private var resumption: Completion?
 
     // The turn.
     var wallNanoseconds: UInt64 = 0
-    /// This turn's answers count only while the lease holds.
+    /// The answers of this turn are valid only while the lease holds.
     var isBoundByLease = false
     /// The lease was over when the turn began.
     var isWithoutLease = false
@@ -132,7 +133,7 @@ package final class Connection: ConnectionHandler {
         return endTurn(settle(input))
     }
 
-    /// Goes on with what waited, as far as the replies fit, then with the input.
+    /// Resumes parked requests as far as the output has room, then continues with the input.
     private func settle(_ input: ByteView) -> ReceiveProgress {
         while let letter = letters.popFirst() {
             if letter.ticket == blockedTicket {
@@ -163,7 +164,7 @@ package final class Connection: ConnectionHandler {
         if bucket?.isRetired ?? (isPlain || lostBucketName != nil) { findBucketAgain() }
     }
 
-    /// The bucket was flushed or deleted, or may exist by now: on a plain listener, or again.
+    /// Looks the bucket up again: it was flushed or deleted, or may have been created meanwhile.
     func findBucketAgain() {
         if isPlain, service.plain.isRefusing {
             bucket = nil
@@ -172,9 +173,9 @@ package final class Connection: ConnectionHandler {
         let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
         bucket = name.flatMap { service.bucket(named: $0) }
         defer { lostBucketName = bucket == nil && !isPlain ? name : nil }
-        // A plain client knows no map: no other node is of use to it.
+        // A plain client has no map, so that a redirection is of no use to it.
         isElsewhere = !isPlain && bucket == nil && name.map { service.isGivenUp($0) } ?? false
-        // It may have come back with a password.
+        // The bucket may have been created again with a password.
         if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
     }
 
@@ -202,7 +203,7 @@ package final class Connection: ConnectionHandler {
                 answer(.tooBig, to: header.replyTo, because: "A value has at most 20 MiB.")
                 discarding = header.frameCount
             case .nonsense(.tooLong) where login == .nobody && becomeGuestOfDefault():
-                // Whoever needs no login is not held to what may come before one.
+                // The bound before login does not apply to clients that need no login.
                 continue
             case .nonsense(let nonsense):
                 refuse(nonsense)
@@ -222,7 +223,7 @@ package final class Connection: ConnectionHandler {
         }
     }
 
-    /// Lines up to `batchMax` whole frames, hashes their keys and asks for their documents.
+    /// Decodes up to `batchMax` complete frames, hashes their keys and prefetches their documents.
     private func gather(_ input: ByteView) -> (count: Int, stop: FrameDecoder.Outcome) {
         var (count, offset) = (0, 0)
         var stop = FrameDecoder.Outcome.incomplete(needed: FrameHeader.byteCount)
@@ -262,7 +263,9 @@ package final class Connection: ConnectionHandler {
             ? VBucketID(ofKey: frame.key, count: engine.count).number : frame.vBucket.number
     }
 
-    /// Executes the gathered frames; an outcome where the loop has to end.
+    /// Executes the gathered frames.
+    ///
+    /// - Returns: The progress to report; nil if decoding can continue.
     private func execute(
         _ count: Int,
         of input: ByteView,
@@ -290,7 +293,7 @@ package final class Connection: ConnectionHandler {
 
     // MARK: One request
 
-    /// The request at the front of the input; what waited is timed from when it came.
+    /// Executes the request at the front of the input; a resumed one is timed from its arrival.
     @inline(__always)
     private func attempt(_ frame: Frame, hash: UInt64) -> Execution {
         guard let completion = resumption else {
@@ -305,7 +308,7 @@ package final class Connection: ConnectionHandler {
         return execution
     }
 
-    /// Releases the room that was kept for a write that has had its attempt.
+    /// Ends the reservation of room for a write that has been attempted.
     private func endAdmission(_ completion: Completion) {
         if completion.isRoomMade { bucket?.pager.endAdmission() }
     }
@@ -313,7 +316,7 @@ package final class Connection: ConnectionHandler {
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
         let header = frame.header
         guard header.isRequest else {
-            // Answers to questions we did not ask are passed over; a server's questions are not ours.
+            // Unexpected responses are ignored; requests of a server are an error.
             return header.magic == .serverRequest ? .close : .done
         }
         guard let command = commands[Int(header.opcodeByte)] else {
@@ -321,7 +324,7 @@ package final class Connection: ConnectionHandler {
             return .done
         }
         guard command.fits(header) else {
-            answer(.invalid, to: frame.replyTo, because: "The request has another shape.")
+            answer(.invalid, to: frame.replyTo, because: "Invalid key, extras or value length.")
             return .done
         }
         var framing = FramingExtras()
@@ -335,13 +338,13 @@ package final class Connection: ConnectionHandler {
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
         }
         let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
-        // It was made, whatever has become of the bucket since: nothing else may be said of it.
+        // The write was applied; report its outcome even if the bucket has been deleted since.
         if case .durable(let end) = completion {
             answerDurable(exchange, end)
             return .done
         }
-        // What is parked was asked by whoever the client was then, of the bucket it had then.
-        // The rare conditions come first, as looking at `parked` costs a check of exclusive access.
+        // Parked requests belong to the login and the bucket with which they were sent. The rare
+        // conditions come first, because reading `parked` is checked for exclusive access.
         if framing.isBarrier || command.changesSession, !parked.isEmpty { return .blocked }
         guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
             return refuse(frame, .accessDenied)
@@ -351,17 +354,17 @@ package final class Connection: ConnectionHandler {
                 refusePlainClient(frame)
                 return .done
             }
-            // The client asks the others for the map that says who has it.
+            // The client asks other nodes for the map that names the bucket's nodes.
             return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
         }
         return dispatch(exchange, completion)
     }
 
-    /// What of the framing extras cannot be granted.
+    /// The status that refuses framing extras of a command; nil if they are accepted.
     private func refusal(of framing: FramingExtras, _ command: Command) -> Status? {
         if framing.durability != nil {
             guard command.isMutation else { return .invalid }
-            // Only what makes a version can be prepared.
+            // Only writes that create a version can be prepared.
             guard command.isDurable else { return .notSupported }
         }
         if framing.streamID != nil { return .invalid }
@@ -377,12 +380,12 @@ package final class Connection: ConnectionHandler {
 
     // MARK: Waiting
 
-    /// Has a request wait until `start` says how what it needs came out.
+    /// Suspends a request until `start` reports its completion.
     ///
     /// - Parameters:
     ///   - exchange: The request.
-    ///   - start: Begins the work; it calls the closure from any lane, once.
-    /// - Returns: What the caller returns: the request is parked, or nothing behind it may go on.
+    ///   - start: Starts the work, which calls the closure once, from any lane.
+    /// - Returns: The execution to return: the request is parked, or blocks the ones after it.
     func wait(
         _ exchange: Exchange,
         _ start: (@escaping @Sendable (Completion) -> Void) -> Void
@@ -402,7 +405,8 @@ package final class Connection: ConnectionHandler {
         return isParked ? .done : .blocked
     }
 
-    /// Whether others may overtake a request: single documents only, and not without bounds.
+    /// Whether later requests may overtake a request: only requests for single documents, and up to
+    /// a bound.
     private func mayPark(_ exchange: Exchange) -> Bool {
         isUnordered && exchange.command.isKeyed && !exchange.framing.isBarrier
             && parked.count
@@ -411,7 +415,9 @@ package final class Connection: ConnectionHandler {
             && mayPark(bytes: parkedBytes + exchange.frame.byteCount)
     }
 
-    /// Another attempt at a parked request; false where the connection has to close.
+    /// Executes a parked request again.
+    ///
+    /// - Returns: False if the connection has to close.
     private func resume(_ request: Parked, with completion: Completion) -> Bool {
         let start = turnStart
         turnStart = request.start

@@ -3,15 +3,15 @@ internal import Engine
 internal import JSON
 internal import Wire
 
-/// What one lane brings to its work and shares with no other: memory to allocate from, memory to
-/// put things together in, a JSON validator, and room for a batch of requests.
+/// The resources of one lane, not shared with other lanes: an arena, a scratch buffer, a JSON
+/// validator, and room for a batch of requests.
 package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane uses it
-    /// How many requests are looked at together: enough for their cache misses to overlap.
+    /// The number of requests processed together: enough for their cache misses to overlap.
     static let batchMax = 32
 
-    /// The row of the counters that this lane writes.
+    /// The row of the bucket counters that this lane writes.
     let row: Int
-    /// Other lanes count in the same row.
+    /// Other lanes write the same row.
     let sharesRow: Bool
     let arena: Arena
     let scratch = ByteWriter(capacity: 4_096)
@@ -25,7 +25,7 @@ package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane u
         arena = Arena(pool: pool)
         frames = .allocate(capacity: LaneContext.batchMax)
         hashes = .allocate(capacity: LaneContext.batchMax)
-        // Chunks name their arena without keeping it: arenas live as long as the process.
+        // Chunks have an unowned reference to their arena, so arenas are never freed.
         _ = Unmanaged.passRetained(arena)
     }
 

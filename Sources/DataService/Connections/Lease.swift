@@ -1,9 +1,10 @@
 internal import Bytes
 internal import Seams
 
-/// Until when this node may serve: a promise of the others, kept in a word that reactors look at.
+/// The time until which this node may serve, in a word that reactors read.
 ///
-/// `.max` is a lease that never ends, where no other node could take over; it costs one load.
+/// `.max` means that the lease never ends, since no other node could take over; checking it costs
+/// one load.
 final class Lease: Sendable {
     private let word: SharedWord
 
@@ -15,7 +16,7 @@ final class Lease: Sendable {
 
     deinit { word.address.deallocate() }
 
-    /// Monotonic nanoseconds.
+    /// The end of the lease in monotonic nanoseconds.
     @inline(__always)
     var end: UInt64 {
         get { word.load() }
@@ -30,15 +31,15 @@ final class Lease: Sendable {
 }
 
 extension DocumentService {
-    /// Says until when this node may serve; earlier than before is heeded from the next batch on.
+    /// Sets the end of the lease; an earlier end takes effect with the next batch.
     package func setLease(endNanoseconds: UInt64) { lease.end = endNanoseconds }
 
-    /// Whether this node may answer for what it owns, by its own clock.
+    /// Whether this node may answer for its active copies, by its own clock.
     package var holdsLease: Bool { lease.holds(environment.time) }
 }
 
 extension Connection {
-    /// One look at the clock for all requests of the turn; `endTurn` takes the other.
+    /// Checks the lease once for all requests of the turn; `endTurn` checks it again.
     @inline(never)
     func beginLeasedTurn(_ time: any TimeSource) {
         isWithoutLease = !service.lease.holds(time)

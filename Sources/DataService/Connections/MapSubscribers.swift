@@ -3,7 +3,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The connections that are told of changed maps.
+/// The connections that are notified of changed maps.
 final class MapSubscribers: Sendable {
     private struct State {
         var ports: [UInt64: any ConnectionPort] = [:]
@@ -22,16 +22,16 @@ final class MapSubscribers: Sendable {
 
     func remove(_ number: UInt64) { state.withLock { $0.ports[number] = nil } }
 
-    /// Each looks for itself what is news to it.
+    /// Wakes all connections; each compares the maps with what its client has.
     func wakeAll() {
         for port in state.withLock({ Array($0.ports.values) }) { port.wake() }
     }
 }
 
-/// What one connection was told of maps, and when.
+/// The maps that were pushed to one connection.
 struct MapSubscription {
     let number: UInt64
-    /// Epoch and revision of what it knows, or could have asked for.
+    /// Epoch and revision of the newest map that the client has, or could have requested.
     var epoch: Int64 = 0
     var revision: Int64 = 0
     var pushedAt: UInt64?
@@ -39,7 +39,7 @@ struct MapSubscription {
 }
 
 extension Connection {
-    /// What the client agreed to in HELLO, carried out.
+    /// Applies the notification features that the client agreed to in HELLO.
     func noteSubscription() {
         let isWanted =
             features.contains(.clusterMapNotification)
@@ -57,20 +57,21 @@ extension Connection {
         subscription = nil
     }
 
-    /// From here on another map is its: what there is it will ask for itself.
+    /// Starts notifications for another map: the client requests the current one itself.
     func noteMapScope() {
         guard subscription != nil, let current = currentConfiguration else { return }
         subscription?.epoch = current.epoch
         subscription?.revision = current.revision
     }
 
-    /// The selected bucket's map, or the cluster's where none is.
+    /// The selected bucket's configuration, or the cluster's if no bucket is selected; nil before
+    /// the first one.
     var currentConfiguration: RenderedConfiguration? {
         guard let bucket else { return service.globalConfiguration }
         return service.configuration(ofBucket: bucket.name)
     }
 
-    /// Tells the client of a newer map, not more often than is good for both.
+    /// Pushes a newer map to the client, not more often than every `Limits.pushMilliseconds`.
     func pushMap() {
         guard let known = subscription, login != .nobody, let current = currentConfiguration,
             (current.epoch, current.revision) > (known.epoch, known.revision)

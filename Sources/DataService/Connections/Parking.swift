@@ -2,24 +2,24 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// How something that a request waited for came out.
+/// The result of what a request waited for.
 enum Completion: Sendable {
-    /// Ask again: what was missing is there.
+    /// The wait is over: attempt again.
     case ready
-    /// It will not come: the answer to give, and a sentence of why.
+    /// The wait failed: answer with this status and reason.
     case failed(Status, String)
-    /// Ask again, for the last time: there is room for the write.
+    /// There is room for the write: attempt again, without waiting for room again.
     case roomMade
-    /// The work itself is done; `ready` for commands that are not to run twice.
+    /// The work itself is complete; for commands that must not run twice.
     case done
-    /// The write itself was made, and this became of it.
+    /// The write was prepared, and this is its outcome.
     case durable(DurableEnd)
 
     var isRoomMade: Bool {
         if case .roomMade = self { true } else { false }
     }
 
-    /// Passes on that something is there to a request that already had room made for it.
+    /// Turns `ready` into `roomMade`, for a request that already had room made for it.
     static func last(
         _ done: @escaping @Sendable (Completion) -> Void
     ) -> @Sendable (Completion) -> Void {
@@ -29,18 +29,18 @@ enum Completion: Sendable {
     }
 }
 
-/// A request that waits while others on its connection go on (unordered execution).
+/// A request that waits while later ones are executed (unordered execution).
 struct Parked {
     let ticket: UInt64
-    /// The whole frame, since the receive buffer moves on.
+    /// A copy of the whole frame, since the receive buffer is reused.
     let frame: [UInt8]
-    /// Monotonic nanoseconds of when it came, where the client wants to know how long it took.
+    /// The arrival in monotonic nanoseconds, if the client agreed to tracing.
     let start: UInt64
 }
 
-/// Where other lanes leave what became of parked requests.
+/// The results that other lanes deliver for parked requests.
 final class Mailbox: Sendable {
-    /// What became of the request with a ticket.
+    /// The result for the request with a ticket.
     struct Letter: Sendable {
         let ticket: UInt64
         let completion: Completion

@@ -5,12 +5,12 @@ internal import Wire
 
 /// The bucket of the plain memcached listener, and whether it is served.
 ///
-/// A plain client knows one node and no map. In a cluster of several nodes it would miss every
-/// document that another node has, so its requests on documents are refused there, with a sentence.
+/// A plain client has one node and no map. In a cluster of several nodes it would miss every
+/// document of other nodes, so its requests for documents are refused there, with a reason.
 final class PlainListener: Sendable {
     /// Nil if the node has no such listener.
     let bucketName: String?
-    /// 1 while requests are refused; every turn of a plain connection looks at it.
+    /// 1 while requests are refused; read in every turn of a plain connection.
     private let word: SharedWord
 
     init(bucketName: String?) {
@@ -30,7 +30,8 @@ final class PlainListener: Sendable {
 }
 
 extension DocumentService {
-    /// Has the plain memcached listener serve its bucket, or refuse every request on documents.
+    /// Sets whether the plain memcached listener serves its bucket; otherwise it refuses requests
+    /// for documents.
     package func servePlainClients(_ isServing: Bool) { plain.isRefusing = !isServing }
 }
 

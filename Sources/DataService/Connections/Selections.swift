@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Seams
 
-/// How many connections have selected a bucket; counted when they select, not when they ask.
+/// The number of connections that have selected a bucket; updated on selection, not per request.
 final class Selections: Sendable {
     private let word: SharedWord
 
@@ -19,10 +19,10 @@ final class Selections: Sendable {
 }
 
 extension Connection {
-    /// Counts what the turn took and gave, for the bucket that is selected at its end.
+    /// Counts the turn's bytes for the bucket that is selected at its end.
     ///
-    /// Answers that were made under a lease which is over by now are nobody's to see: what was read
-    /// may be old, and what was written may be lost.
+    /// Answers under a lease that has ended are discarded: reads may be stale, and writes may be
+    /// lost.
     func endTurn(_ progress: ReceiveProgress) -> ReceiveProgress {
         if isBoundByLease {
             isBoundByLease = false

@@ -4,28 +4,28 @@ internal import JSON
 internal import Vocabulary
 internal import Wire
 
-/// The operations on one bucket's documents, for every door: client commands, the document browser,
+/// The operations on one bucket's documents for all callers: client commands, the document browser,
 /// and callers without a connection.
 ///
-/// A value made for one request on one lane. Each operation is one attempt that runs to completion
-/// under the vBucket's lock. It also does what every attempt owes the rest of the bucket: counters,
-/// waking the flusher, the streams and the pager, and entering durable writes.
+/// A value for one request on one lane. Each operation is one attempt that runs to completion under
+/// the vBucket's lock. An attempt also updates the rest of the bucket: counters, wakeups of the
+/// flusher, the streams and the pager, and the registration of durable writes.
 ///
-/// - An attempt that returns `.waits` had no effect. The caller executes the operation again after
+/// - An attempt that returns `.waits` had no effect. The caller repeats the operation after
 ///   `OpenBucket.resume(after:of:_:)` has called back.
-/// - An attempt that returns `.prepared` is not repeated. `OpenBucket.desk` tells its outcome.
-/// - Leases are the caller's: it checks before the attempt, and again before the answer leaves.
-/// - Not copyable, because a copy would retain all that it refers to.
+/// - An attempt that returns `.prepared` is not repeated. `OpenBucket.desk` reports its outcome.
+/// - The caller checks the lease: before the attempt, and again before the answer is sent.
+/// - Not copyable, because a copy would retain all references.
 struct DocumentOperations: ~Copyable {
     let bucket: OpenBucket
     let context: LaneContext
     let turn: Turn
-    /// What the request asks beyond the bucket's minimum.
+    /// The durability that the request states; the bucket's minimum also applies.
     var durability: RequestedDurability?
-    /// The pager may be asked to free memory for a large write: once for each request.
+    /// Whether a large write may wait once for the pager to free memory.
     var mayWaitForRoom = true
 
-    /// The durability that one write asks for.
+    /// The durability that one write requests.
     struct RequestedDurability {
         let level: DurabilityLevel
         /// Nil for the server's default.
@@ -40,7 +40,7 @@ enum AttemptOutcome {
     case stored(Stored)
     /// The write is prepared: its outcome follows once enough copies have it, or not.
     case prepared(Stored)
-    /// Something has to be read, loaded or settled first.
+    /// A document has to be read, a vBucket loaded, a hand over ended or memory freed first.
     case waits(Wait)
     case refused(DocumentRefusal)
 }
@@ -76,9 +76,9 @@ extension DocumentOperations {
         return outcome
     }
 
-    /// Reads what a replica has, newest or not.
+    /// Reads what a replica has, which may be stale.
     ///
-    /// No lease is needed: nothing is promised.
+    /// Needs no lease, since the answer promises nothing.
     func getReplica(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
             switch core.getReplica(document.key, hash: document.hash, turn) {
@@ -96,8 +96,8 @@ extension DocumentOperations {
         counted(readMeta(document) { item, cas, _ in visit(item, cas) }, .otherCommands)
     }
 
-    /// `getMeta` for a command that asks for many keys and is counted once; `visit` also gets the
-    /// vBucket, to compare the item with.
+    /// `getMeta` for a command that reads many keys and counts once; `visit` also gets the vBucket,
+    /// for comparisons.
     func readMeta(
         _ document: DocumentAddress,
         _ visit: (Item, CAS, borrowing VBucketCore) -> Void
@@ -153,7 +153,7 @@ extension DocumentOperations {
         return counted(outcome, .otherCommands)
     }
 
-    /// Gives a document another expiry, in absolute seconds, and reads it.
+    /// Sets a document's expiry, in absolute seconds, and reads it.
     func touch(
         _ document: DocumentAddress,
         expiry: UInt32,
@@ -221,7 +221,7 @@ extension DocumentOperations {
         write(document, .sets, cas: request.cas) { core, turn in core.arithmetic(request, turn) }
     }
 
-    /// Ends a lock before its time.
+    /// Unlocks a document before its lock expires.
     func unlock(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
         let outcome = document.vBucket.withCore {
             $0.unlock(document.key, hash: document.hash, cas: cas, turn)
@@ -240,7 +240,7 @@ extension DocumentOperations {
         context.validator.isDocument(value) ? .json : []
     }
 
-    /// Does a write; a durable one is entered with the desk under the same hold of the lock.
+    /// Executes a write; a durable one is registered with the desk in the same hold of the lock.
     @inline(__always)
     func write(
         _ document: DocumentAddress,
@@ -268,7 +268,7 @@ extension DocumentOperations {
         case applied(Outcome)
     }
 
-    /// Calls `body` with a turn that prepares, and enters a prepared write with the desk under the
+    /// Calls `body` with a turn that prepares, and registers a prepared write with the desk in the
     /// same hold of the lock: the desk completes writes in the order of their seqnos.
     @inline(never)
     func applyDurably<Outcome: MutationCarrier>(
@@ -293,7 +293,7 @@ extension DocumentOperations {
         return .applied(outcome)
     }
 
-    /// Does what a write owes the rest of the bucket.
+    /// Updates the rest of the bucket after a write.
     @inline(__always)
     func finish(
         _ outcome: MutationOutcome,
@@ -329,18 +329,18 @@ extension DocumentOperations {
     }
 }
 
-// MARK: What every operation owes the bucket
+// MARK: Updates of the rest of the bucket
 
 extension DocumentOperations {
     @inline(__always)
     private func noteChange(_ id: VBucketID, wakesFlusher: Bool, wakesStreams: Bool) {
         if wakesFlusher { bucket.disk?.noteDirty(id) }
-        if wakesStreams { bucket.traffic.tell(.changed, of: id) }
+        if wakesStreams { bucket.traffic.notify(.changed, of: id) }
         if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
     }
 
-    /// A write found no memory: a large one waits until the pager has freed it, any other is refused
-    /// while the pager works.
+    /// The outcome of a write that found no memory: a large one waits until the pager has freed it,
+    /// any other is refused while the pager works.
     private func shortage(_ bytes: Int) -> AttemptOutcome {
         if mayWaitForRoom, bucket.pager.needsRoom(bytes) { return .waits(.room(bytes)) }
         bucket.pager.wake()
@@ -358,7 +358,7 @@ extension DocumentOperations {
     func count(_ counter: BucketCounter) { bucket.counters.count(counter, on: context) }
 }
 
-/// An outcome that may hold a mutation's: what a durable write enters with the desk.
+/// An outcome that may contain a mutation's, for the registration of durable writes.
 protocol MutationCarrier {
     var mutation: MutationOutcome? { get }
 }
@@ -385,7 +385,7 @@ extension AttemptOutcome {
 }
 
 extension DocumentRefusal {
-    /// Why a write had no effect.
+    /// The reason why a write had no effect.
     fileprivate init(_ outcome: MutationOutcome) {
         self =
             switch outcome {

@@ -4,14 +4,13 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-/// Operations on single documents for callers without a connection: the document browser, and the
-/// doors to come.
+/// Operations on single documents for callers without a connection, such as the document browser.
 ///
-/// - An operation is attempted on the lane `nonIO`, again after each wait, until it has ended.
-/// - An outcome counts only while the lease holds. An acknowledged write may last where the lease
-///   ended meanwhile, so it is reported as a temporary failure, not as never made.
+/// - An operation is attempted on the lane `nonIO`, again after each wait, until it has an outcome.
+/// - An outcome counts only while the lease holds. If the lease ended meanwhile, a write may
+///   persist or not, so it is reported as a temporary failure, not as refused.
 extension DocumentService {
-    /// Carries out an operation on one document, and calls `done` once, from some lane.
+    /// Executes an operation on one document, and calls `done` once, from any lane.
     package func perform(
         _ action: DocumentAction,
         on key: [UInt8],
@@ -49,19 +48,19 @@ extension DocumentService {
         }
     }
 
-    /// Reads a document, changes it and stores it as one, and calls `done` once, from some lane.
+    /// Reads, changes and stores a document atomically, and calls `done` once, from any lane.
     ///
-    /// A value of more than `Limits.lockedTransformBytesMax` is copied out and transformed without the
-    /// vBucket's lock, and stored only if the version is still current. Where it is not, and the
-    /// caller named no CAS, the update begins again, `Limits.updateAttemptsMax` times.
+    /// A value of more than `Limits.lockedTransformBytesMax` is copied out and transformed without
+    /// the vBucket's lock, and stored only if the version is still current. If it is not, and the
+    /// caller named no CAS, the update is attempted again, `Limits.updateAttemptsMax` times.
     ///
     /// - Parameters:
     ///   - key: The key; the document need not exist.
-    ///   - cas: The version to change, or none for the current one.
+    ///   - cas: The version to change; `none` for the current one.
     ///   - name: The bucket.
     ///   - transform: The change, called once for each attempt.
-    ///   - done: Gets `written`, `unchanged`, or why neither; `refused(.exists)` where other writers
-    ///     won every race.
+    ///   - done: Gets `written`, `unchanged`, or the reason why neither; `refused(.exists)` if
+    ///     other writers won every race.
     package func update(
         _ key: [UInt8],
         cas: CAS = .none,
@@ -100,7 +99,7 @@ extension DocumentService {
 
     // MARK: Attempts
 
-    /// What one attempt of an operation came to.
+    /// The result of one attempt of an operation.
     private enum Step {
         case attempted(AttemptOutcome)
         case ended(DocumentOutcome)
@@ -116,7 +115,7 @@ extension DocumentService {
         }
     }
 
-    /// An operation until it has ended.
+    /// An operation that has no outcome yet.
     private struct Task: Sendable {
         let key: [UInt8]
         let bucket: OpenBucket
@@ -158,7 +157,7 @@ extension DocumentService {
             )
             let document = DocumentAddress(key: key, hash: hash(key), id: id, vBucket: vBucket)
             let step = task.body(operations, document)
-            // The room that was kept for the write has been used, or is not needed.
+            // The room that was reserved for the write has been used, or is not needed.
             if !task.mayWaitForRoom { task.bucket.pager.endAdmission() }
             switch step {
             case .ended(let outcome): finish(task, outcome)

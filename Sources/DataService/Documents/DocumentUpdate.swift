@@ -2,28 +2,28 @@ package import Bytes
 internal import Engine
 package import Vocabulary
 
-/// A document as the transform of an update sees it; valid only during the call.
+/// A document for the transform of an update; valid only during the call.
 package struct DocumentView {
     package let meta: DocumentMeta
     package let value: ByteView
 }
 
-/// What the transform of an update makes of a document.
+/// The change that the transform of an update makes.
 package enum DocumentChange: Sendable {
     /// Store nothing.
     case keep
     /// Store the bytes that the transform wrote.
     case store(Fields)
-    /// Delete the document; refused with `notFound` where there is none.
+    /// Delete the document; refused with `notFound` if there is none.
     case delete
 
     /// What is stored with the bytes.
     package struct Fields: Sendable {
         /// Nil keeps the current ones.
         package var flags: UInt32?
-        /// The protocol's field; nil keeps the current expiry.
+        /// In the protocol's format; nil keeps the current expiry.
         package var expiry: UInt32?
-        /// Nil has the value looked at.
+        /// Nil derives it from the value.
         package var datatype: Datatype?
 
         package init(flags: UInt32? = nil, expiry: UInt32? = nil, datatype: Datatype? = nil) {
@@ -44,7 +44,7 @@ package typealias DocumentTransform = @Sendable (DocumentView?, ByteWriter) -> D
 enum UpdateOutcome {
     case ended(AttemptOutcome)
     case unchanged
-    /// The value is larger than `bytesMax`: this is a copy, to be transformed outside the lock.
+    /// The value is larger than `bytesMax`: a copy, to be transformed without the lock.
     case deferred(DocumentCopy)
 }
 
@@ -56,7 +56,7 @@ extension DocumentOperations {
     ///   - cas: The version to change, or none for the current one.
     ///   - bytesMax: The largest value that is transformed under the lock.
     ///   - transform: The change.
-    /// - Returns: How it ended; with `deferred` nothing was stored.
+    /// - Returns: The outcome; with `deferred` nothing was stored.
     func update(
         _ document: DocumentAddress,
         cas: CAS,
@@ -83,7 +83,7 @@ extension DocumentOperations {
         }
     }
 
-    /// What came of the transform under the lock.
+    /// The result of the transform under the lock.
     private enum Change: MutationCarrier {
         case mutation(MutationOutcome)
         case unchanged
@@ -96,7 +96,7 @@ extension DocumentOperations {
 
     /// Stores a change of a version that was copied out before.
     ///
-    /// - Returns: `refused(.exists)` where another version is current by now.
+    /// - Returns: `refused(.exists)` if another version is current.
     func store(
         _ change: DocumentChange,
         _ value: ByteView,

@@ -3,7 +3,7 @@ internal import Engine
 internal import Vocabulary
 
 extension BucketDisk {
-    /// Brings to memory what an attempt waits for.
+    /// Reads from disk what an attempt waits for.
     ///
     /// - Parameters:
     ///   - wait: What is missing: a value, metadata or the vBucket's documents.
@@ -38,8 +38,8 @@ extension BucketDisk {
 }
 
 extension OpenBucket {
-    /// Ends what an attempt waits for, and calls `done` once, from any lane: `ready` to attempt
-    /// again, `roomMade` to attempt again without a further wait for room, or `failed`.
+    /// Waits for what an attempt needs, then calls `done` once, from any lane: `ready` to attempt
+    /// again, `roomMade` to attempt again without another wait for room, or `failed`.
     func resume(
         after wait: Wait,
         of vBucket: VBucketID,
@@ -48,7 +48,7 @@ extension OpenBucket {
         _ done: @escaping @Sendable (Completion) -> Void
     ) {
         switch wait {
-        case .handOver: return handOvers.whenSettled(vBucket, engine, done)
+        case .handOver: return handOvers.whenHandedOver(vBucket, engine, done)
         case .room(let bytes): return pager.makeRoom(for: bytes, done)
         case .value, .metadata, .warmup: break
         }
@@ -58,10 +58,11 @@ extension OpenBucket {
         disk.provide(wait, of: vBucket, key: key, hash: hash, done)
     }
 
-    /// Why a durable write of this level cannot be made, as far as the map here tells.
+    /// The reason why a durable write of this level cannot be made, according to the map here; nil
+    /// if it can.
     ///
-    /// A copy that is not active refuses with `notMyVBucket`: by an old map more may seem impossible
-    /// than is, and the active node knows.
+    /// A copy that is not active refuses with `notMyVBucket`: its map may be old, and the active
+    /// node knows better.
     func refusal(of level: DurabilityLevel, _ document: DocumentAddress) -> DocumentRefusal? {
         guard let obstacle = obstacle(to: level, of: document.id) else { return nil }
         guard document.vBucket.withCore({ $0.state == .active }) else { return .notMyVBucket }

@@ -4,15 +4,15 @@ internal import Replication
 internal import Seams
 internal import Vocabulary
 
-/// On the lane `durability`: what the books say is carried out.
+/// The lane `durability`: carries out the decisions of each `DurabilityBook`.
 extension DurabilityDesk {
-    /// What came of a look at a vBucket.
+    /// What one pass over a vBucket produced.
     fileprivate struct Outcome {
         var wakesFlusher = false
         var wakesStreams = false
         var isHandingOver = false
         var hasEnded = false
-        /// The next prepare cannot be completed before this.
+        /// The wait without which the next prepare cannot be completed.
         var obstacle: Obstacle?
         var answers: [(answer: Answer, end: DurableEnd)] = []
     }
@@ -22,12 +22,13 @@ extension DurabilityDesk {
         let key: [UInt8]
     }
 
-    /// After a fetch that failed, and between two looks at deadlines.
+    /// The delay of retries after a failed fetch, and the shortest interval between deadline
+    /// checks.
     private static let retryNanoseconds: UInt64 = 1_000_000_000
-    private static let ringNanoseconds: UInt64 = 5_000_000
+    private static let deadlineCheckNanoseconds: UInt64 = 5_000_000
 
-    /// Has the vBucket looked at, soon and once.
-    func look(at vBucket: VBucketID) {
+    /// Schedules one pass over the vBucket.
+    func schedulePass(over vBucket: VBucketID) {
         let isFirst = state.withLock { state in
             state.due.insert(vBucket)
             defer { state.isPosted = true }
@@ -47,7 +48,7 @@ extension DurabilityDesk {
 
     // MARK: Time
 
-    /// Sees to it that somebody looks when a write's time is over.
+    /// Schedules a check of deadlines.
     func setTimer(for deadline: UInt64) {
         let isFirst = state.withLock { state in
             guard deadline < state.timerDue ?? .max, !state.isStopped else { return false }
@@ -57,11 +58,11 @@ extension DurabilityDesk {
         guard isFirst else { return }
         let now = around.environment.time.monotonicNanoseconds()
         around.worker.lane.post(after: deadline > now ? deadline - now : 0) { [weak self] in
-            self?.ring()
+            self?.checkDeadlines()
         }
     }
 
-    private func ring() {
+    private func checkDeadlines() {
         let now = around.environment.time.monotonicNanoseconds()
         let late = state.withLock { state in
             if let due = state.timerDue, due <= now { state.timerDue = nil }
@@ -71,12 +72,12 @@ extension DurabilityDesk {
         let next = state.withLock { state in
             state.slots.values.compactMap(\.book.nextDeadline).min()
         }
-        if let next { setTimer(for: max(next, now + DurabilityDesk.ringNanoseconds)) }
+        if let next { setTimer(for: max(next, now + DurabilityDesk.deadlineCheckNanoseconds)) }
     }
 
     // MARK: Deciding
 
-    /// Carries out what the vBucket's book says now.
+    /// Carries out all steps that the vBucket's book requests now.
     private func decide(_ vBucket: VBucketID) {
         guard let handle = around.engine[vBucket.number] else { return }
         listen(to: vBucket)
@@ -87,15 +88,15 @@ extension DurabilityDesk {
             let now = around.environment.time.monotonicNanoseconds()
             let isHeld = isHeld(vBucket)
             while !isHeld, outcome.obstacle == nil, let step = next(vBucket, now: now) {
-                carryOut(step, vBucket, &core, turn, &outcome)
+                execute(step, vBucket, &core, turn, &outcome)
             }
-            if isHeld || outcome.obstacle != nil { answerLate(vBucket, now, &outcome) }
+            if isHeld || outcome.obstacle != nil { answerTimedOut(vBucket, now, &outcome) }
             outcome.isHandingOver = core.ownership.isHandingOver
         }
         if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
-        if outcome.wakesStreams { around.traffic.tell(.changed, of: vBucket) }
+        if outcome.wakesStreams { around.traffic.notify(.changed, of: vBucket) }
         for (answer, end) in outcome.answers { answer(end) }
-        if outcome.isHandingOver, outcome.hasEnded { around.handOvers.moved(vBucket) }
+        if outcome.isHandingOver, outcome.hasEnded { around.handOvers.notifyCompleted(vBucket) }
         if let obstacle = outcome.obstacle { fetch(obstacle, of: vBucket) }
     }
 
@@ -103,7 +104,9 @@ extension DurabilityDesk {
         state.withLock { $0.slots[vBucket]?.book.next(now: now) }
     }
 
-    /// Nothing can be completed here until what was asked for is read; another node's are let go.
+    /// Whether a fetch is outstanding, without which this node cannot complete any prepare.
+    ///
+    /// If another node decides, prepares are released at once.
     private func isHeld(_ vBucket: VBucketID) -> Bool {
         state.withLock { state in
             guard let slot = state.slots[vBucket] else { return false }
@@ -111,15 +114,15 @@ extension DurabilityDesk {
         }
     }
 
-    /// Whoever has waited as long as he said is answered, though the disk keeps all from going on.
-    private func answerLate(_ vBucket: VBucketID, _ now: UInt64, _ outcome: inout Outcome) {
+    /// Answers writes whose timeout has passed, although the disk delays all completions.
+    private func answerTimedOut(_ vBucket: VBucketID, _ now: UInt64, _ outcome: inout Outcome) {
         while let late = state.withLock({ $0.slots[vBucket]?.book.nextLate(now: now) }) {
             state.withLock { $0.slots[vBucket]?.book.answered(late) }
             end(late, vBucket, .ambiguous, &outcome)
         }
     }
 
-    private func carryOut(
+    private func execute(
         _ step: DurabilityBook.Step,
         _ vBucket: VBucketID,
         _ core: inout VBucketCore,
@@ -130,10 +133,10 @@ extension DurabilityDesk {
         switch step {
         case .commit(let seqno):
             let result = core.commit(seqno, fence: fence, turn)
-            take(result, of: seqno, vBucket, core, &outcome)
+            finish(result, of: seqno, vBucket, core, &outcome)
         case .abort(let seqno):
             let result = core.abort(seqno, fence: fence, turn)
-            take(result, of: seqno, vBucket, core, &outcome)
+            finish(result, of: seqno, vBucket, core, &outcome)
         case .answerAmbiguous(let seqno):
             state.withLock { $0.slots[vBucket]?.book.answered(seqno) }
             end(seqno, vBucket, .ambiguous, &outcome)
@@ -143,7 +146,7 @@ extension DurabilityDesk {
         }
     }
 
-    private func take(
+    private func finish(
         _ result: CommitOutcome,
         of seqno: Seqno,
         _ vBucket: VBucketID,
@@ -172,7 +175,7 @@ extension DurabilityDesk {
         end(seqno, vBucket, answer, &outcome)
     }
 
-    /// Answers whoever waits, or leaves the answer for when he comes.
+    /// Answers the client, or stores the outcome until the client waits.
     private func end(
         _ seqno: Seqno,
         _ vBucket: VBucketID,
@@ -181,17 +184,19 @@ extension DurabilityDesk {
     ) {
         let found: (answer: Answer, end: DurableEnd)? = state.withLock { state in
             guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
-            client.end = end.numbered(client.number)
+            client.end = end.withNumber(client.number)
             if case .ambiguous = end { state.statistics.ambiguous += 1 }
             state.slots[vBucket]?.clients[seqno] = client.answer == nil ? client : nil
-            return client.answer.map { ($0, end.numbered(client.number)) }
+            return client.answer.map { ($0, end.withNumber(client.number)) }
         }
         if let found { outcome.answers.append(found) }
     }
 
-    // MARK: What the book is fed with
+    // MARK: Inputs of the book
 
-    /// Brings the book up to what is known; false where another look comes that knows more.
+    /// Updates the book.
+    ///
+    /// - Returns: False if the map is older than the copy; a later pass follows.
     private func refresh(
         _ vBucket: VBucketID,
         _ core: borrowing VBucketCore,
@@ -203,7 +208,7 @@ extension DurabilityDesk {
             state.withLock { state in
                 state.slots[vBucket]?.book.row = nil
                 state.slots[vBucket]?.isStale = true
-                // Who is to be active keeps in mind where its history begins.
+                // A copy that is to be active remembers where its history begins.
                 if !isPending { state.slots[vBucket]?.voids = [] }
             }
             return true
@@ -224,7 +229,7 @@ extension DurabilityDesk {
             state.slots[vBucket]?.book.onDisk = onDisk
             state.slots[vBucket]?.book.copies = copies
             guard isStale else { return [] }
-            let lost = state.slots[vBucket]?.take(outstanding) ?? []
+            let lost = state.slots[vBucket]?.replacePrepares(outstanding) ?? []
             state.statistics.ambiguous += UInt64(lost.count)
             return lost
         }
@@ -232,19 +237,19 @@ extension DurabilityDesk {
         return true
     }
 
-    // MARK: What is on disk only
+    // MARK: Documents that are only on disk
 
     private func fetch(_ obstacle: Obstacle, of vBucket: VBucketID) {
         guard let disk = around.disk else {
             preconditionFailure("only a bucket with a disk has something to wait for")
         }
-        if case .handOver = obstacle.wait { return lookLater(at: vBucket) }
+        if case .handOver = obstacle.wait { return retryLater(vBucket) }
         state.withLock { $0.slots[vBucket]?.isFetching = true }
         let done: @Sendable (Completion) -> Void = { [weak self] completion in
             if case .failed = completion {
-                self?.lookLater(at: vBucket)
+                self?.retryLater(vBucket)
             } else {
-                self?.lookAgain(at: vBucket)
+                self?.endFetch(of: vBucket)
             }
         }
         obstacle.key.withUnsafeBytes { buffer in
@@ -254,14 +259,14 @@ extension DurabilityDesk {
         }
     }
 
-    private func lookAgain(at vBucket: VBucketID) {
+    private func endFetch(of vBucket: VBucketID) {
         state.withLock { $0.slots[vBucket]?.isFetching = false }
-        look(at: vBucket)
+        schedulePass(over: vBucket)
     }
 
-    private func lookLater(at vBucket: VBucketID) {
+    private func retryLater(_ vBucket: VBucketID) {
         around.worker.lane.post(after: DurabilityDesk.retryNanoseconds) { [weak self] in
-            self?.lookAgain(at: vBucket)
+            self?.endFetch(of: vBucket)
         }
     }
 }
@@ -282,8 +287,10 @@ extension DurabilityDesk.Outcome {
 }
 
 extension DurabilityDesk.Slot {
-    /// Has the book be about what the vBucket has; returns who waits for what is not there.
-    fileprivate mutating func take(
+    /// Replaces the book's prepares by the vBucket's.
+    ///
+    /// - Returns: The answers of clients whose prepare no longer exists.
+    fileprivate mutating func replacePrepares(
         _ outstanding: [OutstandingPrepare]
     ) -> [DurabilityDesk.Answer] {
         isStale = false

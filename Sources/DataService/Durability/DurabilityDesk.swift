@@ -5,57 +5,58 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// How a durable write ended, as far as whoever waits for it is concerned.
+/// The outcome of a durable write for the waiting client.
 enum DurableEnd: Sendable {
-    /// Everybody sees it.
+    /// The write is visible to all clients.
     case committed(cas: CAS, seqno: Seqno, uuid: VBucketUUID, number: UInt64)
-    /// It may be seen some day, or never.
+    /// The write may become visible later, or never.
     case ambiguous
 }
 
-/// Where the durable writes of a bucket wait: a `DurabilityBook` for each vBucket that has some, fed
-/// with what copies say, and what it decides carried out.
+/// Completes the durable writes of a bucket: a `DurabilityBook` for each vBucket that has some, its
+/// inputs, and the execution of its decisions.
 ///
-/// Whoever prepares enters the write; acknowledgements, commits of the flusher, maps and deadlines
-/// have the vBucket looked at, on the lane `durability`. A timer runs only while something waits.
+/// `enter` adds a prepared write. Acknowledgements, commits of the flusher, maps and deadlines
+/// schedule a pass over the vBucket on the lane `durability`. A timer runs only while a write
+/// waits.
 ///
-/// - A vBucket's book is changed under that vBucket's lock only, so that what it decides is carried
-///   out in its order; this desk's own lock is taken inside and held for moments.
-/// - Whoever waits is answered once.
+/// - A vBucket's book is changed only under that vBucket's lock, so that decisions are carried out
+///   in order. This type's own lock is acquired inside it, and held for moments.
+/// - Each client is answered once.
 final class DurabilityDesk: Sendable {
     /// Durable writes since the bucket was opened.
     struct Statistics: Hashable, Sendable {
         var accepted: UInt64 = 0
         var committed: UInt64 = 0
         var aborted: UInt64 = 0
-        /// Answered so: their time was over, or another node decides.
+        /// Answered as ambiguous: the timeout passed, or another node decides.
         var ambiguous: UInt64 = 0
     }
 
     typealias Answer = @Sendable (DurableEnd) -> Void
 
-    /// Somebody who asked for a durable write.
+    /// The client of a durable write.
     struct Client {
-        /// What the answer of a counter says.
+        /// The number in the answer to a counter command.
         let number: UInt64
         let level: DurabilityLevel
         let deadline: UInt64
-        /// Nil until he has come to wait.
+        /// Nil until the client has registered its completion handler.
         var answer: Answer?
-        /// It ended before he came.
+        /// The outcome, if it came before the completion handler.
         var end: DurableEnd?
     }
 
     struct Slot {
         var book = DurabilityBook()
         var clients: [Seqno: Client] = [:]
-        /// Prepares that a promotion left behind its beginning.
+        /// Prepares after the seqno where a promotion began its history.
         var voids: Set<Seqno> = []
-        /// The book may have others than the vBucket has.
+        /// The book's prepares may differ from the vBucket's.
         var isStale = true
-        /// The next one cannot be completed before something is read, and that was asked for.
+        /// A fetch is outstanding, without which the next prepare cannot be completed.
         var isFetching = false
-        /// Hand overs in a row that durable writes held up.
+        /// The number of consecutive hand overs that durable writes delayed.
         var heldUp = 0
     }
 
@@ -68,7 +69,7 @@ final class DurabilityDesk: Sendable {
         var statistics = Statistics()
     }
 
-    /// What the desk needs of its bucket.
+    /// The parts of the bucket that durable writes need.
     struct Surroundings: Sendable {
         let engine: Bucket
         let disk: BucketDisk?
@@ -76,15 +77,16 @@ final class DurabilityDesk: Sendable {
         let handOvers: HandOverWaiters
         let worker: DataLanes.Worker
         let environment: Environment
-        /// What the map says of a vBucket, and which node this is; nil without a map.
+        /// The map's entry of a vBucket, and this node's number; nil without a map.
         let assignment: @Sendable (VBucketID) -> (VBucketAssignment, own: NodeNumber)?
     }
 
-    /// Of writes that do not say how long they may take.
+    /// The timeout of writes that do not state one.
     static let timeoutMilliseconds: UInt64 = 10_000
-    /// Hand overs that durable writes may hold up before they are given no more time.
+    /// The number of hand overs that durable writes may delay before their timeouts are expired.
     static let handOversMax = 10
-    /// With more, a majority of copies says nothing about which ones.
+    /// The most replicas with which durable writes are possible: with more, a majority does not
+    /// determine which copies have a write.
     static let replicasMax = 2
 
     let around: Surroundings
@@ -94,14 +96,16 @@ final class DurabilityDesk: Sendable {
 
     var statistics: Statistics { state.withLock { $0.statistics } }
 
-    // MARK: Entering
+    // MARK: Registration
 
-    /// The monotonic nanoseconds at which a write that is prepared now has to be decided.
+    /// The monotonic nanoseconds by which a write that is prepared now has to be decided.
     func deadline(afterMilliseconds timeout: UInt64) -> UInt64 {
         around.environment.time.monotonicNanoseconds() &+ timeout * 1_000_000
     }
 
-    /// Notes what was just prepared; under the vBucket's lock.
+    /// Registers a write that was just prepared.
+    ///
+    /// Called under the vBucket's lock.
     func enter(
         _ stored: Stored,
         _ level: DurabilityLevel,
@@ -120,7 +124,9 @@ final class DurabilityDesk: Sendable {
         }
     }
 
-    /// Has whoever prepared it wait; after the vBucket's lock was released.
+    /// Registers the completion handler of a prepared write.
+    ///
+    /// Called without the vBucket's lock.
     func wait(for seqno: Seqno, of vBucket: VBucketID, _ answer: @escaping Answer) {
         let found: (client: Client, end: DurableEnd?)? = state.withLock { state in
             guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
@@ -132,11 +138,11 @@ final class DurabilityDesk: Sendable {
         guard let found else { return answer(.ambiguous) }
         if let end = found.end { return answer(end) }
         if found.client.level.needsDisk { around.disk?.flushNow(vBucket) }
-        look(at: vBucket)
+        schedulePass(over: vBucket)
         setTimer(for: found.client.deadline)
     }
 
-    /// Makes a slot where there is none, and hears of its vBucket from then on.
+    /// Creates the vBucket's slot, and listens to its events, unless it exists.
     func listen(to vBucket: VBucketID) {
         let isNew = state.withLock { state in
             guard state.slots[vBucket] == nil else { return false }
@@ -146,20 +152,20 @@ final class DurabilityDesk: Sendable {
         guard isNew else { return }
         _ = around.traffic.listen(to: vBucket) { [weak self] news in
             switch news {
-            case .acknowledged, .persisted: self?.hear(of: vBucket)
+            case .acknowledged, .persisted: self?.notePossibleProgress(of: vBucket)
             case .changed, .ownership, .retired: break
             }
         }
     }
 
-    private func hear(of vBucket: VBucketID) {
+    private func notePossibleProgress(of vBucket: VBucketID) {
         let isAwaited = state.withLock { $0.slots[vBucket].map { !$0.book.isEmpty } ?? false }
-        if isAwaited { look(at: vBucket) }
+        if isAwaited { schedulePass(over: vBucket) }
     }
 
-    // MARK: What changes who decides
+    // MARK: Changes of ownership
 
-    /// Who serves the vBucket may be another one, or its prepares others.
+    /// The active copy of the vBuckets may have changed, or their prepares.
     func ownershipChanged(_ vBuckets: some Sequence<VBucketID>) {
         for vBucket in vBuckets {
             let isKnown = state.withLock { state in
@@ -167,19 +173,21 @@ final class DurabilityDesk: Sendable {
                 return state.slots[vBucket] != nil
             }
             let hasPrepares = around.engine[vBucket.number]?.withCore { $0.hasPrepares } ?? false
-            if isKnown || hasPrepares { look(at: vBucket) }
+            if isKnown || hasPrepares { schedulePass(over: vBucket) }
         }
     }
 
-    /// The map may say something else of whom to wait for.
+    /// The chains whose acknowledgements count may have changed.
     func mapChanged() {
         let waiting = state.withLock { state in
             state.slots.filter { !$0.value.book.isEmpty }.keys.sorted()
         }
-        for vBucket in waiting { look(at: vBucket) }
+        for vBucket in waiting { schedulePass(over: vBucket) }
     }
 
-    /// A promotion began a history before these; under the vBucket's lock.
+    /// Voids prepares after the seqno where a promotion began its history.
+    ///
+    /// Called under the vBucket's lock.
     func void(_ prepares: [Seqno], of vBucket: VBucketID) {
         guard !prepares.isEmpty else { return }
         listen(to: vBucket)
@@ -189,7 +197,9 @@ final class DurabilityDesk: Sendable {
         }
     }
 
-    /// A hand over begins, and waits for the durable writes; the last of many ends them.
+    /// A hand over begins and waits for durable writes.
+    ///
+    /// After `handOversMax` delayed ones in a row, expires their timeouts.
     func handOverBegins(_ vBucket: VBucketID) {
         let isLast = state.withLock { state in
             (state.slots[vBucket]?.heldUp ?? 0) >= DurabilityDesk.handOversMax
@@ -198,10 +208,10 @@ final class DurabilityDesk: Sendable {
         handle.withCore { _ in
             state.withLock { $0.slots[vBucket]?.book.endPatience() }
         }
-        look(at: vBucket)
+        schedulePass(over: vBucket)
     }
 
-    /// It ended, and durable writes held it up or did not.
+    /// A hand over ended.
     func handOverEnded(_ vBucket: VBucketID, wasHeldUp: Bool) {
         state.withLock { state in
             let before = state.slots[vBucket]?.heldUp ?? 0
@@ -209,7 +219,7 @@ final class DurabilityDesk: Sendable {
         }
     }
 
-    /// The bucket goes: whoever waits is told that nobody knows.
+    /// The bucket closes: answers all clients as ambiguous.
     func stop() {
         let answers = state.withLock { state in
             state.isStopped = true
@@ -227,8 +237,8 @@ extension DurableEnd {
         .committed(cas: stored.cas, seqno: stored.seqno, uuid: stored.uuid, number: 0)
     }
 
-    /// With the number that a counter's answer has.
-    func numbered(_ number: UInt64) -> DurableEnd {
+    /// The same outcome with the number of a counter's answer.
+    func withNumber(_ number: UInt64) -> DurableEnd {
         guard case .committed(let cas, let seqno, let uuid, _) = self else { return self }
         return .committed(cas: cas, seqno: seqno, uuid: uuid, number: number)
     }

@@ -5,21 +5,23 @@ internal import Replication
 package import Seams
 package import Vocabulary
 
-/// What the data service knows of the cluster besides the maps of its buckets.
+/// The data service's view of the cluster, without the maps of its buckets.
 struct Membership {
-    /// Nil until a map is followed.
+    /// This node's number; nil until a map is followed.
     var own: NodeNumber?
     var links: ReplicationLinks?
     var mapListeners: [UInt64: @Sendable () -> Void] = [:]
     var lastListener: UInt64 = 0
 }
 
-/// Copies that follow the map.
+/// Applying the cluster map to copies.
 ///
-/// What to do is `CopyPlan`'s; this does it: under each vBucket's lock what others can see, and
-/// behind it, a step at a time, what takes long.
+/// `CopyPlan` decides. This applies it: the visible part under each vBucket's lock, the slow part
+/// afterwards, step by step.
 extension DocumentService {
-    /// Introduces the connections to other nodes; called once, before the first map.
+    /// Sets the source of connections to other nodes.
+    ///
+    /// Called once, before the first map.
     package func use(_ links: any ChangeLinks) {
         let made = ReplicationLinks(links, service: self)
         membership.withLock { $0.links = made }
@@ -27,7 +29,7 @@ extension DocumentService {
 
     var links: ReplicationLinks? { membership.withLock { $0.links } }
 
-    /// Another node follows copies here, on a connection that it opened.
+    /// The handler of a connection on which another node follows copies of this node.
     package func acceptChanges(
         from node: NodeNumber,
         port: any ConnectionPort
@@ -35,13 +37,15 @@ extension DocumentService {
         ReplicationProducer(peer: node, port: port, service: self)
     }
 
-    /// Carries out what the map says of one bucket; an older map than the last one changes nothing.
+    /// Applies the map of one bucket.
+    ///
+    /// A map older than the last one is ignored.
     ///
     /// - Parameters:
     ///   - assignment: The map.
     ///   - own: This node.
-    ///   - seals: What was promised before the node stopped: a copy that comes to such a fence acts no
-    ///     more under it from the first moment on.
+    ///   - seals: The seals from before the restart: a copy that reaches such a fence is sealed
+    ///     from the first moment.
     package func follow(
         _ assignment: BucketAssignment,
         as own: NodeNumber,
@@ -53,17 +57,17 @@ extension DocumentService {
         }
         var kept: [VBucketID: UInt64] = [:]
         for (vBucket, fence) in seals { kept[vBucket] = max(fence, kept[vBucket] ?? 0) }
-        carryOut(assignment, on: bucket, as: own, isNew: false, seals: kept)
+        applyMap(assignment, on: bucket, as: own, isNew: false, seals: kept)
         links?.follow(assignment, own: own)
-        tellMaps()
+        notifyMapListeners()
     }
 
     // MARK: Maps
 
-    func listenToMaps(_ tell: @escaping @Sendable () -> Void) -> UInt64 {
+    func listenToMaps(_ notify: @escaping @Sendable () -> Void) -> UInt64 {
         membership.withLock { membership in
             membership.lastListener += 1
-            membership.mapListeners[membership.lastListener] = tell
+            membership.mapListeners[membership.lastListener] = notify
             return membership.lastListener
         }
     }
@@ -72,21 +76,21 @@ extension DocumentService {
         membership.withLock { $0.mapListeners[number] = nil }
     }
 
-    func tellMaps() {
-        for tell in membership.withLock({ Array($0.mapListeners.values) }) { tell() }
+    func notifyMapListeners() {
+        for notify in membership.withLock({ Array($0.mapListeners.values) }) { notify() }
     }
 
-    // MARK: Carrying out
+    // MARK: Applying
 
-    /// What became of one vBucket.
+    /// The change of one vBucket.
     private struct Change {
         let id: VBucketID
         var isDropped = false
-        /// Serves under this fence once there is nothing left of what was.
+        /// Activate it under this fence once the old data is dropped; nil for no activation.
         var beginsAnew: UInt64?
     }
 
-    func carryOut(
+    func applyMap(
         _ assignment: BucketAssignment,
         on bucket: OpenBucket,
         as own: NodeNumber,
@@ -94,28 +98,28 @@ extension DocumentService {
         seals: [VBucketID: UInt64] = [:]
     ) {
         let before = bucket.assignment
-        guard bucket.take(assignment) else { return }
+        guard bucket.storeMap(assignment) else { return }
         precondition(
             assignment.vBuckets.count == bucket.engine.count,
             "a map has a row for each vBucket"
         )
         var changes: [Change] = []
         for (number, vBucket) in bucket.engine.all.enumerated() {
-            // A rebalance changes a few rows at a time, hundreds of times.
+            // A rebalance changes a few chains at a time, hundreds of times.
             if !isNew, let before, before.vBuckets[number] == assignment.vBuckets[number] {
                 continue
             }
             let seal = seals[VBucketID(UInt16(number))]
-            if let change = carryOut(assignment, vBucket, own, isNew, seal) {
+            if let change = applyMap(assignment, vBucket, own, isNew, seal) {
                 changes.append(change)
             }
         }
         let ids = changes.map(\.id)
         for id in ids {
             bucket.disk?.noteDirty(id)
-            bucket.handOvers.settle(id)
+            bucket.handOvers.resume(id)
         }
-        bucket.traffic.tell(.ownership, of: ids)
+        bucket.traffic.notify(.ownership, of: ids)
         bucket.desk.ownershipChanged(ids)
         bucket.desk.mapChanged()
         let anew = changes.reduce(into: [:]) { $0[$1.id] = $1.beginsAnew }
@@ -128,7 +132,7 @@ extension DocumentService {
         }
     }
 
-    private func carryOut(
+    private func applyMap(
         _ assignment: BucketAssignment,
         _ vBucket: VBucket,
         _ own: NodeNumber,
@@ -145,7 +149,8 @@ extension DocumentService {
             let mustBeginEmpty =
                 !next.isResetting && action != .drop && CopyPlan.isOutlived(planned, entry)
             if next.fence != entry.fence { next.isHandingOver = false }
-            // Whoever asked for the seal compares the stage too, and comes too late with a later one.
+            // A seal was requested for a fence and a stage; at a later stage the request is
+            // obsolete.
             if (next.fence, next.stage) != (entry.fence, entry.stage) { next.isSealed = false }
             next.fence = entry.fence
             next.stage = entry.stage
@@ -183,10 +188,10 @@ extension DocumentService {
             if mustBeginEmpty {
                 core.beginReset()
                 change.isDropped = true
-                // Nobody served it since it was emptied: it is known to be empty.
+                // No copy has served since the vBucket was emptied, so it is known to be empty.
                 if action == .hold, entry.fence == entry.origin { change.beginsAnew = entry.fence }
             }
-            // In the same turn: nobody may find it unsealed in between.
+            // In the same hold of the lock: the copy must never be seen unsealed.
             if seal == entry.fence { core.seal() }
             return before == (core.state, core.ownership) ? nil : change
         }
@@ -211,15 +216,17 @@ extension VBucketCore {
 }
 
 extension OpenBucket {
-    /// Other nodes have, or are to have, something of it.
+    /// Whether other nodes have copies of the bucket, or build them.
     var isShared: Bool {
         guard let assignment else { return false }
         let nodes = assignment.vBuckets.flatMap { $0.chain + $0.nextChain + $0.builders }
         return Set(nodes).count > 1
     }
 
-    /// Remembers the newest map; false for one that is older.
-    fileprivate func take(_ assignment: BucketAssignment) -> Bool {
+    /// Stores the newest map.
+    ///
+    /// - Returns: False for an older map.
+    fileprivate func storeMap(_ assignment: BucketAssignment) -> Bool {
         guard assignment.index >= self.assignment?.index ?? 0 else { return false }
         self.assignment = assignment
         return true

@@ -2,21 +2,23 @@ internal import Bytes
 internal import Engine
 package import Vocabulary
 
-/// What came of it.
+/// The outcome of one activation.
 package enum ActivationOutcome: Hashable, Sendable {
-    /// It serves, or will as soon as the map confirms it.
+    /// The copy serves, or will as soon as the map confirms it.
     case ready(CopyReport)
-    /// It is not what it was taken for: this is what it is.
+    /// The copy does not meet the activation's condition; the report has its actual state.
     case refused(CopyReport)
 }
 
-/// Who owns a vBucket: what the orchestrator asks of this node's copies.
+/// The orchestrator's requests to this node's copies.
 extension DocumentService {
-    /// Has copies take nothing more from the active ones of these fences, and an active one serve no
-    /// more; the reports of those that follow them.
+    /// Seals copies of these fences: a replica accepts no more changes, an active copy stops
+    /// serving.
     ///
-    /// When this returns no acknowledgement of such a fence can be made any more, but for ones that
-    /// say less than the reports. Making the promise durable is the caller's.
+    /// After this returns, no acknowledgement of such a fence can be sent that covers more than the
+    /// reports do. The caller has to make the seals durable.
+    ///
+    /// - Returns: The report of each vBucket that the bucket has; empty if there is no such bucket.
     package func seal(
         _ name: String,
         _ vBuckets: [(vBucket: VBucketID, fence: UInt64)]
@@ -31,14 +33,16 @@ extension DocumentService {
                     return core.report(boot: boot)
                 }
             )
-            bucket.handOvers.settle(id)
+            bucket.handOvers.resume(id)
         }
-        bucket.traffic.tell(.ownership, of: vBuckets.map(\.vBucket))
+        bucket.traffic.notify(.ownership, of: vBuckets.map(\.vBucket))
         bucket.desk.ownershipChanged(vBuckets.map(\.vBucket))
         return reports
     }
 
-    /// What this node has of a bucket, or of these vBuckets; copies that it has not left out.
+    /// The reports of this node's copies of a bucket, or of the given vBuckets of it.
+    ///
+    /// - Returns: No entry for a vBucket without a copy here; empty if there is no such bucket.
     package func reports(_ name: String, of vBuckets: [VBucketID]? = nil) -> [CopyReport] {
         guard let bucket = bucket(named: name) else { return [] }
         let asked = vBuckets?.compactMap { bucket.engine[$0.number] } ?? bucket.engine.all
@@ -50,7 +54,7 @@ extension DocumentService {
                 reports[place].isUnreadable = unread.contains(reports[place].vBucket)
             }
         }
-        // Whoever asks for some of them waits until they are on disk.
+        // The caller waits until the copies that it names are persisted.
         if vBuckets != nil, let disk = bucket.disk {
             for report in reports where report.persisted < report.high {
                 disk.flushSoon(report.vBucket)
@@ -59,7 +63,8 @@ extension DocumentService {
         return reports
     }
 
-    /// How far all that this node serves of a bucket is; nil where it has no such bucket.
+    /// A digest of the fences and high seqnos of a bucket's active copies here; nil if there is no
+    /// such bucket.
     package func served(_ name: String) -> ServedHighs? {
         guard let bucket = bucket(named: name) else { return nil }
         var served = ServedHighs()
@@ -72,8 +77,9 @@ extension DocumentService {
         return served
     }
 
-    /// How many changes copies here discarded since this was asked last, by bucket: nobody else had
-    /// them, and the history that the cluster goes on with does not.
+    /// The number of changes that copies here discarded since the last call, by bucket.
+    ///
+    /// No other node had them, and the cluster's history does not contain them.
     package func takeDiscarded() -> [String: UInt64] {
         discarded.withLock { counts in
             defer { counts = [:] }
@@ -81,7 +87,7 @@ extension DocumentService {
         }
     }
 
-    /// Has copies serve, each if it is what it was taken for, under a fence that the map has.
+    /// Activates copies that meet their conditions, under a fence of the map.
     package func activate(
         _ name: String,
         _ activations: [CopyActivation]
@@ -91,7 +97,7 @@ extension DocumentService {
         var outcomes: [ActivationOutcome] = []
         for activation in activations {
             let (id, fence) = (activation.vBucket, activation.fence)
-            // A new history needs a name, whether or not the copy is refused.
+            // A new history needs a UUID. It is drawn even if the activation is refused.
             let uuid: VBucketUUID? =
                 if case .promotion = activation.reason { newUUID() } else { nil }
             guard let vBucket = bucket.engine[id.number] else { continue }
@@ -99,7 +105,7 @@ extension DocumentService {
             let isReady = vBucket.withCore { core in
                 let wasReady = core.ownership.readyFence == fence
                 let isReady = core.activate(activation, naming: uuid, isConfirmed: isConfirmed)
-                // Whoever has them beyond the point where the new history begins has them alone.
+                // Only this copy has the prepares after the seqno where the new history begins.
                 if isReady, !wasReady, case .promotion = activation.reason {
                     let began = core.failoverLog.current.seqno
                     let lost = core.outstandingPrepares.map(\.seqno).filter { $0 > began }
@@ -111,16 +117,16 @@ extension DocumentService {
             outcomes.append(isReady ? .ready(report) : .refused(report))
             bucket.disk?.noteDirty(id)
         }
-        bucket.traffic.tell(.ownership, of: activations.map(\.vBucket))
+        bucket.traffic.notify(.ownership, of: activations.map(\.vBucket))
         bucket.desk.ownershipChanged(activations.map(\.vBucket))
-        tellMaps()
+        notifyMapListeners()
         return outcomes
     }
 }
 
 extension VBucketCore {
-    /// Checks that the copy is what it was taken for, and has it serve, or wait for the map to
-    /// confirm that.
+    /// Activates the copy if it meets the condition; until the map confirms it, the copy only
+    /// waits.
     fileprivate mutating func activate(
         _ activation: CopyActivation,
         naming uuid: VBucketUUID?,

@@ -4,14 +4,15 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Forgetting copies: those that the map takes away, and those that have to be built anew.
+/// Dropping copies that the map removes or that have to be rebuilt.
 ///
-/// On disk first, on the lane that commits, so that nothing of the next copy is written before;
-/// then memory. In between the copy is neither built upon nor flushed (`Ownership.isResetting`).
+/// The disk comes first, on the lane that commits, so that nothing of the next copy is written
+/// before; then memory. Meanwhile the copy is neither written to nor flushed
+/// (`Ownership.isResetting`).
 extension DocumentService {
     private static let retryNanoseconds: UInt64 = 1_000_000_000
 
-    /// Forgets copies that this node has no more, or begins with nothing; those of one file in one
+    /// Drops copies that this node no longer has or that begin empty; those of one file in one
     /// commit.
     func drop(
         _ vBuckets: [VBucketID],
@@ -28,7 +29,7 @@ extension DocumentService {
         }
     }
 
-    /// Has a copy that follows `fence` begin with nothing; calls `done` from some lane.
+    /// Empties a copy that follows `fence`, then calls `done` from any lane.
     func reset(
         _ id: VBucketID,
         of bucket: OpenBucket,
@@ -49,12 +50,13 @@ extension DocumentService {
         }
     }
 
-    /// Whoever forgot it first was also the last: it may be built upon since.
+    /// Whether the copy still has to be emptied: after the first request has emptied it, it may
+    /// have new data.
     private func isDue(_ id: VBucketID, of bucket: OpenBucket) -> Bool {
         bucket.engine[id.number]?.withCore { $0.ownership.isResetting } ?? false
     }
 
-    /// Without a disk.
+    /// Drops a copy without a disk.
     private func forget(
         _ id: VBucketID,
         of bucket: OpenBucket,
@@ -66,7 +68,7 @@ extension DocumentService {
         }
     }
 
-    /// Of one file, once none of them is being loaded: what is would come back.
+    /// Drops copies of one file once none of them is being loaded: loading would restore the data.
     private func forget(
         _ ids: [VBucketID],
         of bucket: OpenBucket,
@@ -83,7 +85,7 @@ extension DocumentService {
                     if isLoaded { gathered.loaded.append(id) }
                     return gathered.left == 0 ? gathered.loaded.sorted() : nil
                 }
-                // The file is closed, so there is nothing of it that could come back.
+                // The file is closed, so that nothing of it can be loaded.
                 if !isLoaded { done(id) }
                 guard let loaded, let first = loaded.first else { return }
                 lanes.writer(ofLane: disk.file(of: first).number).lane.post { [self] in
@@ -93,7 +95,7 @@ extension DocumentService {
         }
     }
 
-    /// On the writer lane.
+    /// Erases copies from their file and from memory, on the writer lane.
     private func erase(
         _ ids: [VBucketID],
         of bucket: OpenBucket,
@@ -111,7 +113,10 @@ extension DocumentService {
                 return
             }
             let what = due.count == 1 ? "\(due[0])" : "\(due.count) vBuckets"
-            environment.trace.error("storage", "\(what) cannot be dropped: \(error.description)")
+            environment.trace.error(
+                "storage",
+                "dropping \(what) failed and is retried: \(error.description)"
+            )
             lanes.writer(ofLane: file.number).lane.post(
                 after: DocumentService.retryNanoseconds
             ) { [self] in
@@ -123,7 +128,7 @@ extension DocumentService {
     private func empty(_ id: VBucketID, of bucket: OpenBucket) {
         let uuid = newUUID()
         bucket.engine[id.number]?.withCore { $0.endReset(uuid) }
-        bucket.traffic.tell(.ownership, of: id)
+        bucket.traffic.notify(.ownership, of: id)
         bucket.disk?.noteDirty(id)
     }
 }

@@ -4,24 +4,24 @@ internal import Seams
 package import Vocabulary
 internal import Wire
 
-/// Writes that wait until it is settled whose vBucket it is.
+/// Writes to a vBucket in hand over, which wait for its outcome.
 final class HandOverWaiters: Sendable {
     private struct State {
         var waiting: [VBucketID: [UInt64: @Sendable (Completion) -> Void]] = [:]
-        /// Hand overs that wait for durable writes to end.
+        /// The callbacks of hand overs that wait for durable writes to complete.
         var underWay: [VBucketID: @Sendable () -> Void] = [:]
         var lastNumber: UInt64 = 0
     }
 
     private let state = Guarded(State())
-    /// Where the waits time out.
+    /// The lane of the timeouts.
     private let lane: any Lane
 
     init(lane: any Lane) { self.lane = lane }
 
-    /// Calls `done` once a write may be attempted again, or with a failure after
+    /// Calls `done` when the write may be retried, or with a failure after
     /// `Limits.handOverMilliseconds`.
-    func whenSettled(
+    func whenHandedOver(
         _ vBucket: VBucketID,
         _ engine: Bucket,
         _ done: @escaping @Sendable (Completion) -> Void
@@ -32,43 +32,43 @@ final class HandOverWaiters: Sendable {
             return state.lastNumber
         }
         let isSettled = engine[vBucket.number]?.withCore { !$0.ownership.isHandingOver } ?? true
-        if isSettled { return settle(vBucket) }
+        if isSettled { return resume(vBucket) }
         lane.post(after: Limits.handOverMilliseconds * 1_000_000) { [self] in
             expire(vBucket, number)
         }
     }
 
-    /// It is settled: all ask again.
-    func settle(_ vBucket: VBucketID) {
+    /// Resumes the waiting writes of a vBucket, which then retry.
+    func resume(_ vBucket: VBucketID) {
         let waiting = state.withLock { $0.waiting.removeValue(forKey: vBucket) }
         for done in (waiting ?? [:]).values { done(.ready) }
     }
 
-    /// Has `look` called whenever a durable write of the vBucket has ended; nil for no more.
-    func watch(_ vBucket: VBucketID, _ look: (@Sendable () -> Void)?) {
-        state.withLock { $0.underWay[vBucket] = look }
+    /// Registers `notify` for completed durable writes of the vBucket; nil removes it.
+    func watch(_ vBucket: VBucketID, _ notify: (@Sendable () -> Void)?) {
+        state.withLock { $0.underWay[vBucket] = notify }
     }
 
-    /// A durable write of a vBucket that is being handed over has ended.
-    func moved(_ vBucket: VBucketID) {
-        let look = state.withLock { $0.underWay[vBucket] }
-        look?()
+    /// Notifies the hand over of a vBucket that a durable write completed.
+    func notifyCompleted(_ vBucket: VBucketID) {
+        let notify = state.withLock { $0.underWay[vBucket] }
+        notify?()
     }
 
     /// A wait has timed out.
     private func expire(_ vBucket: VBucketID, _ number: UInt64) {
         let done = state.withLock { $0.waiting[vBucket]?.removeValue(forKey: number) }
-        done?(.failed(.temporaryFailure, "The vBucket is being handed over: try again."))
+        done?(.failed(.temporaryFailure, "The vBucket is being handed over. Retry."))
     }
 }
 
 extension DocumentService {
-    /// Has an active copy take no more writes, waits until its durable ones have ended and the chain
-    /// to come has all there is, and tells how much that is.
+    /// Stops the writes of an active copy, waits until its durable writes are completed and the
+    /// next chain has every change, and reports the last seqno.
     ///
-    /// Where that takes too long the copy serves on; where durable writes held it up many times in a
-    /// row, they are given no more time. Once it is drained it serves nobody: the map
-    /// has to say who does, or `activate` it again.
+    /// If that takes too long, the copy serves again. If durable writes delayed the hand over many
+    /// times in a row, their timeouts are expired. After a drained hand over no copy serves: the
+    /// map has to name the next active one, or `activate` has to resume this one.
     package func handOver(
         _ name: String,
         _ vBucket: VBucketID,
@@ -99,12 +99,12 @@ extension DocumentService {
     }
 }
 
-/// One vBucket on its way.
+/// The hand over of one vBucket.
 private final class HandOver: Sendable {
     private let bucket: OpenBucket
     private let id: VBucketID
     private let fence: UInt64
-    /// Known once nothing more is written: durable writes end by a change of their own.
+    /// The last seqno; nil while durable writes are open, since each ends with a change of its own.
     private let final = Guarded<Seqno?>(nil)
     private let needed: [NodeNumber]
     private let done: @Sendable (HandOverOutcome) -> Void
@@ -126,17 +126,17 @@ private final class HandOver: Sendable {
     }
 
     func start(_ lanes: DataLanes) {
-        let number = bucket.traffic.listen(to: id) { [self] _ in look() }
+        let number = bucket.traffic.listen(to: id) { [self] _ in checkProgress() }
         listener.withLock { $0 = number }
-        bucket.handOvers.watch(id) { [self] in look() }
+        bucket.handOvers.watch(id) { [self] in checkProgress() }
         bucket.desk.handOverBegins(id)
         lanes.nonIO.lane.post(after: Limits.handOverMilliseconds * 1_000_000) { [self] in
             finish(isDrained: false)
         }
-        look()
+        checkProgress()
     }
 
-    /// The last change of all, once no durable write is open.
+    /// The last seqno; nil while a durable write is open.
     private func end() -> Seqno? {
         bucket.engine[id.number]?.withCore { core in
             guard core.feeds(fence), core.ownership.isHandingOver, !core.hasPrepares else {
@@ -149,7 +149,7 @@ private final class HandOver: Sendable {
         } ?? nil
     }
 
-    private func look() {
+    private func checkProgress() {
         guard let final = end() else { return }
         let progress = bucket.traffic.progress(of: id)
         let isDrained = needed.allSatisfy { node in
@@ -175,10 +175,10 @@ private final class HandOver: Sendable {
                 guard isDrained, let final else { return .busy }
                 return .drained(final)
             } ?? .refused
-        // After a restart as well: it serves, and feeds, nobody under this fence any more.
+        // Persisted, since the copy must not serve or feed under this fence after a restart either.
         if case .drained = outcome { bucket.disk?.noteDirty(id) }
         bucket.desk.handOverEnded(id, wasHeldUp: outcome == .busy && final == nil)
-        bucket.handOvers.settle(id)
+        bucket.handOvers.resume(id)
         done(outcome)
     }
 }

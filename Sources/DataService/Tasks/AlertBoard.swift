@@ -1,14 +1,16 @@
 internal import Bytes
 
-/// What is wrong now, for the operator: raised by whoever notices, cleared by the same.
+/// The current problems for the operator.
+///
+/// The component that detects a problem raises and clears it.
 package final class AlertBoard: Sendable {
     private let alerts = Guarded<[String: String]>([:])
 
     package init() {}
 
     /// - Parameters:
-    ///   - id: The same while the same thing is wrong.
-    ///   - message: Cause and cure, in a sentence.
+    ///   - id: Identifies the problem while it lasts.
+    ///   - message: Cause and remedy, in a sentence.
     func raise(_ id: String, _ message: String) { alerts.withLock { $0[id] = message } }
 
     func clear(_ id: String) {
@@ -23,7 +25,7 @@ package final class AlertBoard: Sendable {
         }
     }
 
-    /// By id.
+    /// The raised alerts, ordered by id; empty if there are none.
     package var current: [(id: String, message: String)] {
         alerts.withLock { alerts in
             alerts.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }

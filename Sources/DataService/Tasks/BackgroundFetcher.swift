@@ -5,21 +5,21 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// A value, or a whole document, that memory let go and a request needs.
+/// A read of a value or a whole document that was ejected and that a request needs.
 struct FetchRequest: Sendable {
     let vBucket: VBucketID
     let seqno: Seqno
-    /// The request's; where `isWhole`, the version's own may be another.
+    /// The request's key; if `isWhole`, the version on disk may have another key.
     let key: [UInt8]
     let hash: UInt64
-    /// Memory knows no more of the version than its seqno.
+    /// Memory has only a stub of the version, with its seqno.
     let isWhole: Bool
 }
 
-/// Brings values back from disk, on the reader lanes, while reactors serve others.
+/// Reads ejected values from disk on the reader lanes, while reactors serve other requests.
 ///
-/// Requests for the same version share one read. Whoever waited then asks the vBucket again, so
-/// nothing is decided here.
+/// Requests for the same version share one read. Each waiting request then consults the vBucket
+/// again, so that nothing is decided here.
 final class BackgroundFetcher: Sendable {
     private struct Version: Hashable {
         let vBucket: VBucketID
@@ -27,7 +27,7 @@ final class BackgroundFetcher: Sendable {
     }
 
     private let engine: Bucket
-    /// Those of the bucket's own generation: after a flush the store has others.
+    /// The files of the bucket's own generation; after a bucket flush the store has others.
     private let files: [LaneStore]
     private let lanes: DataLanes
     private let environment: Environment
@@ -48,7 +48,7 @@ final class BackgroundFetcher: Sendable {
         self.environment = environment
     }
 
-    /// Calls `done` once the value is there, or can never be.
+    /// Calls `done` once the value is in memory, or with the reason why it cannot be.
     func fetch(_ request: FetchRequest, _ done: @escaping @Sendable (Completion) -> Void) {
         counters.countShared(.backgroundFetches)
         let version = Version(vBucket: request.vBucket, seqno: request.seqno)
@@ -64,7 +64,7 @@ final class BackgroundFetcher: Sendable {
             }
             let number = file(of: request.vBucket).number
             lanes.writer(ofLane: number).lane.post { [self] in
-                end(version, verdict(request))
+                end(version, missingDocumentCompletion(request))
             }
         }
     }
@@ -78,7 +78,7 @@ final class BackgroundFetcher: Sendable {
         files[Int(vBucket.number) % files.count]
     }
 
-    /// Nil where the disk has no such document.
+    /// Reads the document into memory; nil if it is not on disk.
     private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion? {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
@@ -88,11 +88,14 @@ final class BackgroundFetcher: Sendable {
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
             return install(request, outcome, value.view, context)
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
-            // Whoever asks again finds the bucket that took its place, or none.
+            // A retry finds the bucket's successor, or no bucket.
             return .failed(.temporaryFailure, error.description)
         } catch {
             environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
-            return .failed(error.isForGood ? .internalError : .temporaryFailure, error.description)
+            return .failed(
+                error.isPermanent ? .internalError : .temporaryFailure,
+                error.description
+            )
         }
     }
 
@@ -111,12 +114,12 @@ final class BackgroundFetcher: Sendable {
         return outcome == .found ? .ready : nil
     }
 
-    /// On the lane's writer lane: what to make of a document that is not on disk.
+    /// Decides about a document that is not on disk; on the lane file's writer lane.
     ///
-    /// A purge forgets a tombstone on disk first, and then in memory, in one turn of that lane: what
-    /// memory still knows behind such a turn is not purged, but lost.
-    private func verdict(_ request: FetchRequest) -> Completion {
-        // Superseded and compacted meanwhile, or purged: ask again.
+    /// A purge removes a tombstone from disk and then from memory in one work item of that lane. A
+    /// tombstone that is in memory after such an item is therefore lost, not purged.
+    private func missingDocumentCompletion(_ request: FetchRequest) -> Completion {
+        // Superseded and compacted meanwhile, or purged: retry.
         let isLost = request.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
             return engine[request.vBucket.number]?.withCore { core in
@@ -126,8 +129,8 @@ final class BackgroundFetcher: Sendable {
         }
         guard isLost == true else { return .ready }
         let what = "\(request.vBucket) seqno \(request.seqno.value)"
-        environment.trace.fault("fetcher", "the document of \(what) is not on disk")
-        return .failed(.internalError, "The document is not on disk any more.")
+        environment.trace.fault("fetcher", "the document of \(what) is missing on disk")
+        return .failed(.internalError, "The document is missing on disk.")
     }
 
     private func install(
@@ -146,12 +149,13 @@ final class BackgroundFetcher: Sendable {
                     core.install(value, of: request.seqno, key: key, hash: request.hash, turn)
                     return .ready
                 case .missing:
-                    // Superseded and compacted meanwhile: ask again. Else the disk lost it.
+                    // If it was superseded and compacted meanwhile, retry; otherwise the disk lost
+                    // it.
                     guard core.isEjected(key, hash: request.hash, at: request.seqno)
                     else { return .ready }
                     let what = "\(request.vBucket) seqno \(request.seqno.value)"
-                    environment.trace.fault("fetcher", "the value of \(what) is not on disk")
-                    return .failed(.internalError, "The value is not on disk any more.")
+                    environment.trace.fault("fetcher", "the value of \(what) is missing on disk")
+                    return .failed(.internalError, "The value is missing on disk.")
                 }
             }
         }
@@ -159,11 +163,11 @@ final class BackgroundFetcher: Sendable {
 }
 
 extension StorageError {
-    /// Reading it again cannot go better: bytes are lost, or not ours.
+    /// Whether another read cannot succeed: bytes are lost, or not ours.
     ///
-    /// What failed otherwise is tried afresh by the next read, so clients are told to ask again, as
-    /// they are while keys are read back from the same disk.
-    fileprivate var isForGood: Bool {
+    /// After other failures the next read may succeed, so clients are told to retry, as during
+    /// warmup from the same disk.
+    fileprivate var isPermanent: Bool {
         switch code {
         case .damaged, .foreign, .newer, .quarantined: true
         case .full, .failed, .denied, .missing, .busy, .gone: false

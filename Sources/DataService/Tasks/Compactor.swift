@@ -4,19 +4,19 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Rewrites one lane's blocks without their dead versions, as much as flushing makes necessary and
-/// a little when nothing else goes on.
+/// Rewrites one lane file's blocks without their dead versions: as much as flushing requires, and a
+/// little more while the lane is idle.
 ///
-/// Works on the lane's writer lane, between commits. Every flushed byte earns a budget that grows
-/// with the dead share of the lane; a step is taken once the budget is worth one. An idle lane
-/// works for a quarter of the time.
+/// Runs on the lane file's writer lane, between commits. Every flushed byte earns a budget that
+/// grows with the dead share of the file; a step runs once the budget covers it. An idle lane works
+/// a quarter of the time.
 final class Compactor: Sendable {
     private struct State {
         var budget = 0.0
         var isIdlePosted = false
         var lastCommit: UInt64 = 0
         var isStopped = false
-        /// Somebody asked for compaction down to nothing.
+        /// Complete compaction was requested.
         var isForced = false
     }
 
@@ -28,7 +28,7 @@ final class Compactor: Sendable {
     private let state = Guarded(State())
 
     private static let stepBytes = 4 << 20
-    /// An idle lane looks whether there is work this long after the last commit.
+    /// An idle lane checks for work this long after the last commit.
     private static let idleNanoseconds: UInt64 = 1_000_000_000
 
     init(
@@ -47,7 +47,9 @@ final class Compactor: Sendable {
 
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Compacts whatever there is to compact, step by step, from any lane.
+    /// Compacts everything, step by step.
+    ///
+    /// Callable from any lane.
     func compactAll() {
         let isFirst = state.withLock { state in
             defer { state.isForced = true }
@@ -60,7 +62,7 @@ final class Compactor: Sendable {
 
     // MARK: On the writer lane
 
-    /// Before a commit: catches up where flushing has outrun compaction by far.
+    /// Before a commit: compacts if flushing is far ahead of compaction.
     func beforeCommit() {
         guard isReady, store.compactionNeeded().mustPrecedeFlushing else { return }
         for _ in 0..<4 where store.compactionNeeded().mustPrecedeFlushing {
@@ -68,7 +70,7 @@ final class Compactor: Sendable {
         }
     }
 
-    /// After a commit of `rawBytes` of values: takes the steps that they earned.
+    /// After a commit of `rawBytes` of values: runs the steps that they earned.
     func afterCommit(rawBytes: Int) {
         guard isReady else { return }
         let earned = store.compactionNeeded().bytesPerFlushedByte * Double(rawBytes)
@@ -98,7 +100,7 @@ final class Compactor: Sendable {
                 state.isIdlePosted = false
                 return before &- state.lastCommit >= Compactor.idleNanoseconds
             }
-            // While changes come, the flushed bytes earn what is needed.
+            // While changes arrive, the flushed bytes earn the necessary steps.
             guard isIdle else { return postIdleStep(after: Compactor.idleNanoseconds) }
             guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
             guard step(isUnhurried: true) else { return }
@@ -114,7 +116,9 @@ final class Compactor: Sendable {
         worker.lane.post { [self] in forcedStep() }
     }
 
-    /// One bounded piece of work; false where there was none, or it failed.
+    /// Runs one bounded step.
+    ///
+    /// - Returns: False if there was nothing to do, or the step failed.
     private func step(isUnhurried: Bool = false) -> Bool {
         do throws(StorageError) {
             let summary = try store.compactStep(
@@ -122,7 +126,8 @@ final class Compactor: Sendable {
                 isUnhurried: isUnhurried
             ) { id, key, seqno in
                 engine[id.number]?.withCore { core in
-                    // What was not read back may be on disk alone, and all of it counts.
+                    // A vBucket that is not loaded may have versions only on disk: all of them
+                    // count.
                     guard core.isLoaded else { return seqno }
                     return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                 }

@@ -1,13 +1,15 @@
 internal import Bytes
 internal import Seams
 
-/// The lanes behind the reactors, shared by all buckets, so that a hundred buckets need no more
-/// threads than one.
+/// The lanes beside the reactors.
 ///
-/// Writers commit, readers fetch and warm up, `auxIO` reads for streams, `nonIO` evicts, expires and
-/// cleans up, `durability` completes durable writes. Each has a context of its own, used on it only.
+/// All buckets share them, so that a hundred buckets need no more threads than one.
+///
+/// Writers commit, readers fetch and warm up, `auxIO` reads for streams, `nonIO` evicts, expires
+/// and cleans up, `durability` completes durable writes. Each has a context that is used on it
+/// only.
 package final class DataLanes: Sendable {
-    /// A lane and what it works with.
+    /// A lane and its context.
     struct Worker: Sendable {
         let lane: any Lane
         let context: LaneContext

@@ -3,10 +3,10 @@ internal import Engine
 internal import Seams
 internal import Vocabulary
 
-/// Finds documents whose time has come and that nobody asks for, and deletes them.
+/// Deletes expired documents that no client requests.
 ///
-/// A walk over a bucket every ten minutes, in slices on the nonIO lane: over what memory has the
-/// keys of. Where stubs may be due as well, the `StubPager` asks the disk afterwards.
+/// Walks a bucket every ten minutes, in slices on the nonIO lane, over the documents whose keys are
+/// in memory. For vBuckets that may have expired stubs, the `StubPager` reads the disk afterwards.
 final class ExpiryPager: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment
@@ -24,13 +24,13 @@ final class ExpiryPager: Sendable {
     /// Walks over a bucket once.
     func walk(_ bucket: OpenBucket) { walk(bucket, from: 0, []) }
 
-    /// Ends what takes longer than a walk.
+    /// Stops the walk over stubs, which may take long.
     func stop() { stubs.stop() }
 
     /// - Parameters:
-    ///   - bucket: Where.
-    ///   - number: The vBucket to go on with.
-    ///   - found: Those before it that may have stubs that are due.
+    ///   - bucket: The bucket.
+    ///   - number: The vBucket to continue with.
+    ///   - found: The earlier vBuckets that may have expired stubs.
     private func walk(_ bucket: OpenBucket, from number: Int, _ found: [VBucket]) {
         worker.lane.post { [self] in
             guard !bucket.isRetired else { return }
@@ -60,7 +60,7 @@ final class ExpiryPager: Sendable {
                 )
                 return (slice, core.id, core.takeOwedStreamWake())
             }
-            if wakesStreams { bucket.traffic.tell(.changed, of: id) }
+            if wakesStreams { bucket.traffic.notify(.changed, of: id) }
             bucket.counters.countShared(.expirations, by: slice.count)
             if slice.wakesFlusher { bucket.disk?.noteDirty(id) }
             place = slice.next

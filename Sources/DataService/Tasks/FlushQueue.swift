@@ -1,30 +1,30 @@
 package import Vocabulary
 
-/// Which vBuckets of a lane wait for the flusher, since when, and when their commit is to begin.
+/// Decides which vBuckets of a lane file the next commit contains, and when it begins.
 ///
-/// Little to write goes at once: a commit begins 250 ms after the oldest change, and takes whatever
-/// is there. Where flushing would take more than its share of a core, the lane rests between
-/// commits, so that more changes of a key become one write; it rests no longer than lets every
-/// change reach the disk before `ageMax`. Somebody who waits for persistence waits for neither:
-/// his vBucket comes first.
+/// A small commit begins 250 ms after the oldest change and contains all changes. If flushing would
+/// use more than its share of a core, the lane rests between commits, so that several changes of a
+/// key become one write. The rest ends in time for every change to be persisted before `ageMax`. A
+/// vBucket for which a client waits is committed at once.
 ///
-/// A machine: it has no clock, times are what the caller read, in monotonic nanoseconds.
+/// A machine without a clock: times are arguments, in monotonic nanoseconds.
 ///
-/// - `entries` are in order of `since`; a vBucket is there at most once.
+/// - `entries` are ordered by `since`; a vBucket is there at most once.
 package struct FlushQueue {
     package struct Entry: Hashable {
         package let vBucket: VBucketID
-        /// Not after the arrival of its oldest change that nobody has drained.
+        /// Not later than the arrival of its oldest change that is not drained.
         package let since: UInt64
     }
 
-    /// Where the numbers come from: `Limits`, and how many lanes share the bucket's changes.
+    /// The parameters, from `Limits` and from the number of lane files that share the bucket's
+    /// changes.
     package struct Pace: Hashable {
-        /// The oldest change waits this long for company.
+        /// The delay of a commit after the oldest change, in nanoseconds.
         package var delay: UInt64
-        /// Every change is to be on disk by then, whatever the load.
+        /// The age at which every change has to be persisted, in nanoseconds.
         package var ageMax: UInt64
-        /// Time to rest for the time of one commit.
+        /// The rest after a commit, as a multiple of its duration.
         package var restFactor: UInt64
 
         package init(delay: UInt64, ageMax: UInt64, restFactor: UInt64) {
@@ -37,24 +37,26 @@ package struct FlushQueue {
     package private(set) var entries: [Entry] = []
     private var members: Set<VBucketID> = []
     private var hurried: Set<VBucketID> = []
-    /// Somebody waits for these, and others will for more: a commit comes for all of them.
+    /// vBuckets for which a caller waits that will wait for others too: one commit serves all of
+    /// them.
     private var gathered: Set<VBucketID> = []
     private var gatheredUntil: UInt64 = 0
-    /// Those of the commit under way that somebody waited for when it took them.
+    /// vBuckets of the running commit that were hurried when it began.
     private var beingServed: Set<VBucketID> = []
-    /// Everything that arrived until then is wanted at once.
+    /// Changes that arrived until then are hurried.
     private var hurriedThrough: UInt64 = 0
     private var restUntil: UInt64 = 0
-    /// What a vBucket took lately, its share of compaction included.
+    /// The recent cost of a vBucket in nanoseconds, its share of compaction included.
     package private(set) var costPerVBucket: UInt64 = 0
     package let pace: Pace
 
     package init(pace: Pace) { self.pace = pace }
 
     package var isEmpty: Bool { entries.isEmpty }
+    /// When the oldest change arrived; nil if nothing waits.
     package var oldest: UInt64? { entries.first?.since }
 
-    /// A vBucket has something to flush; that it waits already changes nothing.
+    /// Adds a vBucket with changes; no effect if it already waits.
     package mutating func add(_ vBucket: VBucketID, since: UInt64) {
         guard members.insert(vBucket).inserted else { return }
         var place = entries.endIndex
@@ -62,11 +64,13 @@ package struct FlushQueue {
         entries.insert(Entry(vBucket: vBucket, since: since), at: place)
     }
 
-    /// Somebody waits for this vBucket; without effect where it turns out to be clean.
+    /// Hurries a vBucket for which a caller waits; no effect if it has no changes.
     package mutating func hurry(_ vBucket: VBucketID) { hurried.insert(vBucket) }
 
-    /// Somebody waits for this vBucket and for many others, one after the other: they share a commit
-    /// that begins in a moment, as each of them in one of its own would keep the disk busy.
+    /// Hurries a vBucket whose caller waits for many others as well, one after the other.
+    ///
+    /// They share a commit that begins after a short delay, since a commit for each would keep the
+    /// disk busy.
     package mutating func hurry(_ vBucket: VBucketID, gatheringFrom now: UInt64) {
         guard members.contains(vBucket), !hurried.contains(vBucket) else { return }
         if gathered.isEmpty { gatheredUntil = now &+ FlushQueue.gatherNanoseconds }
@@ -75,10 +79,10 @@ package struct FlushQueue {
 
     private static let gatherNanoseconds = Limits.commitGatherMilliseconds * 1_000_000
 
-    /// Everything that waits now is wanted at once.
+    /// Hurries everything that waits now.
     package mutating func hurryAll(now: UInt64) { hurriedThrough = max(hurriedThrough, now) }
 
-    /// When the next commit is to begin; nil where there is nothing to commit.
+    /// When the next commit has to begin; nil if there is nothing to commit.
     package func nextStart() -> UInt64? {
         guard let first = entries.first else { return nil }
         guard !hasHurried else { return 0 }
@@ -86,7 +90,7 @@ package struct FlushQueue {
         return gathered.isEmpty ? start : min(start, gatheredUntil)
     }
 
-    /// When it is to begin where nobody waits.
+    /// When the commit has to begin if nothing is hurried.
     private func calmStart(_ first: Entry) -> UInt64 {
         let due = first.since &+ pace.delay
         guard restUntil > due else { return due }
@@ -104,11 +108,11 @@ package struct FlushQueue {
         return !hurried.isDisjoint(with: members)
     }
 
-    /// Takes what the next commit is made of, first what somebody waits for.
+    /// Removes and returns the entries of the next commit, hurried ones first.
     ///
-    /// While the lane rests that is all; what does not fit into the commit, or could not be
-    /// committed, comes back by `putBack`. Who waited is served by this commit: what changes
-    /// after it keeps nobody waiting, until somebody says so again.
+    /// While the lane rests these are only the hurried ones. Entries that do not fit into the
+    /// commit, or could not be committed, return by `putBack`. The commit serves the callers that
+    /// wait: later changes are not hurried until `hurry` is called again.
     package mutating func take(now: UInt64) -> [Entry] {
         if gatheredUntil <= now {
             hurried.formUnion(gathered)
@@ -141,12 +145,12 @@ package struct FlushQueue {
         }
     }
 
-    /// A commit of so many vBuckets is over, with what it caused.
+    /// Ends a commit of so many vBuckets, compaction included.
     package mutating func committed(_ vBuckets: Int, began: UInt64, ended: UInt64) {
         let worked = ended > began ? ended - began : 0
         restUntil = ended &+ worked &* pace.restFactor
         beingServed = []
-        // Whoever waited for one that had nothing new has what he wanted.
+        // Callers that wait for a vBucket without changes are served.
         hurried.formIntersection(members)
         guard vBuckets > 0 else { return }
         let cost = worked / UInt64(vBuckets)

@@ -4,34 +4,34 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Brings the changes of one lane's vBuckets to disk, many vBuckets to a transaction.
+/// Writes the changes of one lane file's vBuckets to disk, many vBuckets per transaction.
 ///
-/// `FlushQueue` says when a commit begins and what it takes; this is the hand that does it.
+/// `FlushQueue` decides when a commit begins and what it contains; this carries it out.
 ///
-/// - Works on its writer lane only; `noteDirty` and `flushNow` may be called from anywhere.
-/// - A change counts as persisted after the commit that carries it returned; a commit that failed
-///   changes nothing and is tried again.
+/// - Runs on its writer lane only; `noteDirty` and `flushNow` may be called from any lane.
+/// - A change counts as persisted after its commit returned. A failed commit changes nothing and is
+///   retried.
 final class Flusher: Sendable {
     private struct State {
         var queue: FlushQueue
-        /// A commit is under way; it sees to the next one itself.
+        /// A commit is running; it schedules the next one itself.
         var isRunning = false
         var isStopped = false
-        /// Of the run that is posted and counts: another one makes older ones void.
+        /// The number of the valid posted run: posting another one invalidates earlier ones.
         var timer: UInt64 = 0
         var timerDue: UInt64?
-        /// Nothing is tried before, because the disk refused.
+        /// No commit begins before, because the disk failed.
         var blockedUntil: UInt64 = 0
-        /// A commit happened since somebody last looked.
+        /// A commit happened since the last `closeIdle`.
         var wasUsed = false
-        /// Since when the oldest change of the commit under way waits.
+        /// When the oldest change of the running commit arrived; nil without a commit.
         var inFlightSince: UInt64?
         var waiters: [Waiter] = []
     }
 
-    /// Somebody who waits for everything that was there when he came.
+    /// A caller that waits for all changes that existed when it called.
     private struct Waiter {
-        let came: UInt64
+        let arrivedAt: UInt64
         let done: @Sendable () -> Void
     }
 
@@ -54,7 +54,7 @@ final class Flusher: Sendable {
     /// Used on the writer lane only.
     private let batch = Guarded(CommitBatchBox())
 
-    /// Bytes that are copied under one hold of a vBucket's lock.
+    /// The bytes that are copied in one hold of a vBucket's lock.
     private static let sliceBytes = 64 << 10
     /// The CAS horizon is written this far ahead: a clock set back cannot repeat a CAS.
     private static let casAheadNanoseconds: UInt64 = 10_000_000_000
@@ -83,30 +83,30 @@ final class Flusher: Sendable {
         state = Guarded(State(queue: FlushQueue(pace: pace)))
     }
 
-    // MARK: From anywhere
+    // MARK: From any lane
 
-    /// A vBucket that had nothing to flush has something now.
+    /// Schedules a vBucket that had nothing to flush.
     func noteDirty(_ vBucket: VBucketID) {
         let now = environment.time.monotonicNanoseconds()
         let next: Posting? = state.withLock { state in
             state.queue.add(vBucket, since: now)
-            // The run that is posted comes for an older change.
+            // The posted run is due for an older change.
             return state.timerDue == nil ? Flusher.schedule(&state, now) : nil
         }
         if let next { post(next) }
     }
 
-    /// Somebody waits until this vBucket is persisted.
+    /// Commits the vBucket at once: a caller waits for it.
     func flushNow(_ vBucket: VBucketID) {
         hurry { queue, _ in queue.hurry(vBucket) }
     }
 
-    /// Somebody waits until this and many other vBuckets are persisted.
+    /// Commits the vBucket soon: a caller waits for it and for many others.
     func flushSoon(_ vBucket: VBucketID) {
         hurry { queue, now in queue.hurry(vBucket, gatheringFrom: now) }
     }
 
-    /// Everything is wanted on disk as soon as can be.
+    /// Commits everything as soon as possible.
     func flushAll() {
         hurry { queue, now in queue.hurryAll(now: now) }
     }
@@ -121,16 +121,16 @@ final class Flusher: Sendable {
         if let next { post(next) }
     }
 
-    /// Calls `done` on the writer lane when everything that is there now is committed.
+    /// Calls `done` on the writer lane when all changes that exist now are committed, or cannot be.
     func drain(_ done: @escaping @Sendable () -> Void) {
         let now = environment.time.monotonicNanoseconds()
-        state.withLock { $0.waiters.append(Waiter(came: now, done: done)) }
+        state.withLock { $0.waiters.append(Waiter(arrivedAt: now, done: done)) }
         flushAll()
-        // Where nothing is there, no run would come to say so.
+        // If nothing waits, no run would finish the waiter.
         worker.lane.post { [self] in finishWaiters() }
     }
 
-    /// Commits nothing any more.
+    /// Stops committing.
     func stop() {
         state.withLock { state in
             state.isStopped = true
@@ -138,7 +138,7 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Gives back memory and connections that were not used since the last call.
+    /// Releases memory and connections that were not used since the last call.
     func closeIdle() {
         worker.lane.post { [self] in
             store.closeIdle()
@@ -150,10 +150,10 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Everything there was is on disk: what vBuckets are, as well as what changed in them.
+    /// Whether all states and changes of vBuckets are persisted.
     var isFinished: Bool { state.withLock { $0.queue.isEmpty && !$0.isRunning } }
 
-    /// Nanoseconds since the oldest change that is not on disk arrived; 0 where there is none.
+    /// Nanoseconds since the oldest unpersisted change arrived; 0 if there is none.
     var oldestChangeAge: UInt64 {
         let since = state.withLock { state in
             [state.queue.oldest, state.inFlightSince].compactMap { $0 }.min()
@@ -162,14 +162,14 @@ final class Flusher: Sendable {
         return environment.time.monotonicNanoseconds() &- since
     }
 
-    // MARK: When
+    // MARK: Scheduling
 
     private struct Posting {
         let delay: UInt64
         let timer: UInt64
     }
 
-    /// The run to post, unless one is posted that comes early enough.
+    /// The run to post; nil if an earlier one is already posted, or nothing is due.
     private static func schedule(_ state: inout State, _ now: UInt64) -> Posting? {
         guard !state.isRunning, !state.isStopped, let start = state.queue.nextStart() else {
             return nil
@@ -212,7 +212,7 @@ final class Flusher: Sendable {
         let (shares, taken) = fill(entries)
         state.withLock { $0.queue.putBack(entries.dropFirst(taken)) }
         if commit(shares) {
-            noteAgain(shares, since: began)
+            rescheduleChanged(shares, since: began)
             state.withLock { $0.blockedUntil = 0 }
         } else {
             state.withLock { state in
@@ -247,7 +247,7 @@ final class Flusher: Sendable {
                     let drain = core.drain()
                     return (drain, core.record(through: drain.boundary, casHorizon: horizon))
                 }
-                // What is being dropped is not written any more.
+                // A copy that is being dropped is not written.
                 guard let (drain, record) = share else { continue }
                 batch.begin(record)
                 append(drain.entries, of: vBucket, to: batch)
@@ -288,7 +288,9 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Commits the batch and tells the vBuckets; false where it has to come again.
+    /// Commits the batch and notifies the vBuckets.
+    ///
+    /// - Returns: False if the commit has to be retried.
     private func commit(_ shares: [Share]) -> Bool {
         var rawBytes = 0
         do {
@@ -301,7 +303,7 @@ final class Flusher: Sendable {
             alerts.clear(alertID)
         } catch {
             for share in shares { share.vBucket.withCore { $0.undrain(share.drain) } }
-            // A bucket that goes takes its files along, under a commit too.
+            // Deleting a bucket removes its files, even during a commit.
             guard error.code != .gone, !state.withLock({ $0.isStopped }) else {
                 stop()
                 return true
@@ -312,7 +314,7 @@ final class Flusher: Sendable {
             alerts.raise(
                 alertID,
                 "Changes of bucket \(name) cannot be written to disk: \(error.description). "
-                    + "They stay in memory and are tried again every second."
+                    + "They stay in memory, and the commit is retried every second."
             )
             return false
         }
@@ -323,14 +325,14 @@ final class Flusher: Sendable {
                 ids.append(core.id)
             }
         }
-        traffic.tell(.persisted, of: ids)
+        traffic.notify(.persisted, of: ids)
         compactor.afterCommit(rawBytes: rawBytes)
         return true
     }
 
-    /// vBuckets that changed since they were drained: nobody was told, because they were never
-    /// clean.
-    private func noteAgain(_ shares: [Share], since: UInt64) {
+    /// Schedules vBuckets that changed since they were drained: they were never clean, so that no
+    /// change scheduled them.
+    private func rescheduleChanged(_ shares: [Share], since: UInt64) {
         var again: [VBucketID] = []
         for share in shares {
             share.vBucket.withCore { core in
@@ -343,15 +345,15 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Lets those go who waited for what is on disk now.
+    /// Calls the waiters whose changes are persisted.
     ///
-    /// Where the disk refuses, or nothing is committed any more, all go: a node that stops does not
-    /// wait for a disk that may never take anything again.
+    /// If the disk fails or the flusher is stopped, calls all of them: a node that stops does not
+    /// wait for a disk that may never recover.
     private func finishWaiters() {
         let finished = state.withLock { state in
             let isHopeless = state.isStopped || state.blockedUntil > 0
             let oldest = isHopeless ? nil : state.queue.oldest
-            let isDone = { (waiter: Waiter) in oldest.map { waiter.came < $0 } ?? true }
+            let isDone = { (waiter: Waiter) in oldest.map { waiter.arrivedAt < $0 } ?? true }
             defer { state.waiters.removeAll(where: isDone) }
             return state.waiters.filter(isDone)
         }
@@ -359,7 +361,9 @@ final class Flusher: Sendable {
     }
 }
 
-/// The batch of one flusher: big enough to be worth keeping, used by one lane at a time.
+/// The batch of one flusher.
+///
+/// It is kept because it is large, and used by one lane at a time.
 struct CommitBatchBox {
     let batch = CommitBatch()
 }

@@ -4,25 +4,26 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Keeps on disk which documents are in use, so that a node that was killed warms up hot-first too.
+/// Saves on disk which documents are in use, so that the warmup of a killed node also begins with
+/// them.
 ///
-/// Looks at the documents in slices on the nonIO lane and writes on the writer lanes, one small
-/// transaction at a time; only what differs from what was last written, and nothing where nobody
-/// used the bucket since.
+/// Reads the heat in slices on the nonIO lane and writes it on the writer lanes, one small
+/// transaction at a time. Only what differs from the last write is written, and nothing if the
+/// bucket was not used since.
 ///
-/// - A lane whose values are still being brought back is left alone: what is on disk is more than
-///   memory knows.
+/// - A lane file whose values are still being warmed up is skipped: the disk knows more than
+///   memory.
 final class HeatSaver: Sendable {
     private struct State {
         var isBusy = false
         var isStopped = false
-        /// Commands at the last save.
+        /// The count of commands at the last save.
         var uses: UInt64 = 0
-        /// Checksums of what was last written.
+        /// Checksums of the heat that was last written.
         var marks: [VBucketID: UInt32] = [:]
     }
 
-    /// What is left of a save under way.
+    /// The remainder of the running save.
     private struct Round {
         var vBuckets: ArraySlice<VBucket>
         var lanes: ArraySlice<LaneStore>
@@ -40,7 +41,7 @@ final class HeatSaver: Sendable {
 
     private static let groupsPerSlice = 128
     private static let vBucketsPerTurn = 16
-    /// Bytes that one transaction writes, about.
+    /// The approximate bytes of one transaction.
     private static let pageBytes = 256 << 10
 
     init(
@@ -61,7 +62,9 @@ final class HeatSaver: Sendable {
 
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Saves what has changed since the last time; from anywhere.
+    /// Saves the changes since the last save.
+    ///
+    /// Callable from any lane.
     func save() {
         let uses = counters.total(.gets) &+ counters.total(.sets) &+ counters.total(.otherCommands)
         let isDue = state.withLock { state in
@@ -106,7 +109,7 @@ final class HeatSaver: Sendable {
         page.isEmpty ? post(round) : write(page, to: lane, then: round)
     }
 
-    /// Nil where it is what is on disk, as far as we know.
+    /// The heat of a vBucket; nil if it does not differ from the heat on disk, as far as known.
     private func changedHeat(
         of vBucket: VBucket,
         in lane: LaneStore
@@ -123,7 +126,7 @@ final class HeatSaver: Sendable {
         }
         let heat = Heat(sample)
         let mark = state.withLock { $0.marks[id] }
-        // Heat that grew cold is overwritten if we wrote it; what others wrote does no harm.
+        // Empty heat overwrites what this run of the node wrote; heat of an earlier run may stay.
         if heat.isEmpty, mark == nil { return nil }
         let bytes = heat.bytes
         return HeatSaver.checksum(bytes) == mark ? nil : (id, bytes)
@@ -141,7 +144,8 @@ final class HeatSaver: Sendable {
             do throws(StorageError) {
                 try lane.saveHeat(page)
             } catch {
-                // A courtesy: the next time is soon enough, and who needs the disk complains himself.
+                // Heat is optional: the next save is soon enough, and other operations report a
+                // failing disk.
                 if error.code != .gone {
                     environment.trace.info("heat", "bucket \(engine.name): \(error.description)")
                 }

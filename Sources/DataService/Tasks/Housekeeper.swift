@@ -4,10 +4,11 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// What has to be looked after now and then: tables to free, idle connections to close, documents
-/// and tombstones whose time has come, heat to keep, files of deleted buckets that would not go.
+/// Periodic work: tables to free, idle connections to close, expired documents and tombstones to
+/// remove, heat to save, failed file deletions to retry.
 ///
-/// One timer for all buckets, on the nonIO lane: a hundred idle buckets wake nobody more than one.
+/// One timer for all buckets, on the nonIO lane, so that a hundred idle buckets cause no more
+/// wakeups than one.
 final class Housekeeper: Sendable {
     private struct State {
         var isStopped = false
@@ -20,12 +21,12 @@ final class Housekeeper: Sendable {
     private let state = Guarded(State())
 
     private static let roundNanoseconds: UInt64 = 1_000_000_000
-    /// Rounds between looks for idle file connections.
+    /// Rounds between checks for idle file connections.
     private static let closeIdleRounds: UInt64 = 10
-    /// Ten minutes, as Couchbase has it: who asks for an expired document never sees it anyway.
+    /// Ten minutes, as in Couchbase: a request for an expired document never returns it anyway.
     private static let expiryRounds: UInt64 = 600
     private static let heatRounds: UInt64 = 600
-    /// Often enough for the shortest interval that Couchbase knows, of an hour.
+    /// Often enough for the shortest interval that Couchbase accepts, an hour.
     private static let purgeRounds: UInt64 = 3_600
     private static let deletionRounds: UInt64 = 60
 

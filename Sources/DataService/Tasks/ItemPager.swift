@@ -4,27 +4,26 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Brings one bucket's memory down to the low watermark once it is above the high one, and further
-/// down where a large write waits for room.
+/// Ejects until a bucket's memory is down from above its high watermark to its low one, and below
+/// it if a large write waits for room.
 ///
-/// Works on the nonIO lane in slices, so that a lock is held for microseconds and other work gets
-/// its turn. Persistent buckets lose values, ephemeral ones (`nruEviction`) whole documents. What
-/// is not on disk yet cannot go: then the flushers are hurried, and writes are refused for now
-/// above 93 %.
+/// Runs on the nonIO lane in slices, so that a lock is held for microseconds and other work can
+/// run. Persistent buckets lose values, ephemeral ones (`nruEviction`) whole documents. Unpersisted
+/// changes cannot be ejected: then the flushers are hurried, and writes are refused above 93 %.
 final class ItemPager: Sendable {
     private struct State {
         var isPosted = false
         var isStopped = false
-        /// The vBucket to begin with: each pass goes on where the last one ended.
+        /// The vBucket to begin with: each pass continues after the previous one.
         var first = 0
-        /// Passes in a row that freed next to nothing.
+        /// The number of consecutive passes that freed next to nothing.
         var fruitless = 0
     }
 
-    /// One pass, under way.
+    /// A running pass.
     private struct Pass {
         let threshold: UInt8
-        /// The bytes in use to come down to.
+        /// The bytes in use at which the pass ends.
         let target: UInt64
         var visited = 0
         var freed = 0
@@ -35,11 +34,11 @@ final class ItemPager: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let alerts: AlertBoard
-    /// Has everything unpersisted committed soon.
+    /// Commits all unpersisted changes soon.
     private let hurryFlushers: @Sendable () -> Void
     private let noteDirty: @Sendable (VBucketID) -> Void
-    /// Streams that fell behind go on from disk.
-    private let tellStreams: @Sendable ([VBucketID]) -> Void
+    /// Notifies streams whose cursors were dropped, which continue from disk.
+    private let notifyStreams: @Sendable ([VBucketID]) -> Void
     private let state = Guarded(State())
     private let waiters: RoomWaiters
 
@@ -47,10 +46,10 @@ final class ItemPager: Sendable {
     private static let sampledGroups = 4
     private static let vBucketsPerTurn = 16
     private static let restNanoseconds: UInt64 = 5_000_000
-    /// Rests grow up to so many times that, and up to fewer while a write waits.
+    /// The rest grows to this multiple, and to the smaller one while a write waits.
     private static let restsMax = 50
     private static let restsMaxWhileWaiting = 10
-    /// Passes without effect after which an operator should know.
+    /// The number of fruitless passes after which an alert is raised.
     private static let fruitlessMax = 200
 
     init(
@@ -59,7 +58,7 @@ final class ItemPager: Sendable {
         service: DocumentService,
         hurryFlushers: @escaping @Sendable () -> Void,
         noteDirty: @escaping @Sendable (VBucketID) -> Void,
-        tellStreams: @escaping @Sendable ([VBucketID]) -> Void
+        notifyStreams: @escaping @Sendable ([VBucketID]) -> Void
     ) {
         self.engine = engine
         self.counters = counters
@@ -68,7 +67,7 @@ final class ItemPager: Sendable {
         alerts = service.alerts
         self.hurryFlushers = hurryFlushers
         self.noteDirty = noteDirty
-        self.tellStreams = tellStreams
+        self.notifyStreams = notifyStreams
         waiters = RoomWaiters(engine: engine, time: service.environment.time)
     }
 
@@ -76,7 +75,7 @@ final class ItemPager: Sendable {
 
     private var alertID: String { "memory/\(engine.name)" }
 
-    /// Memory went above the high watermark; cheap when a pass is under way.
+    /// Starts passes, since memory rose above the high watermark; cheap while one is running.
     func wake() {
         if canWork { post() }
     }
@@ -89,19 +88,22 @@ final class ItemPager: Sendable {
         if isFirst { worker.lane.post { [self] in beginPass() } }
     }
 
-    /// Whether a write of so many bytes may find no room even where the pager rests; smaller ones
-    /// only have to come again.
+    /// Whether a write of so many bytes may find no room even at the low watermark.
+    ///
+    /// Smaller writes only have to be retried.
     func needsRoom(_ bytes: Int) -> Bool {
         let account = engine.account
         return UInt64(bytes) > account.ceiling - account.highWatermark
     }
 
-    /// Makes room for a write that was refused; from anywhere.
+    /// Makes room for a write that was refused.
+    ///
+    /// Callable from any lane.
     ///
     /// - Parameters:
-    ///   - bytes: What the write needs: its value, and what it reads beside it.
-    ///   - done: Called once, from any lane: `roomMade` where the write is to be tried again now, or
-    ///     how it is to be refused.
+    ///   - bytes: The need of the write: its value, and what it reads.
+    ///   - done: Called once, from any lane: `roomMade` if the write has to be retried now,
+    ///     otherwise the reason of the refusal.
     func makeRoom(for bytes: Int, _ done: @escaping @Sendable (Completion) -> Void) {
         guard UInt64(bytes) <= engine.account.ceiling else {
             return done(.failed(.tooBig, RoomText.tooBig(engine, floor: 0)))
@@ -112,7 +114,8 @@ final class ItemPager: Sendable {
         post()
     }
 
-    /// A write that was told `roomMade` is over: the room that it did not use is for all.
+    /// Ends the reservation of a write that got `roomMade`: room that it did not use is free for
+    /// all.
     func endAdmission() { waiters.endAdmission() }
 
     func stop() {
@@ -141,12 +144,13 @@ final class ItemPager: Sendable {
                 core.sample(&sweep, from: start, groupsMax: ItemPager.sampledGroups)
             }
         }
-        // It may be below by now: cursors were dropped, others delete, and the quota may be raised.
+        // The use may be below the target by now: cursors were dropped, clients delete, the quota
+        // may be raised.
         let (bytes, target) = (engine.account.bytes, waiters.target)
         guard bytes > target || !waiters.releaseIfIdle() else { return finish() }
         let wanted = bytes - min(bytes, target)
         if !waiters.releaseIfIdle(), sweep.estimate(of: total) < wanted {
-            // What is not on disk may make up for what is missing, or nothing does.
+            // Flushing may make more ejectable; if not, the census decides.
             hurryFlushers()
             if waiters.needsCensus { return takeCensus() }
         }
@@ -154,18 +158,18 @@ final class ItemPager: Sendable {
         work(Pass(threshold: threshold, target: target))
     }
 
-    // MARK: What can never fit
+    // MARK: Writes that can never fit
 
-    /// Counts what could leave memory, so that a write that can never fit is refused at once, before
+    /// Counts the ejectable bytes, so that a write that can never fit is refused at once, before
     /// anything is ejected for it.
     private func takeCensus() {
         countRemovable(from: 0, found: 0, of: engine.account.bytes)
     }
 
     /// - Parameters:
-    ///   - number: The vBucket to go on with.
-    ///   - found: Bytes that could come free in those before it.
-    ///   - used: Bytes in use at the beginning: what is stored meanwhile must not seem to stay.
+    ///   - number: The vBucket to continue with.
+    ///   - found: The ejectable bytes in the vBuckets before it.
+    ///   - used: The bytes in use at the beginning: later writes must not count as bytes that stay.
     private func countRemovable(from number: Int, found: UInt64, of used: UInt64) {
         var found = found
         let end = min(number + ItemPager.vBucketsPerTurn, engine.count)
@@ -185,7 +189,8 @@ final class ItemPager: Sendable {
         worker.lane.post { [self] in
             if end < engine.count { return countRemovable(from: end, found: sum, of: used) }
             waiters.judge(floor: used - min(used, sum))
-            // Documents that nothing but a client takes away: it has to come again after that.
+            // Only clients can remove these documents, so the writes are refused until a client
+            // retries.
             if !canWork { waiters.refuseAll() }
             beginPass()
         }
@@ -193,10 +198,10 @@ final class ItemPager: Sendable {
 
     // MARK: Making room
 
-    /// Readers of changes that hold too much go on from disk.
+    /// Drops the cursors of feeds that keep too much memory; they continue from disk.
     func dropSlowCursors() {
         let dropped = engine.dropSlowCursors()
-        if !dropped.isEmpty { tellStreams(dropped) }
+        if !dropped.isEmpty { notifyStreams(dropped) }
     }
 
     private func work(_ pass: Pass) {
@@ -257,7 +262,7 @@ final class ItemPager: Sendable {
         if isDone, waiters.releaseIfIdle() { return finish() }
         if !isDone { hurryFlushers() }
         if fruitless >= ItemPager.fruitlessMax { raiseAlert() }
-        // The more passes were in vain, the longer the rest: up to a quarter of a second.
+        // The rest grows with each fruitless pass, to a quarter of a second.
         let most = waiters.releaseIfIdle() ? ItemPager.restsMax : ItemPager.restsMaxWhileWaiting
         rest(min(1 + fruitless, most))
     }
@@ -273,24 +278,25 @@ final class ItemPager: Sendable {
             state.fruitless = 0
         }
         alerts.clear(alertID)
-        // A write that began to wait meanwhile found the pager at work.
+        // A write that began to wait meanwhile relied on the running pass.
         if !waiters.releaseIfIdle() { post() }
     }
 
     private func raiseAlert() {
         guard !engine.account.admits(0) else { return }
         let isFull = engine.evictionPolicy == .fullEviction
-        let what = isFull ? "what is kept of documents on disk" : "the metadata of documents alone"
+        let what =
+            isFull ? "the stubs of ejected documents fill" : "the metadata of documents fills"
         let more = isFull ? "or delete documents" : "delete documents, or use full eviction"
         alerts.raise(
             alertID,
-            "Bucket \(engine.name) is full: \(what) takes up its memory, so writes are refused. "
+            "Bucket \(engine.name) is full: \(what) its memory, so writes are refused. "
                 + "Raise its quota, \(more)."
         )
     }
 
-    /// Ephemeral buckets under pressure keep no tombstones longer than a minute, and none at all
-    /// where that is not enough: small documents are hardly larger than what is left of them.
+    /// Removes tombstones older than a minute from an ephemeral bucket under pressure, and all of
+    /// them if that is not enough: a tombstone is hardly smaller than a small document.
     private func forgetTombstones(_ target: UInt64) {
         let now = UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
         for vBucket in engine.all {

@@ -4,17 +4,17 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Forgets the tombstones of one lane that are past their interval, on disk first and then in
+/// Purges the tombstones of one lane file that are older than the interval: first on disk, then in
 /// memory.
 ///
-/// Works on the writer lane, between commits: one vBucket at a time, and of that as much as fits
-/// one bounded transaction. A vBucket's turn comes when a tenth of its documents are tombstones
-/// past the interval, and once per interval if there is only one.
+/// Runs on the writer lane, between commits: one vBucket at a time, and as much of it as fits one
+/// bounded transaction. A vBucket is purged when a tenth of its documents are due tombstones, and
+/// once per interval if it has any.
 final class Purger: Sendable {
     private struct State {
         var isBusy = false
         var isStopped = false
-        /// Seconds since 1970: not before, unless a tenth is known to be due.
+        /// The earliest next purge in seconds since 1970, unless a tenth is known to be due.
         var next: [VBucketID: UInt32] = [:]
     }
 
@@ -26,9 +26,9 @@ final class Purger: Sendable {
     private let state = Guarded(State())
 
     private static let groupsPerSlice = 128
-    /// vBuckets that are only looked at before others get their turn on the lane.
+    /// vBuckets that are only examined before other work of the lane can run.
     private static let vBucketsPerTurn = 16
-    /// Keys that one transaction forgets, and memory after it.
+    /// The keys purged by one transaction, and afterwards in memory.
     private static let keysPerStep = 4_096
     private static let keysPerHold = 256
 
@@ -48,8 +48,12 @@ final class Purger: Sendable {
 
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Looks at all vBuckets of the lane once; from anywhere.
-    func look(interval: UInt32) {
+    /// Examines all vBuckets of the lane file once.
+    ///
+    /// Callable from any lane.
+    ///
+    /// - Parameter interval: The age of tombstones to purge, in seconds.
+    func purge(interval: UInt32) {
         let isFirst = state.withLock { state in
             defer { state.isBusy = true }
             return !state.isBusy && !state.isStopped
@@ -62,7 +66,7 @@ final class Purger: Sendable {
 
     // MARK: On the writer lane
 
-    /// Warmup compares versions that a purge would take away under it.
+    /// Not during warmup, which compares versions that a purge would remove.
     private var isReady: Bool {
         warmup.progress == nil && store.closedBy == nil && !state.withLock { $0.isStopped }
     }
@@ -113,7 +117,9 @@ final class Purger: Sendable {
         return state.withLock { $0.next[id] ?? 0 } <= now
     }
 
-    /// One step of a vBucket's purge; false where there is more to be purged.
+    /// Runs one step of a vBucket's purge.
+    ///
+    /// - Returns: False if there is more to purge.
     private func purge(_ id: VBucketID, deletedBefore: UInt32) -> Bool {
         guard let vBucket = engine[id.number] else { return true }
         let last = vBucket.withCore { $0.purgeableSeqno }
@@ -126,7 +132,8 @@ final class Purger: Sendable {
                 keysMax: Purger.keysPerStep,
                 currentSeqno: { id, key, seqno in
                     engine[id.number]?.withCore { core in
-                        // What was not read back may be on disk alone, and all of it counts.
+                        // A vBucket that is not loaded may have versions only on disk: all of them
+                        // count.
                         guard core.isLoaded else { return seqno }
                         return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                     }
@@ -144,7 +151,7 @@ final class Purger: Sendable {
             forget(purged[...], in: vBucket)
             return !summary.isPartial
         } catch {
-            // It is tried again after an interval; whatever is wrong has other witnesses before.
+            // Retried after an interval; other operations report a failing disk before.
             if error.code != .gone, isReady {
                 let name = engine.name
                 environment.trace.error("purger", "bucket \(name), \(id): \(error.description)")
@@ -153,7 +160,7 @@ final class Purger: Sendable {
         }
     }
 
-    /// The disk has forgotten; so does memory.
+    /// Purges in memory what was purged on disk.
     private func forget(
         _ purged: ArraySlice<(key: [UInt8], seqno: Seqno)>,
         in vBucket: VBucket

@@ -1,34 +1,34 @@
-/// Writes of one bucket that are too large for what is free, and how much room the pager has to make
-/// for them.
+/// The writes of one bucket that are too large for the free memory, and how much room the pager has
+/// to make for them.
 ///
-/// The oldest write is served first. While one pass of the pager after the other does not free
-/// enough for it, smaller writes leave it the room that comes free: without that a busy bucket would
-/// never have so much free at once.
+/// The oldest write is served first. If a pass of the pager does not free enough for it, smaller
+/// writes have to leave the freed room to it: otherwise a busy bucket would never have so much free
+/// at once.
 ///
-/// A machine: it has no clock, times are what the caller read, in monotonic nanoseconds.
+/// A machine without a clock: times are arguments, in monotonic nanoseconds.
 ///
-/// - Waiting requests lie in receive buffers, so their bytes are bounded; one may always wait.
-/// - No request waits longer than `timeoutNanoseconds`. What it asked for is remembered a little
-///   longer, so that the client's retry finds the room.
+/// - Waiting requests occupy receive buffers, so their bytes are bounded; one may always wait.
+/// - No request waits longer than `timeoutNanoseconds`. Its size is remembered a little longer, so
+///   that the client's retry finds the room.
 package struct RoomQueue {
     package struct Waiter {
         package let id: UInt64
-        /// What has to come free: the value, and what the change reads beside it.
+        /// The bytes that have to become free: the value, and what the change reads.
         package let bytes: UInt64
         package let deadline: UInt64
-        /// It is known that there can be room for it.
+        /// The census found that there can be room for it.
         package fileprivate(set) var isJudged = false
     }
 
-    /// What the account of a bucket allows.
+    /// The bounds of a bucket's memory account, in bytes.
     package struct Bounds: Equatable {
-        /// Writes are refused for now above this.
+        /// Above this, writes are refused for now.
         package var ceiling: UInt64
-        /// Where the pager rests when no write waits.
+        /// The target of the pager when no write waits.
         package var lowWatermark: UInt64
-        /// What other writes may use before the waiting one gets its turn.
+        /// The margin for other writes until the waiting one is stored.
         package var slack: UInt64
-        /// Bytes that may wait at once.
+        /// The bytes of all requests that may wait.
         package var waitingMax: UInt64
 
         package init(
@@ -48,23 +48,25 @@ package struct RoomQueue {
     private var lastID: UInt64 = 0
     /// The last pass did not free enough for the first waiter.
     private var isShort = false
-    /// The room that the write admitted last has to itself until it is stored.
+    /// The reservation of the last admitted write, until it is stored or the time ends.
     private var admitted: (bytes: UInt64, end: UInt64)?
-    /// What a write that was refused asked for, until when.
+    /// The largest need of refused writes, until the time ends.
     private var remembered: (bytes: UInt64, end: UInt64)?
 
-    /// Clients of Couchbase give a write 2.5 s unless they are told otherwise.
+    /// The default timeout of Couchbase's clients for a write is 2.5 s.
     package static let timeoutNanoseconds: UInt64 = 2_000_000_000
-    /// The longest pause that such clients make between two attempts is a second.
+    /// The longest delay of such clients between two attempts is a second.
     package static let memoryNanoseconds: UInt64 = 5_000_000_000
-    /// A reactor under load takes some milliseconds to come to a request that goes on.
+    /// A reactor under load needs some milliseconds until it resumes a request.
     package static let admissionNanoseconds: UInt64 = 20_000_000
 
     package init() {}
 
     package var isEmpty: Bool { waiters.isEmpty }
 
-    /// Adds a write; nil where too much waits already.
+    /// Adds a write.
+    ///
+    /// - Returns: Its id; nil if too many bytes wait already.
     package mutating func add(_ bytes: UInt64, now: UInt64, _ bounds: Bounds) -> UInt64? {
         let waiting = waiters.reduce(bytes) { $0 + $1.bytes }
         guard waiters.isEmpty || waiting <= bounds.waitingMax else {
@@ -82,14 +84,14 @@ package struct RoomQueue {
         remembered = (largest, now + RoomQueue.memoryNanoseconds)
     }
 
-    /// What is to be free for the next write.
+    /// The bytes to keep free for the next write.
     private func demand(now: UInt64) -> UInt64 {
         if let first = waiters.first { return first.bytes }
         guard let remembered, now < remembered.end else { return 0 }
         return remembered.bytes
     }
 
-    /// The bytes in use that the pager has to come down to.
+    /// The bytes in use at which the pager may rest.
     package func target(now: UInt64, _ bounds: Bounds) -> UInt64 {
         let demand = demand(now: now)
         guard demand > 0 else { return bounds.lowWatermark }
@@ -97,23 +99,23 @@ package struct RoomQueue {
         return min(bounds.lowWatermark, bounds.ceiling - min(bounds.ceiling, needed))
     }
 
-    /// Bytes that smaller writes have to leave free.
+    /// The bytes that smaller writes have to leave free.
     package func reserved(now: UInt64) -> UInt64 {
         if let admitted, now < admitted.end { return admitted.bytes }
         return isShort ? waiters.first?.bytes ?? 0 : 0
     }
 
-    /// A write is admitted and not known to be stored yet.
+    /// Whether a write was admitted that may not be stored yet.
     package func isAdmitting(now: UInt64) -> Bool { admitted.map { now < $0.end } ?? false }
 
-    /// Removes the first write where there is room for it, and keeps that room for it.
+    /// Removes the first write if there is room for it, and reserves that room.
     ///
     /// - Parameters:
-    ///   - used: Bytes in use.
+    ///   - used: The bytes in use.
     ///   - now: The time.
-    ///   - bounds: The account's.
-    /// - Returns: The write's id; nil where none waits, where there is too little room, and while
-    ///   the write before it may not be stored yet.
+    ///   - bounds: The account's bounds.
+    /// - Returns: The write's id; nil if none waits, if there is too little room, and while the
+    ///   previous write may not be stored yet.
     package mutating func admit(used: UInt64, now: UInt64, _ bounds: Bounds) -> UInt64? {
         guard !isAdmitting(now: now), let first = waiters.first,
             used + first.bytes <= bounds.ceiling
@@ -124,10 +126,12 @@ package struct RoomQueue {
         return first.id
     }
 
-    /// The write that was admitted last is over: its room is kept no longer.
+    /// Ends the reservation of the last admitted write.
     package mutating func endAdmission() { admitted = nil }
 
-    /// Removes writes that have waited long enough.
+    /// Removes writes whose timeout has passed.
+    ///
+    /// - Returns: Their ids; empty if there are none.
     package mutating func expire(now: UInt64) -> [UInt64] {
         let late = waiters.filter { $0.deadline <= now }
         for waiter in late { remember(waiter.bytes, now) }
@@ -135,7 +139,9 @@ package struct RoomQueue {
         return late.map(\.id)
     }
 
-    /// Removes writes that there can never be room for, beside `floor` bytes that always stay.
+    /// Removes writes that can never fit beside `floor` bytes that always stay.
+    ///
+    /// - Returns: Their ids; empty if there are none.
     package mutating func judge(floor: UInt64, _ bounds: Bounds) -> [UInt64] {
         let hopeless = waiters.filter { floor + $0.bytes > bounds.ceiling }
         remove(hopeless)
@@ -143,7 +149,9 @@ package struct RoomQueue {
         return hopeless.map(\.id)
     }
 
-    /// Removes all writes, for a bucket that goes.
+    /// Removes all writes of a bucket that closes.
+    ///
+    /// - Returns: Their ids.
     package mutating func removeAll() -> [UInt64] {
         defer { self = RoomQueue() }
         return waiters.map(\.id)
@@ -156,9 +164,9 @@ package struct RoomQueue {
         waiters.removeAll { ids.contains($0.id) }
     }
 
-    /// A pass of the pager ended above the target.
+    /// Notes that a pass of the pager ended above the target.
     package mutating func notePassWasShort() { isShort = !waiters.isEmpty }
 
-    /// The pager came down to the target: what was asked for and refused can be stored now.
+    /// Notes that the pager reached the target: the refused write can be stored now.
     package mutating func noteTargetReached() { remembered = nil }
 }

@@ -4,16 +4,16 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The writes that `RoomQueue` decides about, each with what is to be called when it is decided.
+/// The waiting writes of a `RoomQueue` with their callbacks.
 ///
-/// `add` and `endAdmission` may be called from anywhere, everything else by the pager on its lane.
+/// `add` and `endAdmission` may be called from any lane, everything else by the pager on its lane.
 final class RoomWaiters: Sendable {
     private struct State {
         var queue = RoomQueue()
         var callbacks: [UInt64: @Sendable (Completion) -> Void] = [:]
         var isStopped = false
 
-        mutating func take(_ ids: [UInt64]) -> [@Sendable (Completion) -> Void] {
+        mutating func removeCallbacks(_ ids: [UInt64]) -> [@Sendable (Completion) -> Void] {
             ids.compactMap { callbacks.removeValue(forKey: $0) }
         }
     }
@@ -37,7 +37,9 @@ final class RoomWaiters: Sendable {
         )
     }
 
-    /// Adds a write; false where it has to be refused for now.
+    /// Adds a write.
+    ///
+    /// - Returns: False if it has to be refused for now.
     func add(_ bytes: Int, _ done: @escaping @Sendable (Completion) -> Void) -> Bool {
         let (now, bounds) = (time.monotonicNanoseconds(), bounds)
         return state.withLock { state in
@@ -49,7 +51,7 @@ final class RoomWaiters: Sendable {
         }
     }
 
-    /// The write that was admitted last is over, stored or not.
+    /// Ends the last admitted write, stored or not.
     func endAdmission() {
         let now = time.monotonicNanoseconds()
         state.withLock { state in
@@ -60,14 +62,15 @@ final class RoomWaiters: Sendable {
 
     // MARK: On the pager's lane
 
-    /// The bytes in use that the pager has to come down to.
+    /// The bytes in use at which the pager may rest.
     var target: UInt64 {
         let (now, bounds) = (time.monotonicNanoseconds(), bounds)
         return state.withLock { $0.queue.target(now: now, bounds) }
     }
 
-    /// Keeps no room any more where no write waits and none that was admitted is under way; says
-    /// whether that is so.
+    /// Ends the reservation if no write waits and no admitted one is running.
+    ///
+    /// - Returns: Whether that is so.
     func releaseIfIdle() -> Bool {
         let now = time.monotonicNanoseconds()
         return state.withLock { state in
@@ -77,25 +80,25 @@ final class RoomWaiters: Sendable {
         }
     }
 
-    /// It is not known yet of the first write whether there can be room for it.
+    /// Whether it is still unknown if there can be room for the first write.
     var needsCensus: Bool {
         state.withLock { $0.queue.waiters.first.map { !$0.isJudged } ?? false }
     }
 
-    /// Lets a write go on that there is room for, and refuses those that waited long enough.
+    /// Admits a write for which there is room, and refuses those whose timeout has passed.
     func serve() {
         let (now, bounds, used) = (time.monotonicNanoseconds(), bounds, engine.account.bytes)
         let (late, admitted) = state.withLock { state in
             let late = state.queue.expire(now: now)
             let admitted = state.queue.admit(used: used, now: now, bounds)
             engine.account.reserved = state.queue.reserved(now: now)
-            return (state.take(late), state.take(admitted.map { [$0] } ?? []))
+            return (state.removeCallbacks(late), state.removeCallbacks(admitted.map { [$0] } ?? []))
         }
         for done in late { done(.failed(.temporaryFailure, RoomText.full)) }
         for done in admitted { done(.roomMade) }
     }
 
-    /// A pass of the pager is over.
+    /// Notes the end of a pager's pass.
     func notePass(reachedTarget: Bool) {
         let now = time.monotonicNanoseconds()
         state.withLock { state in
@@ -108,25 +111,25 @@ final class RoomWaiters: Sendable {
         }
     }
 
-    /// Refuses writes that there can never be room for, beside `floor` bytes that always stay.
+    /// Refuses writes that can never fit beside `floor` bytes that always stay.
     func judge(floor: UInt64) {
         let bounds = bounds
-        let hopeless = state.withLock { $0.take($0.queue.judge(floor: floor, bounds)) }
+        let hopeless = state.withLock { $0.removeCallbacks($0.queue.judge(floor: floor, bounds)) }
         guard !hopeless.isEmpty else { return }
         let reason = RoomText.tooBig(engine, floor: floor)
         for done in hopeless { done(.failed(.tooBig, reason)) }
     }
 
-    /// Refuses all writes for now, where the pager cannot make room.
+    /// Refuses all writes for now, if the pager cannot make room.
     func refuseAll() { endAll(.failed(.temporaryFailure, RoomText.full)) { _ in } }
 
-    /// The bucket goes: those who wait ask again, and find what took its place.
+    /// The bucket closes: its writes are retried and find its successor, or no bucket.
     func stop() { endAll(.ready) { $0.isStopped = true } }
 
     private func endAll(_ completion: Completion, _ change: (inout State) -> Void) {
         let all = state.withLock { state in
             change(&state)
-            let all = state.take(state.queue.removeAll())
+            let all = state.removeCallbacks(state.queue.removeAll())
             engine.account.reserved = 0
             return all
         }
@@ -134,14 +137,14 @@ final class RoomWaiters: Sendable {
     }
 }
 
-/// Why a write finds no memory, for clients.
+/// The reasons of refusals for clients.
 enum RoomText {
-    static let full = "The bucket's memory is full: try again in a moment, or raise its quota."
+    static let full = "The bucket's memory is full. Retry later, or raise its quota."
 
     /// - Parameters:
     ///   - engine: The bucket.
-    ///   - floor: Bytes that stay in memory whatever leaves it.
-    /// - Returns: Which bound refuses the document, and how to raise it.
+    ///   - floor: The bytes that cannot be freed.
+    /// - Returns: The bound that the document exceeds, and how to raise it.
     static func tooBig(_ engine: Bucket, floor: UInt64) -> String {
         let account = engine.account
         let room = account.ceiling - min(account.ceiling, floor)

@@ -4,33 +4,33 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Deletes documents whose time has come and of which memory keeps only stubs.
+/// Deletes expired documents of which memory keeps only stubs.
 ///
-/// Which they are the disk has to say: of a vBucket where the first of them is due, keys and
-/// metadata are read from the beginning, some 20 bytes a document. Where every vBucket has some at
-/// every walk that is all of the bucket in ten minutes: of a hundred million documents 2 GB, which is
-/// 3 MB a second. Where nothing is due nothing is read.
+/// Only the disk has their expiry. For a vBucket whose first stub has expired, keys and metadata
+/// are read from the beginning, about 20 bytes per document. If every vBucket has some at every
+/// walk, that is the whole bucket in ten minutes: 2 GB for a hundred million documents, or 3 MB a
+/// second. If nothing has expired, nothing is read.
 ///
-/// - Works in slices on the lane auxIO: nonIO must not wait for a disk, and for the readers requests
-///   wait. One post a slice, so that backfills get their turns.
-/// - One walk at a time for each bucket; it ends with the bucket.
-/// - Nothing expires here while memory is above the high watermark: a tombstone takes many times
-///   the room of a stub until it is on disk.
+/// - Runs in slices on the lane auxIO: nonIO must not wait for a disk, and requests wait for the
+///   readers. One work item per slice, so that backfills can run between them.
+/// - One walk at a time per bucket; it ends with the bucket.
+/// - Nothing expires here while memory is above the high watermark: until it is persisted, a
+///   tombstone uses many times the memory of a stub.
 final class StubPager: Sendable {
     private struct State {
-        /// Buckets that are being walked over.
+        /// Buckets with a running walk.
         var busy: Set<ObjectIdentifier> = []
         var isStopped = false
     }
 
-    /// What is left of a walk.
+    /// The remainder of a walk.
     private struct Walk {
         let bucket: OpenBucket
         let disk: BucketDisk
         var vBuckets: ArraySlice<VBucket>
     }
 
-    /// How far a vBucket was read.
+    /// A position in a vBucket.
     private struct Place {
         let vBucket: VBucket
         let id: VBucketID
@@ -38,7 +38,7 @@ final class StubPager: Sendable {
         var after = Seqno.zero
     }
 
-    /// What came of a slice, told once its lock and its reader are given back.
+    /// The results of a slice, reported after its lock and its reader are released.
     private struct Tally {
         var expired = 0
         var wakesFlusher = false
@@ -61,7 +61,9 @@ final class StubPager: Sendable {
 
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Walks over some vBuckets of a bucket, unless it is walked over already; from anywhere.
+    /// Walks over some vBuckets of a bucket, unless a walk is running.
+    ///
+    /// Callable from any lane.
     func walk(_ vBuckets: [VBucket], of bucket: OpenBucket) {
         guard let disk = bucket.disk else { return }
         let isFirst: Bool = state.withLock { state in
@@ -69,14 +71,14 @@ final class StubPager: Sendable {
             return state.busy.insert(ObjectIdentifier(bucket)).inserted
         }
         guard isFirst else { return }
-        goOn(Walk(bucket: bucket, disk: disk, vBuckets: vBuckets[...]))
+        proceed(Walk(bucket: bucket, disk: disk, vBuckets: vBuckets[...]))
     }
 
-    private func goOn(_ walk: Walk) { worker.lane.post { [self] in next(walk) } }
+    private func proceed(_ walk: Walk) { worker.lane.post { [self] in next(walk) } }
 
     // MARK: On the lane auxIO
 
-    private func canGoOn(_ walk: Walk) -> Bool {
+    private func canContinue(_ walk: Walk) -> Bool {
         !walk.bucket.isRetired && !state.withLock { $0.isStopped }
     }
 
@@ -84,34 +86,34 @@ final class StubPager: Sendable {
         state.withLock { _ = $0.busy.remove(ObjectIdentifier(walk.bucket)) }
     }
 
-    /// Begins with the next vBucket.
+    /// Begins the next vBucket.
     private func next(_ walk: Walk) {
         var walk = walk
-        guard canGoOn(walk), let vBucket = walk.vBuckets.popFirst() else { return finish(walk) }
+        guard canContinue(walk), let vBucket = walk.vBuckets.popFirst() else { return finish(walk) }
         let turn = worker.context.turn(environment.time.wallNanoseconds())
         let (id, scan) = vBucket.withCore { ($0.id, $0.beginStubScan(turn)) }
-        guard let scan else { return goOn(walk) }
+        guard let scan else { return proceed(walk) }
         step(Place(vBucket: vBucket, id: id, scan: scan), walk)
     }
 
     private func step(_ place: Place, _ walk: Walk) {
-        guard canGoOn(walk) else { return finish(walk) }
+        guard canContinue(walk) else { return finish(walk) }
         guard !walk.bucket.engine.account.isAboveHighWatermark else {
             worker.lane.post(after: StubPager.restNanoseconds) { [self] in step(place, walk) }
             return
         }
         do throws(StorageError) {
-            guard let after = try slice(place, walk) else { return goOn(walk) }
+            guard let after = try slice(place, walk) else { return proceed(walk) }
             var place = place
             place.after = after
             let rest = place
             worker.lane.post { [self] in step(rest, walk) }
         } catch {
-            // What cannot be read is asked for again by the next walk.
+            // The next walk retries what cannot be read.
             place.vBucket.withCore { $0.abandon(place.scan) }
-            tell(error, place, walk)
+            report(error, place, walk)
             let run = error.damage?.runs.first { $0.vBucket == place.id && $0.last > place.after }
-            guard let run else { return goOn(walk) }
+            guard let run else { return proceed(walk) }
             var place = place
             place.after = run.last
             let rest = place
@@ -119,21 +121,24 @@ final class StubPager: Sendable {
         }
     }
 
-    private func tell(_ error: StorageError, _ place: Place, _ walk: Walk) {
-        // Flushed or deleted meanwhile: nothing is wrong.
+    private func report(_ error: StorageError, _ place: Place, _ walk: Walk) {
+        // If the bucket was flushed or deleted meanwhile, this is no error.
         let isGone = error.code == .gone || walk.disk.file(of: place.id).closedBy?.code == .gone
-        guard !isGone, canGoOn(walk) else { return }
+        guard !isGone, canContinue(walk) else { return }
         environment.trace.error(
             "expiry",
-            "bucket \(walk.bucket.name), \(place.id): documents on disk could not be asked whether "
-                + "their time has come, the next walk tries again: \(error.description)"
+            "bucket \(walk.bucket.name), \(place.id): the expiry of documents on disk cannot be "
+                + "read, and is checked again later: \(error.description)"
         )
     }
 
-    /// Reads some blocks; returns where to go on, nil where the vBucket is through.
+    /// Reads some blocks.
+    ///
+    /// - Returns: The position to continue after; nil at the end of the vBucket.
+    /// - Throws: `StorageError` if the blocks cannot be read.
     private func slice(_ place: Place, _ walk: Walk) throws(StorageError) -> Seqno? {
         var tally = Tally()
-        defer { tell(tally, of: place.id, walk) }
+        defer { report(tally, of: place.id, walk) }
         let turn = worker.context.turn(environment.time.wallNanoseconds())
         let file = walk.disk.file(of: place.id)
         let after = try file.scanMetadata(
@@ -147,9 +152,9 @@ final class StubPager: Sendable {
         return after
     }
 
-    /// Goes through a run under one hold of the lock, from its first document with an expiry on.
+    /// Expires stubs of one run in one hold of the lock, from the first document with an expiry on.
     ///
-    /// - Returns: Whether there is more to be read.
+    /// - Returns: Whether to continue reading.
     private func expire(
         _ cursor: MetadataCursor,
         _ place: Place,
@@ -160,7 +165,8 @@ final class StubPager: Sendable {
             guard cursor.seqno <= place.scan.last else { return false }
             guard cursor.meta.expiry != 0, !cursor.meta.isDeleted else { continue }
             place.vBucket.withCore { core in
-                // Emptied since the block was read, or not to be changed here any more.
+                // The vBucket was emptied since the block was read, or its copy may no longer
+                // change.
                 guard core.isUnderWay(place.scan) else {
                     tally.isBroken = true
                     return
@@ -182,8 +188,8 @@ final class StubPager: Sendable {
         return true
     }
 
-    private func tell(_ tally: Tally, of id: VBucketID, _ walk: Walk) {
-        if tally.wakesStreams { walk.bucket.traffic.tell(.changed, of: id) }
+    private func report(_ tally: Tally, of id: VBucketID, _ walk: Walk) {
+        if tally.wakesStreams { walk.bucket.traffic.notify(.changed, of: id) }
         walk.bucket.counters.countShared(.expirations, by: tally.expired)
         if tally.wakesFlusher { walk.disk.noteDirty(id) }
     }

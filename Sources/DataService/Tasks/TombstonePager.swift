@@ -2,10 +2,11 @@ internal import Engine
 internal import Seams
 internal import Vocabulary
 
-/// Forgets the tombstones of ephemeral buckets when they are past their interval; where memory is
-/// short the `ItemPager` does not wait for that.
+/// Purges the tombstones of ephemeral buckets that are older than the interval.
 ///
-/// A walk in slices on the nonIO lane, over those vBuckets that have any.
+/// If memory is short, the `ItemPager` purges them earlier.
+///
+/// Walks in slices on the nonIO lane, over vBuckets with tombstones.
 final class TombstonePager: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment

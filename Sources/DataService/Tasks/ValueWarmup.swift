@@ -4,16 +4,16 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// The last pass of warmup: values of loaded vBuckets of one lane, those that were in use first, until
-/// memory is full to the low watermark.
+/// The last pass of warmup: the values of loaded vBuckets of one lane file, hot ones first, until
+/// memory reaches the low watermark.
 ///
-/// Works in slices on a reader lane, between background fetches. It is a courtesy: whatever it
-/// leaves on disk is fetched when it is asked for.
+/// Runs in slices on a reader lane, between background fetches. It is an optimisation: values that
+/// it leaves on disk are fetched on request.
 final class ValueWarmup: Sendable {
     private enum Pass {
         /// The documents of a class of heat.
         case heat(Int)
-        /// All that is left.
+        /// All remaining values.
         case rest
     }
 
@@ -23,7 +23,7 @@ final class ValueWarmup: Sendable {
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let isStopped: @Sendable () -> Bool
-    /// Told once, when no more will come.
+    /// Called once, at the end.
     private let ended: @Sendable () -> Void
 
     private static let sliceBytes = 4 << 20
@@ -67,7 +67,7 @@ final class ValueWarmup: Sendable {
             }
         } catch {
             ended()
-            // The documents are asked for one by one then, and each gets its own answer.
+            // Requests then fetch documents one by one, and each gets its own error.
             guard error.code != .gone, !isStopped() else { return }
             environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
         }
@@ -82,7 +82,10 @@ final class ValueWarmup: Sendable {
         }
     }
 
-    /// Loads a slice of one vBucket; returns where to go on in it.
+    /// Loads a slice of one vBucket.
+    ///
+    /// - Returns: The position to continue after; nil at its end.
+    /// - Throws: `StorageError` if the slice cannot be read.
     private func load(
         _ pass: Pass,
         _ id: VBucketID,
@@ -111,7 +114,7 @@ final class ValueWarmup: Sendable {
             let hash = engine.hash(key)
             vBucket.withCore { core in
                 if !core.install(value, of: meta.seqno, key: key, hash: hash, turn) {
-                    // Or all of it had left.
+                    // The whole document had been ejected.
                     core.restore(meta, key: key, valueCount: value.count, value: value, turn)
                 }
                 if wanted != nil { core.warm(key, hash: hash, to: frequency) }

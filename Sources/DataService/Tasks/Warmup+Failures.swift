@@ -5,28 +5,32 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// What cannot be read: told to those who wait and to the operator, and tried again.
+/// Failed reads: reported to the waiting requests and to the operator, and retried.
 extension Warmup {
-    /// What passes by itself has often passed by then; each further pause is twice as long.
+    /// The first delay: many failures are over by then.
+    ///
+    /// Each further delay is twice as long.
     static var pauseMin: UInt64 { 1_000_000_000 }
-    /// What does not costs little when it is tried as seldom.
+    /// The longest delay: retries of a lasting failure cost little.
     private static var pauseMax: UInt64 { 60_000_000_000 }
 
     // MARK: On the lane's reader lane
 
-    /// Whether anything of the lane may be read after `error`; if not, nobody waits for it any more.
-    func canGoOn(_ lane: LaneStore, after error: StorageError) -> Bool {
-        // Flushed or deleted meanwhile: nothing is wrong, and `stop` tells those who wait.
+    /// Whether the lane file can still be read after `error`; if not, its waiters are failed.
+    func canContinue(_ lane: LaneStore, after error: StorageError) -> Bool {
+        // If the bucket was flushed or deleted, this is no error, and `stop` fails the waiters.
         guard error.code != .gone, !isStopped else { return false }
         guard let reason = lane.closedBy else { return true }
         if reason.code != .gone { close(lane, reason.description) }
         return false
     }
 
-    /// Notes that a vBucket cannot be read now; false where nothing of the lane can be any more.
-    func fail(_ id: VBucketID, _ lane: LaneStore, _ error: StorageError) -> Bool {
-        guard canGoOn(lane, after: error) else { return false }
-        // A part of it is of no use to anybody, nor is what it said of versions that it replaced.
+    /// Notes that a vBucket cannot be read now.
+    ///
+    /// - Returns: False if nothing of the lane file can be read any more.
+    func noteFailure(_ id: VBucketID, _ lane: LaneStore, _ error: StorageError) -> Bool {
+        guard canContinue(lane, after: error) else { return false }
+        // A part of a vBucket is useless, and so are the versions that it marked as dead.
         engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
         lane.resetLive(id)
         let waiters: [Waiter] = state.withLock { state in
@@ -35,12 +39,12 @@ extension Warmup {
             state.failures[id] = error.description
             return waiters
         }
-        show(lane)
+        updateAlert(lane)
         for waiter in waiters { waiter(.failed(.temporaryFailure, error.description)) }
         return true
     }
 
-    /// The file is closed to everybody until the node is started again.
+    /// Notes that the file is closed until the node restarts.
     private func close(_ lane: LaneStore, _ reason: String) {
         environment.trace.error("warmup", "bucket \(engine.name): \(reason)")
         let waiters: [Waiter] = state.withLock { state in
@@ -60,10 +64,10 @@ extension Warmup {
         for waiter in waiters { waiter(.failed(.temporaryFailure, reason)) }
     }
 
-    /// Has those that failed tried again; none where all were read, or given up.
+    /// Schedules a retry of failed vBuckets, if there are any.
     func retryLater(_ lane: LaneStore, _ worker: DataLanes.Worker, after pause: UInt64) {
         guard let (count, reason) = state.withLock({ $0.unread(of: lane) }) else {
-            return show(lane)
+            return updateAlert(lane)
         }
         environment.trace.error(
             "warmup",
@@ -78,7 +82,7 @@ extension Warmup {
         work(Round(vBuckets: failed, pause: next, isFirst: false), lane, worker)
     }
 
-    // MARK: Telling
+    // MARK: Alerts
 
     private func vBuckets(_ count: Int) -> String {
         count == 1 ? "1 vBucket" : "\(count) vBuckets"
@@ -86,8 +90,8 @@ extension Warmup {
 
     private func alertID(_ lane: LaneStore) -> String { "warmup/\(engine.name)/\(lane.number)" }
 
-    private func show(_ lane: LaneStore) {
-        // Under the lock: once `stop` was called, whoever comes next has this place on the board.
+    private func updateAlert(_ lane: LaneStore) {
+        // Under the lock: after `stop`, the bucket's successor owns this alert.
         state.withLock { state in
             guard !state.isStopped, state.closed[lane.number] == nil else { return }
             guard let (count, reason) = state.unread(of: lane) else {
@@ -97,28 +101,30 @@ extension Warmup {
                 alertID(lane),
                 "A part of bucket \(engine.name) cannot be read "
                     + "(\(vBuckets(count))): \(reason). "
-                    + "It is tried again every minute."
+                    + "The read is retried every minute."
             )
         }
     }
 
     // MARK: Giving up
 
-    /// Calls `done` once nothing of the vBucket is read any more, so that its copy can be forgotten:
-    /// it is loaded, or it cannot be and counts as empty.
+    /// Calls `done` once nothing of the vBucket is being read, so that its copy can be dropped: it
+    /// is loaded, or it cannot be and counts as empty.
     ///
-    /// Where it fails the file is closed, or the bucket went.
+    /// Fails if the file is closed or the bucket closes.
     func whenForgettable(_ vBucket: VBucketID, _ done: @escaping Waiter) {
         whenLoaded(vBucket) { [self] completion in
             guard case .failed = completion, !isStopped else { return done(completion) }
             lanes.reader(ofLane: laneNumber(vBucket)).lane.post { [self] in
-                done(giveUp(vBucket) ? .ready : completion)
+                done(abandon(vBucket) ? .ready : completion)
             }
         }
     }
 
-    /// On the lane's reader lane: false where the copy has to stay as it is.
-    private func giveUp(_ id: VBucketID) -> Bool {
+    /// On the lane file's reader lane.
+    ///
+    /// - Returns: False if the copy has to stay.
+    private func abandon(_ id: VBucketID) -> Bool {
         let lane = files[laneNumber(id)]
         guard !isStopped, lane.closedBy == nil, let vBucket = engine[id.number] else {
             return false
@@ -130,13 +136,14 @@ extension Warmup {
         guard isDue else { return false }
         vBucket.withCore { $0.restartWarmup() }
         end(id, [], nil)
-        show(lane)
+        updateAlert(lane)
         return true
     }
 }
 
 extension Warmup.State {
-    /// How many of the lane's vBuckets cannot be read, and why the first of them.
+    /// The number of the lane file's unreadable vBuckets, and the error of the first; nil without
+    /// any.
     fileprivate func unread(of lane: LaneStore) -> (count: Int, reason: String)? {
         let failed = failures.filter { lane.owns($0.key) }
         guard let first = failed.min(by: { $0.key < $1.key }) else { return nil }

@@ -4,26 +4,27 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Reading a lane's file, on its reader lane.
+/// Reading a lane file, on its reader lane.
 extension Warmup {
-    /// Blocks read before others get their turn on the reader lane.
+    /// The blocks of one step; other work of the reader lane can run between steps.
     private static let blocksPerStep = 64
 
-    /// vBuckets of one lane that are loaded one after the other.
+    /// vBuckets of one lane file that are loaded one by one.
     struct Round {
         let vBuckets: [VBucketID]
         var loaded = 0
-        /// Keys and metadata alone exceed memory: each leaves it again before the next one comes.
+        /// Keys and metadata alone exceed memory: each vBucket is ejected before the next one is
+        /// loaded.
         var isTight = false
-        /// What fails is tried again after as many nanoseconds.
+        /// The delay of the retry of failed vBuckets, in nanoseconds.
         var pause = Warmup.pauseMin
-        /// Values of the lane follow, and not only of those that failed before.
+        /// The values of the whole lane file follow, not only those of retried vBuckets.
         var isFirst = true
     }
 
-    /// Reads on in file order, unless somebody waits for one vBucket.
+    /// Continues in file order, unless a request waits for one vBucket.
     func step(_ lane: LaneStore, _ position: ScanPosition, _ worker: DataLanes.Worker) {
-        guard !isStopped, loadWanted(lane, worker.context) else { return }
+        guard !isStopped, loadRequested(lane, worker.context) else { return }
         if isTight { return beginOneByOne(lane, worker, isTight: true) }
         do throws(StorageError) {
             guard let next = try scan(lane, position, worker.context) else {
@@ -31,7 +32,7 @@ extension Warmup {
             }
             worker.lane.post { [self] in step(lane, next, worker) }
         } catch {
-            guard canGoOn(lane, after: error) else { return }
+            guard canContinue(lane, after: error) else { return }
             let what = "bucket \(engine.name): \(error.description)"
             environment.trace.warning("warmup", "\(what); its vBuckets are read one by one")
             beginOneByOne(lane, worker, isTight: false)
@@ -44,14 +45,14 @@ extension Warmup {
         _ context: LaneContext
     ) throws(StorageError) -> ScanPosition? {
         try lane.scanMetadata(from: position, blocksMax: Warmup.blocksPerStep) { id, cursor in
-            // One that failed has lost what was met of it, and is read anew from its beginning.
+            // A failed vBucket lost what was loaded of it, and is loaded again from its beginning.
             let hasFailed = state.withLock { $0.failures[id] != nil }
             if !hasFailed { load(id, cursor, lane, context) }
             return true
         }
     }
 
-    /// All of the file was met: what is complete is served.
+    /// Ends the scan of the file: complete vBuckets are served.
     private func endAll(_ lane: LaneStore, _ worker: DataLanes.Worker) {
         let left = state.withLock { state in
             state.missing.keys.filter { lane.owns($0) && state.failures[$0] == nil }.sorted()
@@ -61,7 +62,7 @@ extension Warmup {
                 try lane.checkWhole(id)
                 end(id, try lane.prepares(of: id), worker.context)
             } catch {
-                guard fail(id, lane, error) else { return }
+                guard noteFailure(id, lane, error) else { return }
             }
         }
         endRound(Round(vBuckets: left), lane, worker)
@@ -69,10 +70,11 @@ extension Warmup {
 
     // MARK: One by one
 
-    /// Forgets what was loaded in part: keys can only leave memory once all of a vBucket's are known.
+    /// Discards partly loaded vBuckets and loads them one by one: documents can be ejected only
+    /// from a completely loaded vBucket.
     ///
-    /// The quota is kept under `valueOnly`, too, where the bucket had more of it when it was filled,
-    /// or another policy: what does not fit is loaded as if whole documents might leave memory.
+    /// The quota holds under `valueOnly` too, if the bucket was filled with a larger quota or
+    /// another policy: what does not fit is loaded as if whole documents could be ejected.
     private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker, isTight: Bool) {
         let left = state.withLock { $0.missing.keys.filter { lane.owns($0) }.sorted() }
         for id in left {
@@ -87,7 +89,7 @@ extension Warmup {
 
     /// Loads the next vBucket of a round.
     func work(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
-        guard !isStopped, loadWanted(lane, worker.context) else { return }
+        guard !isStopped, loadRequested(lane, worker.context) else { return }
         guard round.loaded < round.vBuckets.count else { return endRound(round, lane, worker) }
         let id = round.vBuckets[round.loaded]
         guard attempt(id, lane, worker.context) else { return }
@@ -113,23 +115,29 @@ extension Warmup {
         retryLater(lane, worker, after: round.pause)
     }
 
-    /// Loads those that somebody waits for; false where nothing of the lane can be read any more.
-    private func loadWanted(_ lane: LaneStore, _ context: LaneContext) -> Bool {
+    /// Loads the vBuckets for which requests wait.
+    ///
+    /// - Returns: False if nothing of the lane file can be read any more.
+    private func loadRequested(_ lane: LaneStore, _ context: LaneContext) -> Bool {
         let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
         return Set(wanted).sorted().allSatisfy { attempt($0, lane, context) }
     }
 
-    /// Loads one vBucket, or notes why not; false where nothing of the lane can be read any more.
+    /// Loads one vBucket, or notes its failure.
+    ///
+    /// - Returns: False if nothing of the lane file can be read any more.
     private func attempt(_ id: VBucketID, _ lane: LaneStore, _ context: LaneContext) -> Bool {
         do throws(StorageError) {
             try loadAlone(id, lane, context)
             return true
         } catch {
-            return fail(id, lane, error)
+            return noteFailure(id, lane, error)
         }
     }
 
-    /// Loads one vBucket at once, from its beginning: what was met of it so far is met again.
+    /// Loads one vBucket at once from its beginning, discarding what was loaded of it.
+    ///
+    /// - Throws: `StorageError` if it cannot be read.
     private func loadAlone(
         _ id: VBucketID,
         _ lane: LaneStore,
@@ -154,7 +162,7 @@ extension Warmup {
         end(id, try lane.prepares(of: id), context)
     }
 
-    /// Takes up one run of a vBucket, unless that is loaded already.
+    /// Loads one run of a vBucket, unless the vBucket is loaded already.
     private func load(
         _ id: VBucketID,
         _ cursor: MetadataCursor,
@@ -199,7 +207,7 @@ extension Warmup {
 
     // MARK: Values
 
-    /// Values come last, once every key is known that can be.
+    /// Starts loading values, after all readable keys are loaded.
     private func startValues(
         _ lane: LaneStore,
         _ worker: DataLanes.Worker,

@@ -5,33 +5,34 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// RAM from disk: keys and metadata first, then values, while requests are served.
+/// Loads a bucket from disk at start: keys and metadata first, then values, while requests are
+/// served.
 ///
 /// Each lane file is read in its own order, which is fastest. A request for a vBucket that is not
-/// loaded yet has that one loaded next, alone, and waits for no more than that.
+/// loaded yet has that one loaded next, and waits only for it.
 ///
-/// - What cannot be read costs its own vBuckets only: after an error they are loaded one by one, and
-///   those that fail are tried again until they are read, or given up with their copy.
-/// - Everything of one lane happens on one reader lane, a piece at a time.
+/// - A read error affects only its own vBuckets. After an error vBuckets are loaded one by one, and
+///   those that fail are retried until they are read, or dropped with their copy.
+/// - All work of one lane file runs on one reader lane, in steps.
 final class Warmup: Sendable {
     typealias Waiter = @Sendable (Completion) -> Void
 
     struct State {
-        /// vBuckets that are not loaded yet, with who waits for them.
+        /// vBuckets that are not loaded yet, with the callbacks that wait for them.
         var missing: [VBucketID: [Waiter]] = [:]
-        /// Why, of those that could not be read; they are tried again.
+        /// The errors of vBuckets that could not be read; they are retried.
         var failures: [VBucketID: String] = [:]
-        /// Asked for, by lane.
+        /// vBuckets for which requests wait, by lane file.
         var wanted: [Int: [VBucketID]] = [:]
-        /// Why, of lanes that are closed for good.
+        /// The errors of lane files that are closed until the node restarts.
         var closed: [Int: String] = [:]
-        /// Passes over values that are not through, by lane.
+        /// The number of unfinished passes over values, by lane file.
         var cold: [Int: Int] = [:]
         var isStopped = false
     }
 
     let engine: Bucket
-    /// Those of the bucket's own generation: after a flush the store has others.
+    /// The files of the bucket's own generation; after a bucket flush the store has others.
     let files: [LaneStore]
     let lanes: DataLanes
     let environment: Environment
@@ -40,7 +41,7 @@ final class Warmup: Sendable {
     private let total: Int
     private let listener = Guarded<(@Sendable (VBucketID) -> Void)?>(nil)
 
-    /// Prepares to load `records`: the vBuckets that have something on disk.
+    /// Prepares to load `records`: the vBuckets that exist on disk.
     init(
         engine: Bucket,
         store: BucketStore,
@@ -63,7 +64,7 @@ final class Warmup: Sendable {
         }
     }
 
-    /// 0 to 1; nil once every vBucket is loaded, but for those that cannot be.
+    /// 0 to 1; nil once every readable vBucket is loaded.
     var progress: Double? {
         let left = state.withLock { state in
             state.missing.keys.count {
@@ -73,10 +74,10 @@ final class Warmup: Sendable {
         return left == 0 ? nil : 1 - Double(left) / Double(max(total, 1))
     }
 
-    /// Whether memory has of a lane's values what it will have; never where the lane cannot be read.
+    /// Whether the values of a lane file are warmed up; also true for a file that cannot be read.
     func isWarm(_ lane: Int) -> Bool { state.withLock { $0.cold[lane, default: 0] == 0 } }
 
-    /// Why a part of the bucket cannot be read now.
+    /// The error of an unreadable part of the bucket; nil if there is none.
     var failure: String? {
         state.withLock { state in
             state.closed.min { $0.key < $1.key }?.value
@@ -84,7 +85,7 @@ final class Warmup: Sendable {
         }
     }
 
-    /// vBuckets that could not be read so far.
+    /// vBuckets that could not be read so far; empty if there are none.
     var unread: Set<VBucketID> {
         state.withLock { state in
             guard !state.failures.isEmpty || !state.closed.isEmpty else { return [] }
@@ -96,7 +97,8 @@ final class Warmup: Sendable {
         }
     }
 
-    /// Calls `done` once the vBucket is loaded, or could not be; at once where it was tried before.
+    /// Calls `done` once the vBucket is loaded or failed to load; at once if either happened
+    /// before.
     func whenLoaded(_ vBucket: VBucketID, _ done: @escaping Waiter) {
         let verdict: Completion? = state.withLock { state in
             guard state.missing[vBucket] != nil else { return .ready }
@@ -114,7 +116,7 @@ final class Warmup: Sendable {
 
     func laneNumber(_ vBucket: VBucketID) -> Int { Int(vBucket.number) % files.count }
 
-    /// Begins to read all lanes.
+    /// Begins to read all lane files.
     func start() {
         let busy = files.filter { $0.exists && $0.closedBy == nil }
         state.withLock { state in
@@ -125,14 +127,16 @@ final class Warmup: Sendable {
             worker.lane.post { [self] in step(lane, .start, worker) }
         }
         guard busy.isEmpty else { return }
-        // No file, nothing to load.
+        // Without a file there is nothing to load.
         let left = state.withLock { state in
             state.missing.keys.filter { state.closed[laneNumber($0)] == nil }.sorted()
         }
         for id in left { end(id, [], nil) }
     }
 
-    /// Serves what was loaded; prepares come last, as a change of their key completes them.
+    /// Serves a loaded vBucket.
+    ///
+    /// Prepares are loaded last, since a change of their key completes them.
     func end(_ id: VBucketID, _ prepares: [StoredPrepare], _ context: LaneContext?) {
         engine[id.number]?.withCore { core in
             if !core.isLoaded, let context {
@@ -149,9 +153,9 @@ final class Warmup: Sendable {
         listener.withLock { $0 }?(id)
     }
 
-    /// Has `tell` called with every vBucket that is loaded from then on.
-    func listen(_ tell: @escaping @Sendable (VBucketID) -> Void) {
-        listener.withLock { $0 = tell }
+    /// Sets `notify`, to be called with every vBucket that is loaded from now on.
+    func listen(_ notify: @escaping @Sendable (VBucketID) -> Void) {
+        listener.withLock { $0 = notify }
     }
 
     private static let gone = Completion.failed(
@@ -159,7 +163,7 @@ final class Warmup: Sendable {
         "The bucket was flushed or deleted."
     )
 
-    /// The bucket goes: nothing more is loaded, and who waits for it asks for the next one.
+    /// The bucket closes: loading stops, and waiting requests are retried with its successor.
     func stop() {
         let waiters = state.withLock { state in
             state.isStopped = true
