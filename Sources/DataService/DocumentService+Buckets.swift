@@ -217,7 +217,7 @@ extension DocumentService {
 
     /// Empties a bucket: an empty one replaces it at once, the old one is freed in the background.
     ///
-    /// - Throws: `StorageError` if there is no such bucket, or its files cannot be set aside.
+    /// - Throws: `StorageError` if there is no such bucket, or its files cannot be put aside.
     package func flush(_ name: String) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
@@ -231,7 +231,7 @@ extension DocumentService {
             own.map { Map(assignment: assignment, own: $0, isNew: true) }
         }
         if let disk = old.disk {
-            // In this order: if the files cannot be set aside, the bucket stays as it was.
+            // In this order: if the files cannot be put aside, the bucket stays as it was.
             try disk.store.flush()
             disk.stop()
             try serve(settings, from: disk.store, map, old.selections)

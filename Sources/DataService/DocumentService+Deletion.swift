@@ -14,21 +14,21 @@ struct Remains {
 /// Deleting buckets and their files.
 ///
 /// - A bucket that is created again never uses the files of its predecessor. While these cannot be
-///   set aside, its creation is refused with cause and remedy; the removal is retried once a
+///   put aside, its creation is refused with cause and remedy; the removal is retried once a
 ///   minute.
 extension DocumentService {
-    /// Closes a bucket and sets its files aside.
+    /// Closes a bucket and puts its files aside.
     ///
     /// Also for a bucket that could not be opened, by the name and UUID that it should have had.
     ///
-    /// - Throws: `StorageError` if the files cannot be set aside; the removal is then retried.
+    /// - Throws: `StorageError` if the files cannot be put aside; the removal is then retried.
     package func delete(_ name: String) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
         let claim = remains.withLock { $0.claims.removeValue(forKey: name) }
         guard let old = remove(name) else {
             guard try isAbandoned(name, claim) else { return }
-            try setAside(name)
+            try putAside(name)
             return removeDeleted()
         }
         defer { tearDown(old) }
@@ -55,7 +55,7 @@ extension DocumentService {
         return found == nil || found == claim
     }
 
-    /// Sets aside a deleted bucket's files before a new bucket's files are created or opened.
+    /// Puts aside a deleted bucket's files before a new bucket's files are created or opened.
     ///
     /// Files of another, unknown UUID count as a deleted bucket's only if every existing bucket is
     /// known (`isCurrent`): a node that was away may know less than its own files.
@@ -72,7 +72,7 @@ extension DocumentService {
                     + "removing it"
             )
         }
-        try setAside(settings.name)
+        try putAside(settings.name)
         removeDeleted()
     }
 
@@ -84,14 +84,14 @@ extension DocumentService {
         return found == settings.uuid ? nil : found
     }
 
-    /// Retries setting aside the files of deleted buckets.
+    /// Retries putting aside the files of deleted buckets.
     func retryDeletions() {
         guard !remains.withLock({ $0.names.isEmpty }) else { return }
         administration.acquire()
         defer { administration.release() }
         for name in remains.withLock({ $0.names.sorted() }) {
             do throws(StorageError) {
-                try setAside(name)
+                try putAside(name)
             } catch {
                 // The alert is still raised, and the next round retries.
                 environment.trace.info("storage", error.description)
@@ -100,7 +100,7 @@ extension DocumentService {
         removeDeleted()
     }
 
-    private func setAside(_ name: String) throws(StorageError) {
+    private func putAside(_ name: String) throws(StorageError) {
         do throws(StorageError) {
             if try exists(name) {
                 try BucketStore.delete(
@@ -128,12 +128,12 @@ extension DocumentService {
         }
     }
 
-    /// Notes that files could not be set aside, and raises an alert.
+    /// Notes that files could not be put aside, and raises an alert.
     ///
     /// - Returns: The error for the caller.
     private func noteRemains(_ name: String, _ error: StorageError) -> StorageError {
         let message =
-            "The files of the deleted bucket \(name) cannot be set aside: \(error.description). "
+            "The files of the deleted bucket \(name) cannot be put aside: \(error.description). "
             + "Until then no bucket of that name can be created. Allow this server to rename "
             + "\(directory(of: name)), or remove that directory"
         remains.withLock { _ = $0.names.insert(name) }
@@ -165,7 +165,7 @@ extension DocumentService {
         defer { administration.release() }
         for name in try bucketDirectories() where !names.contains(name) && !name.contains("~") {
             do throws(StorageError) {
-                try setAside(name)
+                try putAside(name)
             } catch {
                 environment.trace.error("storage", error.description)
             }

@@ -4,7 +4,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// What connections do while replies, or parked requests, take all memory that there is for them.
+/// Connections when replies or parked requests use all memory reserved for them.
 @Suite struct ClientMemoryTests {
     let world = TestWorld()
     private static let large = String(repeating: "large ", count: 20_000)
@@ -35,7 +35,7 @@ import Vocabulary
         Ask.on(0x0e, "cold\(number)", [UInt8](repeating: 1, count: 40_000), extras: [])
     }
 
-    @Test func largeDocumentsAreRefusedUntilRepliesAreRead() {
+    @Test func largeReadsAreRefusedWhileUnreadRepliesFillMemory() {
         let client = world.client(of: "guests")
         let filled = fillReplies()
         for opcode in [0x00, 0x0c] as [UInt8] {
@@ -48,8 +48,8 @@ import Vocabulary
         #expect(client.ask(Ask.get("large")).map(\.text) == [ClientMemoryTests.large])
     }
 
-    /// A change whose reply cannot be kept is not made either.
-    @Test func commandsThatChangeAndReadAreRefusedBeforeTheyChangeAnything() {
+    /// A change whose reply cannot be stored is refused.
+    @Test func readingChangesAreRefusedUnexecutedWhileRepliesFillMemory() {
         let client = world.client(of: "guests")
         let filled = fillReplies()
         let lock = Ask.on(0x94, "large", opaque: 1)
@@ -60,14 +60,14 @@ import Vocabulary
         memory.countReplies(-filled)
         world.pass(milliseconds: 3_000)
         #expect(client.ask(Ask.set("large", "not locked")).map(\.status) == [0])
-        // TOUCH reads nothing.
+        // TOUCH has no value in its reply.
         let filledAgain = fillReplies()
         defer { memory.countReplies(-filledAgain) }
         let only = Ask.on(0x1c, "large", [], extras: big(UInt32(0)))
         #expect(client.ask(only).map(\.status) == [0])
     }
 
-    @Test func smallRepliesGoOutInSmallerPieces() {
+    @Test func smallRepliesAreSentInSmallerPiecesWhenMemoryIsFull() {
         let client = world.client(of: "guests")
         let filled = fillReplies()
         defer { memory.countReplies(-filled) }
@@ -76,7 +76,7 @@ import Vocabulary
         #expect(client.largestOutput <= Limits.connectionBytes + 10_100)
     }
 
-    @Test func parkedRequestsAreCountedBeyondTheConnectionsOwnBytes() {
+    @Test func parkedRequestsAboveConnectionShareAreCounted() {
         let client = world.client(of: "guests", features: Features.usual + [Features.unordered])
         world.lanes.hold("reader")
         client.send(append(to: 0))
@@ -91,7 +91,7 @@ import Vocabulary
         #expect(memory.usage.parkedBytes == 0)
     }
 
-    @Test func withoutMemoryARequestWaitsInOrderInsteadOfBeingParked() {
+    @Test func requestWithoutMemoryToParkBlocksConnectionInOrder() {
         let client = world.client(of: "guests", features: Features.usual + [Features.unordered])
         let filled = memory.usage.parkedBytesMax
         memory.countParked(filled)
@@ -106,7 +106,7 @@ import Vocabulary
         #expect(client.replies().map(\.status) == [0, 0, 0])
     }
 
-    @Test func aClientThatHangsUpReturnsTheMemoryOfItsParkedRequests() {
+    @Test func disconnectReleasesMemoryOfParkedRequests() {
         let client = world.client(of: "guests", features: Features.usual + [Features.unordered])
         world.lanes.hold("reader")
         client.send(append(to: 0) + append(to: 1))
@@ -117,7 +117,7 @@ import Vocabulary
         world.settle()
     }
 
-    @Test func theMemoryStatisticsShowWhatClientsKeep() throws {
+    @Test func memoryStatisticsIncludeClientMemory() throws {
         memory.countReplies(5)
         memory.countParked(6)
         let client = world.client(of: "guests")
@@ -132,7 +132,7 @@ import Vocabulary
         #expect(lines["client_parked_bytes"] == "6")
     }
 
-    @Test func theBoundFollowsFromTheMachinesMemory() {
+    @Test func clientMemoryBoundDependsOnMachineMemory() {
         for (gibibytes, mebibytes) in [(1, 64), (8, 128), (24, 256), (256, 256)] {
             let bytesMax = Limits.clientBytesMax(memory: UInt64(gibibytes) << 30)
             #expect(bytesMax == mebibytes << 20)

@@ -8,9 +8,9 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Several data services in one process, with real sockets between them, and a map that tests write.
+/// Several data services in one process, with real sockets between them, and a map set by the test.
 ///
-/// Time is real here: what is waited for comes within `deadline`, or the test says what did not.
+/// Time is real here: a condition becomes true within `deadline`, or the test names it as failed.
 final class ClusterWorld {
     private(set) var nodes: [UInt16: ClusterNode] = [:]
     let directories: [UInt16: String]
@@ -44,8 +44,8 @@ final class ClusterWorld {
         )
     }
 
-    /// Ends a node as a crash does, as far as a process can do that to a part of itself: nothing is
-    /// drained, and no file is marked clean.
+    /// Ends a node like a crash, as far as possible within one process: no flush, and no file is
+    /// marked as clean.
     func kill(_ number: UInt16) { nodes.removeValue(forKey: number)?.end(cleanly: false) }
 
     func stop(_ number: UInt16) { nodes.removeValue(forKey: number)?.end(cleanly: true) }
@@ -60,7 +60,7 @@ final class ClusterWorld {
         return settings
     }
 
-    /// A map in which `chain` says who has a vBucket.
+    /// A map with the given chain of each vBucket.
     func map(
         _ name: String,
         index: UInt64,
@@ -119,14 +119,15 @@ final class ClusterWorld {
         let end = Date(timeIntervalSinceNow: ClusterWorld.deadline)
         while !isSo() {
             guard Date() < end else {
-                Issue.record("not within time: \(what)", sourceLocation: sourceLocation)
+                Issue.record("timed out waiting until \(what)", sourceLocation: sourceLocation)
                 return
             }
             usleep(2_000)
         }
     }
 
-    /// Waits until `other` has what `source` has, in the vBuckets that `source` serves.
+    /// Waits until `other` has the same documents as `source`, in the vBuckets that `source`
+    /// serves.
     func converge(
         _ name: String,
         _ source: UInt16,
@@ -146,7 +147,7 @@ final class ClusterWorld {
     }
 }
 
-/// Where each node listens for each other one.
+/// The address of each node for each other node.
 private final class Addresses: Sendable {
     private let addresses = Guarded<[[UInt16]: SocketAddress]>([:])
 
@@ -156,7 +157,7 @@ private final class Addresses: Sendable {
     }
 }
 
-/// A document as a copy has it.
+/// A document of a copy.
 struct Held: Hashable {
     var seqno: Seqno
     var cas: CAS
@@ -216,7 +217,7 @@ final class ClusterNode {
         service.stopLanes()
     }
 
-    /// Cuts the connections on which others follow this node.
+    /// Closes the connections on which other nodes follow this one.
     func cut() { ports.closeAll() }
 
     // MARK: Documents
@@ -232,7 +233,7 @@ final class ClusterNode {
         }
     }
 
-    /// Everything that memory has of a copy; values that are on disk only are nil.
+    /// All documents of a copy in memory; ejected values are nil.
     func documents(_ name: String, _ number: Int) -> [[UInt8]: Held] {
         var found: [[UInt8]: Held] = [:]
         copy(name, number)?.withCore { core in
@@ -259,7 +260,7 @@ final class ClusterNode {
         return answer.withLock { $0 } ?? .noBucket
     }
 
-    /// Whether it was written.
+    /// Whether the document was written.
     @discardableResult
     func write(_ key: String, _ value: String, _ name: String) -> Bool {
         let action = DocumentAction.write(
@@ -272,7 +273,7 @@ final class ClusterNode {
         return false
     }
 
-    /// Writes what of `keys` is this node's.
+    /// Writes those of `keys` whose vBucket is active on this node.
     func write(_ keys: Range<Int>, _ name: String, size: Int = 20, round: Int = 0) {
         let filler = String(repeating: "x", count: size)
         for key in keys { write("key\(key)", "\(round) \(filler)", name) }
@@ -294,7 +295,7 @@ final class ClusterNode {
         for vBucket in engine.all {
             vBucket.withCore { core in
                 _ = core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn)
-                // What is used often stays the first time.
+                // A frequently used document survives the first pass.
                 _ = core.ejectSlice(from: 0, groupsMax: .max / 2, threshold: .max, turn)
             }
         }
@@ -312,12 +313,12 @@ final class ClusterNode {
         )
     }
 
-    func told(_ words: String) -> Bool {
+    func logged(_ words: String) -> Bool {
         trace.lines(atLeast: .info).contains { $0.contains(words) }
     }
 }
 
-/// Connections that others opened to a node.
+/// Connections that other nodes opened to a node.
 private final class Ports: Sendable {
     private let ports = Guarded<[any ConnectionPort]>([])
 

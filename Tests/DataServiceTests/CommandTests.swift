@@ -5,11 +5,11 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Every command with every answer it has (kv.md 3), byte for byte where clients look at bytes.
+/// Every command with each of its answers (kv.md 3), byte for byte where clients depend on bytes.
 @Suite struct CommandTests {
     let world = TestWorld()
     let client: Client
-    /// Of requests whose extras are flags 0 and no expiry.
+    /// The extras of requests with flags 0 and no expiry.
     private static let plain = [UInt8](repeating: 0, count: 8)
 
     init() throws {
@@ -35,7 +35,7 @@ import Vocabulary
         Ask.on(opcode, key, Array(value.utf8), extras: extras, 0, cas)
     }
 
-    @Test func theBytesOfASetAndAGet() throws {
+    @Test func setAndGetAnswersMatchByteForByte() throws {
         let set = try one(Ask.set("k", "{\"a\":1}", opaque: 0x0102_0304))
         #expect(set.extras.count == 16)
         #expect(set.extras.suffix(8) == big(UInt64(1))[...])
@@ -48,7 +48,7 @@ import Vocabulary
         _ = client.replies()
     }
 
-    @Test func datatypesAreToldOnlyToWhoAgreed() throws {
+    @Test func datatypeIsSentOnlyToClientsThatAgreed() throws {
         #expect(try status(Ask.set("json", " {} ")) == 0)
         #expect(try status(Ask.set("text", "{]")) == 0)
         #expect(try one(Ask.get("json")).datatype == 1)
@@ -64,7 +64,7 @@ import Vocabulary
         }
     }
 
-    @Test func setAddReplace() throws {
+    @Test func setAddAndReplaceRespectExistence() throws {
         #expect(try status(on(0x03, "k", "x")) == 1)
         #expect(try status(on(0x02, "k", "x", cas: 5)) == 4)
         #expect(try status(on(0x02, "k", "x")) == 0)
@@ -77,7 +77,7 @@ import Vocabulary
         #expect(try one(Ask.get("k")).text == "z")
     }
 
-    @Test func casOfOneKeyGrowsStrictly() throws {
+    @Test func casOfKeyGrowsStrictly() throws {
         var last: UInt64 = 0
         for number in 0..<100 {
             let cas = try one(on(0x01, "k", "\(number)")).cas
@@ -110,7 +110,7 @@ import Vocabulary
         #expect(try one(Ask.get("k")).datatype == 0)
     }
 
-    @Test func appendingBeyond20MiBIsTooBig() throws {
+    @Test func appendBeyond20MiBIsTooBig() throws {
         let value = String(repeating: "x", count: (20 << 20) - 1)
         #expect(try status(on(0x01, "k", value)) == 0)
         #expect(try status(on(0x0e, "k", "y", extras: [])) == 0)
@@ -118,7 +118,7 @@ import Vocabulary
         #expect(try status(on(0x0f, "k", "y", extras: [])) == 3)
     }
 
-    @Test func countersHaveTheirEightBytes() throws {
+    @Test func counterAnswersHaveEightBytes() throws {
         #expect(try status(Ask.counter(0x05, "n", delta: 1, expiry: .max)) == 1)
         let made = try one(Ask.counter(0x05, "n", delta: 1, initial: 10))
         #expect(made.value == big(UInt64(10)) && made.extras.count == 16)
@@ -151,7 +151,7 @@ import Vocabulary
         #expect(try status(on(0x02, "relative", "again")) == 0)
     }
 
-    @Test func expiryIsKeptWhereTheClientSaysSo() throws {
+    @Test func preserveExpiryKeepsExpiry() throws {
         #expect(try status(Ask.set("k", "x", expiry: 10)) == 0)
         let kept = Ask.on(0x01, "k", [0x79], extras: CommandTests.plain, framing: [0x50])
         #expect(try status(kept) == 0)
@@ -159,7 +159,7 @@ import Vocabulary
         #expect(try status(Ask.get("k")) == 1)
     }
 
-    @Test func touchAndGetAndTouch() throws {
+    @Test func touchAndGetAndTouchSetExpiry() throws {
         #expect(try status(on(0x1c, "k", extras: big(UInt32(1)))) == 1)
         #expect(try status(on(0x1d, "k", extras: big(UInt32(1)))) == 1)
         #expect(try status(Ask.set("k", "x", expiry: 5)) == 0)
@@ -189,7 +189,7 @@ import Vocabulary
         #expect(try status(on(0x95, "k", extras: [], cas: lock.cas + 1)) == 9)
         #expect(try status(on(0x95, "k", extras: [], cas: lock.cas)) == 0)
         #expect(try status(on(0x01, "k", "y")) == 0)
-        // A write with the lock's CAS ends it; so does time.
+        // A write with the lock's CAS unlocks; so does the end of the lock's time.
         let second = try one(on(0x94, "k", extras: []))
         #expect(try status(on(0x01, "k", "z", cas: second.cas)) == 0)
         #expect(try status(on(0x94, "k", extras: big(UInt32(31)))) == 0)
@@ -199,7 +199,7 @@ import Vocabulary
         #expect(try status(on(0x01, "k", "y")) == 0)
     }
 
-    @Test func whoDidNotAgreeToExtendedErrorsGetsTheOldOnes() throws {
+    @Test func clientWithoutExtendedErrorsGetsBasicStatuses() throws {
         let old = world.client(of: "guests", features: [])
         #expect(try status(on(0x01, "k", "x")) == 0)
         #expect(old.ask(on(0x95, "k", extras: [], cas: 5)).map(\.status) == [0x86])
@@ -222,7 +222,7 @@ import Vocabulary
         #expect(try one(on(0xa0, "k", extras: [])).extras.prefix(4) == [0, 0, 0, 1])
     }
 
-    @Test func quietCommandsSayOnlyWhatCannotBeForeseen() throws {
+    @Test func quietCommandsAnswerOnlyUnexpectedOutcomes() throws {
         let silent = [
             on(0x09, "none", extras: []), on(0x0d, "none", extras: []), on(0x11, "a", "1"),
             on(0x12, "b", "1"), on(0x13, "a", "2"), on(0x19, "a", "3", extras: []),
@@ -242,7 +242,7 @@ import Vocabulary
         #expect(try one(on(0x0d, "b", extras: [])).key == Array("b".utf8))
     }
 
-    @Test func shapesThatNoCommandHasAreInvalid() throws {
+    @Test func requestsWithWrongLengthsAreInvalid() throws {
         #expect(try status(Ask.on(0x00, "", [])) == 4)
         #expect(try status(Ask.on(0x00, "k", [1])) == 4)
         #expect(try status(Ask.on(0x00, "k", extras: [0, 0, 0, 0])) == 4)
@@ -253,7 +253,7 @@ import Vocabulary
         #expect(try status(Ask.on(0x00, String(repeating: "k", count: 251))) == 4)
     }
 
-    @Test func otherVBucketsAreElsewhere() throws {
+    @Test func unknownVBucketNumbersAreNotMyVBucket() throws {
         let key = Array("k".utf8)
         let config = Array("{\"rev\":1}".utf8)
         #expect(try status(frame(0x00, key: key, vBucket: 64)) == 7)
@@ -267,13 +267,13 @@ import Vocabulary
         #expect(observed.status == 7)
     }
 
-    @Test func framesNobodyKnowsAndPromisesNobodyKeepsAreRefused() throws {
+    @Test func unknownFramingExtrasAndImpossibleDurabilityAreRefused() throws {
         func framed(_ framing: [UInt8], _ opcode: UInt8 = 0x01) -> [UInt8] {
             Ask.on(opcode, "k", extras: opcode == 1 ? CommandTests.plain : [], framing: framing)
         }
         #expect(try status(framed([0x60])) == 0x80)
         #expect(try status(framed([0xf0, 0x00])) == 0x80)
-        // One copy of one is the majority.
+        // A single copy is a majority of one.
         #expect(try status(framed([0x11, 0x01])) == 0)
         #expect(try status(framed([0x13, 0x01, 0x07, 0xd0])) == 0)
         #expect(try status(Ask.on(0x04, "k")) == 0)
@@ -286,9 +286,10 @@ import Vocabulary
         #expect(try status(Ask.get("k")) == 1)
     }
 
-    /// A node that was taken out of its cluster sends clients to the others; where the bucket was
-    /// deleted there is nobody to send them to.
-    @Test func aBucketThatLivesOnWithoutThisNodeIsElsewhere() throws {
+    /// A node that was removed from its cluster redirects clients to other nodes.
+    ///
+    /// If the bucket was deleted, there is no other node.
+    @Test func bucketThatMovedAwayAnswersNotMyVBucket() throws {
         world.service.giveUp("guests")
         try world.service.delete("guests")
         #expect(try status(Ask.get("k")) == 7)
@@ -301,7 +302,7 @@ import Vocabulary
         #expect(other.ask(Ask.get("k")).map(\.status) == [8])
     }
 
-    @Test func whatIsNotBuiltIsUnknown() throws {
+    @Test func unimplementedCommandsAreUnknown() throws {
         for opcode in [
             UInt8(0x3d), 0x50, 0x53, 0xf0, 0xf1, 0xa2, 0xba, 0xbb, 0xc5, 0xd0, 0xd1, 0xda,
         ] {
@@ -309,7 +310,7 @@ import Vocabulary
         }
     }
 
-    @Test func memoryThatIsFullRefusesWritesForNow() throws {
+    @Test func fullMemoryRefusesWritesTemporarily() throws {
         try world.service.open(TestWorld.settings("small", quota: 400_000))
         let client = world.client(of: "small")
         let value = String(repeating: "x", count: 10_000)

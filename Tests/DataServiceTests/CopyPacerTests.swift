@@ -5,64 +5,64 @@ import Seams
 import TestWorld
 import Testing
 
-/// When copying has to wait for clients, and that it never waits for nothing.
+/// When copying waits for clients, and when it does not.
 @Suite struct CopyPacerTests {
-    @Test func withoutClientsNothingIsHeldBack() {
+    @Test func copyPacerWithoutClientsDoesNotThrottle() {
         let world = PacerWorld()
         world.pacer.sent(1 << 40)
         world.pass(milliseconds: 100)
         #expect(world.pacer.room() == .max)
     }
 
-    @Test func whoeverHasNoRoomIsToldOnceThereIsSome() {
+    @Test func waiterIsNotifiedOnceCopyPacerHasRoom() {
         let world = PacerWorld()
         world.copyBesideClients()
         world.pacer.sent(world.pacer.room() + 100_000)
         #expect(world.pacer.room() == 0)
-        let told = Guarded(false)
-        world.pacer.wait { told.withLock { $0 = true } }
-        #expect(!told.withLock { $0 })
+        let notified = Guarded(false)
+        world.pacer.wait { notified.withLock { $0 = true } }
+        #expect(!notified.withLock { $0 })
         world.pass(milliseconds: 20)
-        #expect(told.withLock { $0 })
+        #expect(notified.withLock { $0 })
         #expect(world.pacer.room() > 0)
     }
 
-    /// The last look goes before the one who waits, though he asked before it had the lock.
-    @Test func whoeverWaitsWhenNobodyLooksAnyMoreIsTold() {
+    /// The last sample precedes the waiter, which asked before the sample had the lock.
+    @Test func waitDuringLastSampleIsNotified() {
         let world = PacerWorld()
         world.copyBesideClients()
         world.pacer.sent(world.pacer.room() + (1 << 30))
-        // Between the clock that a look reads and its lock, somebody asks with a later one.
-        world.whileLooking {
+        // Between a sample's reading of the clock and its lock, a stream asks with a later time.
+        world.duringNextSample {
             world.time.advance(to: world.time.monotonicNanoseconds() + 1_000)
             #expect(world.pacer.room() == 0)
         }
-        let told = Guarded(false)
-        world.pacer.wait { told.withLock { $0 = true } }
+        let notified = Guarded(false)
+        world.pacer.wait { notified.withLock { $0 = true } }
         world.pass(milliseconds: 100)
-        #expect(told.withLock { $0 })
+        #expect(notified.withLock { $0 })
     }
 
-    @Test func whoeverWaitsAfterAllHaveStoppedIsToldAtOnce() {
+    @Test func waitAfterSamplingStoppedIsNotifiedAtOnce() {
         let world = PacerWorld()
         world.copyBesideClients()
         world.pass(milliseconds: 3_000)
-        let told = Guarded(false)
-        world.pacer.wait { told.withLock { $0 = true } }
-        #expect(told.withLock { $0 })
+        let notified = Guarded(false)
+        world.pacer.wait { notified.withLock { $0 = true } }
+        #expect(notified.withLock { $0 })
     }
 
-    @Test func whatWasMeasuredBeforeAPauseHoldsNobodyBackAfterIt() {
+    @Test func idleTimeResetsCopyPace() {
         let world = PacerWorld()
         world.copyBesideClients()
         world.pacer.sent(1 << 40)
         #expect(world.pacer.room() == 0)
-        // Clients ask on; nobody copies, and so nobody looks in the end.
-        world.haveClientsAsk(milliseconds: 3_000)
+        // Clients continue, no copies are sent, and so the sampling ends.
+        world.runClientOperations(milliseconds: 3_000)
         #expect(world.pacer.room() == .max)
     }
 
-    @Test func whereNobodyCopiesNobodyLooks() {
+    @Test func copyPacerWithoutCopiesDoesNotSample() {
         let world = PacerWorld()
         world.copyBesideClients()
         #expect(world.lanes.pending("looks") == 1)
@@ -70,7 +70,7 @@ import Testing
         #expect(world.lanes.pending("") == 0)
     }
 
-    @Test func aReactorThatDoesNotComeHoldsCopyingBack() {
+    @Test func unresponsiveReactorThrottlesCopying() {
         let world = PacerWorld()
         world.copyBesideClients(milliseconds: 1_000)
         let fast = world.pacer.room()
@@ -81,7 +81,7 @@ import Testing
     }
 }
 
-/// A pacer whose clients, reactors and clock do what the test says.
+/// A pacer whose clients, reactors and clock are controlled by the test.
 private final class PacerWorld {
     let time = ManualTime()
     let lanes: ManualLanes
@@ -123,8 +123,8 @@ private final class PacerWorld {
         time.advance(to: end)
     }
 
-    /// Has clients ask for ten thousand operations a second.
-    func haveClientsAsk(milliseconds: UInt64, andThen each: () -> Void = {}) {
+    /// Simulates clients with ten thousand operations a second.
+    func runClientOperations(milliseconds: UInt64, andThen each: () -> Void = {}) {
         for _ in 0..<milliseconds {
             operations.withLock { $0 += 10 }
             each()
@@ -133,18 +133,18 @@ private final class PacerWorld {
     }
 
     func copyBesideClients(milliseconds: UInt64 = 300) {
-        haveClientsAsk(milliseconds: milliseconds) { _ = pacer.room() }
+        runClientOperations(milliseconds: milliseconds) { _ = pacer.room() }
     }
 
-    /// Does `work` in the middle of the next look, and lets time pass until that is over.
-    func whileLooking(_ work: @escaping () -> Void) {
+    /// Runs `work` in the middle of the next sample, then passes time until the sample ends.
+    func duringNextSample(_ work: @escaping () -> Void) {
         let work = Unchecked(work)
         asked.withLock { $0 = { work.body() } }
         while asked.withLock({ $0 != nil }) { pass(milliseconds: 1) }
     }
 }
 
-/// What runs on the test's own thread.
+/// A value that is used only on the test's thread.
 private struct Unchecked: @unchecked Sendable {  // tidy:allow everything here is one thread
     let body: () -> Void
 

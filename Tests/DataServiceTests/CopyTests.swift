@@ -5,9 +5,9 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// Copies on several nodes, over real sockets.
+/// Replication between several nodes, over real sockets.
 @Suite(.serialized) struct CopyTests {
-    /// Even vBuckets on node 1, odd ones on node 2, each with a copy on the other.
+    /// Even vBuckets are active on node 1, odd ones on node 2, each with a replica on the other.
     private static func crossed(_ number: Int) -> [UInt16] { number % 2 == 0 ? [1, 2] : [2, 1] }
 
     private func pair(_ type: BucketType = .persistent) throws -> ClusterWorld {
@@ -22,14 +22,14 @@ import Vocabulary
         world.converge(name, 2, 1)
     }
 
-    /// Live documents; tombstones leave memory too.
+    /// The CAS and seqno of live documents only: tombstones leave memory too.
     private static func versions(_ node: ClusterNode, _ number: Int) -> [[UInt8]: [UInt64]] {
         node.documents("a", number).filter { !$0.value.isDeleted }
             .mapValues { [$0.seqno.value, $0.cas.value] }
     }
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func changesReachTheOtherNodeBothWays(_ type: BucketType) throws {
+    func changesAreReplicatedInBothDirections(_ type: BucketType) throws {
         let world = try pair(type)
         for round in 0..<3 {
             for node in [1, 2] { world[UInt16(node)].write(0..<300, "a", round: round) }
@@ -49,12 +49,12 @@ import Vocabulary
         }
     }
 
-    @Test func aNewCopyIsBuiltFromDiskAndFollowsWithoutAGap() throws {
+    @Test func newReplicaIsBuiltFromDiskAndFollowsWithoutGap() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1] })
         world[1].write(0..<2_000, "a", size: 300)
         for key in 0..<100 { world[1].delete("key\(key)", "a") }
-        world.eventually("everything is on disk") { world[1].isPersisted("a") }
+        world.eventually("everything is persisted") { world[1].isPersisted("a") }
         world[1].ejectAll("a")
         let ejected = world[1].documents("a", 0).values.count { $0.value == nil && !$0.isDeleted }
         #expect(ejected > 100)
@@ -69,7 +69,7 @@ import Vocabulary
         #expect(values.allSatisfy { $0.value?.isEmpty != true })
     }
 
-    @Test func aReplicaThatWasStoppedGoesOnWhereItStood() throws {
+    @Test func restartedReplicaContinuesFromItsPosition() throws {
         let world = try pair()
         for node in [1, 2] { world[UInt16(node)].write(0..<300, "a") }
         convergeBoth(world)
@@ -79,22 +79,22 @@ import Vocabulary
         let map = world.map("a", index: 1, chain: CopyTests.crossed)
         try world[2].service.open(world.settings("a"), map, as: NodeNumber(2), isNew: false)
         world.converge("a", 1, 2)
-        #expect(!world[2].told("Rebuilding"))
-        // It was active for the odd ones, and stopped as it should.
+        #expect(!world[2].logged("Rebuilding"))
+        // Node 1 was active for the odd vBuckets and stopped cleanly.
         #expect(world[2].activeNumbers("a") == [1, 3, 5, 7])
         #expect(world[2].reports("a").values.allSatisfy { $0.wasCleanStop })
         world[2].write(0..<300, "a", round: 2)
         world.converge("a", 2, 1)
-        #expect(!world[1].told("Rebuilding"))
+        #expect(!world[1].logged("Rebuilding"))
     }
 
-    @Test func aCrashedActiveCopyServesNobodyBeforeItIsActivated() throws {
+    @Test func crashedActiveCopyServesOnlyAfterActivation() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1, 2] }
         try world.open(world.settings("a"), map)
         world[1].write(0..<100, "a")
         world.converge("a", 1, 2)
-        world.eventually("everything is on disk") { world[1].isPersisted("a") }
+        world.eventually("everything is persisted") { world[1].isPersisted("a") }
         world.kill(1)
         try world.start(1)
         try world[1].service.open(world.settings("a"), map, as: NodeNumber(1), isNew: false)
@@ -105,7 +105,7 @@ import Vocabulary
     }
 
     @Test(arguments: 0..<20)
-    func connectionsThatAreCutLoseNothing(_ seed: UInt64) throws {
+    func cutReplicationConnectionsLoseNoChange(_ seed: UInt64) throws {
         var random = seed &* 0x9e37_79b9_7f4a_7c15 | 1
         func dice(_ bound: UInt64) -> UInt64 {
             random ^= random << 13
@@ -123,11 +123,11 @@ import Vocabulary
             usleep(UInt32(dice(60_000)))
         }
         convergeBoth(world)
-        #expect(!world[1].told("nonsense") && !world[2].told("nonsense"))
-        #expect(!world[1].told("Rebuilding") && !world[2].told("Rebuilding"))
+        #expect(!world[1].logged("invalid frame") && !world[2].logged("invalid frame"))
+        #expect(!world[1].logged("Rebuilding") && !world[2].logged("Rebuilding"))
     }
 
-    @Test func oneConnectionCarriesAllBuckets() throws {
+    @Test func oneReplicationConnectionCarriesAllBuckets() throws {
         let world = try ClusterWorld(nodes: 2)
         let types: [(String, BucketType)] = [
             ("a", .persistent), ("b", .ephemeral), ("c", .persistent),
@@ -145,7 +145,7 @@ import Vocabulary
         convergeBoth(world)
     }
 
-    @Test func threeNodesHaveThreeCopies() throws {
+    @Test func threeNodesConvergeToThreeCopies() throws {
         let world = try ClusterWorld(nodes: 3)
         let map = world.map("a", index: 1) { number in
             (0..<3).map { UInt16((number + $0) % 3 + 1) }
@@ -157,7 +157,7 @@ import Vocabulary
         }
     }
 
-    @Test func aCopyThatIsShortOfMemoryHoldsTheOtherBackAndCatchesUp() throws {
+    @Test func replicaShortOfMemoryPausesStreamAndCatchesUp() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1] }
         for (node, quota) in [(UInt16(1), UInt64(64 << 20)), (2, 8 << 20)] {
@@ -168,7 +168,7 @@ import Vocabulary
         world.follow(world.map("a", index: 2) { _ in [1, 2] })
         let other = try #require(world[2].service.bucket(named: "a")?.engine.account)
         world.eventually("the other node is full") { !other.admits(60_000) }
-        // What it has yet to read is kept for it, beside what took its place.
+        // Changes that the slow reader needs stay in memory, beside the new versions.
         let account = try #require(world[1].service.bucket(named: "a")?.engine.account)
         var peak: UInt64 = 0
         for first in stride(from: 0, to: 500, by: 50) {
@@ -176,7 +176,7 @@ import Vocabulary
             peak = max(peak, account.checkpointBytes)
         }
         #expect(peak > account.checkpointShare)
-        world.eventually("cursors that hold too much are dropped") {
+        world.eventually("slow cursors are dropped") {
             account.checkpointBytes <= account.checkpointShare
         }
         world[2].service.bucket(named: "a")?.change(
@@ -185,8 +185,8 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
-    /// Its copies stand back, and the others come through on the same connection.
-    @Test func aFullBucketKeepsNoOtherWaiting() throws {
+    /// The streams of the full bucket are suspended, while others continue on the same connection.
+    @Test func fullBucketDoesNotBlockStreamsOfOtherBuckets() throws {
         let world = try ClusterWorld(nodes: 2)
         for (name, quota) in [("a", UInt64(8 << 20)), ("b", 64 << 20)] {
             let map = world.map(name, index: 1) { _ in [1, 2] }
@@ -206,7 +206,7 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
-    @Test func aSealedCopyTakesNothingMore() throws {
+    @Test func sealedReplicaAcceptsNoMoreChanges() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<100, "a")
@@ -219,10 +219,10 @@ import Vocabulary
         usleep(200_000)
         #expect((0..<8).map { world[2].documents("a", $0) } == before)
         #expect(world[2].service.reports("a").map(\.position) == sealed.map(\.position))
-        // The seal of a live active copy: it serves no more.
+        // A sealed active copy stops serving.
         _ = world[1].service.seal("a", all)
         #expect(!world[1].write("key1", "x", "a"))
-        // The next fence ends it; who had it and nobody since goes on.
+        // The next fence ends the seal; the former active copy continues, since no other served.
         let next = world.map("a", index: 2, fence: 2) { _ in [1, 2] }
         world.follow(next)
         #expect(!world[1].write("key1", "x", "a"))
@@ -235,7 +235,7 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
-    @Test func aPromotedCopyServesOnceConfirmedAndTheFormerOneComesBackBehindIt() throws {
+    @Test func promotedCopyServesOnceConfirmedAndFormerActiveFollows() throws {
         let world = try ClusterWorld(nodes: 3)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2, 3] })
         world[1].write(0..<200, "a")
@@ -244,7 +244,7 @@ import Vocabulary
         let all = (0..<8).map { (vBucket: VBucketID(UInt16($0)), fence: UInt64(1)) }
         let positions = world[2].service.seal("a", all).map(\.position)
         _ = world[3].service.seal("a", all)
-        // What nobody else has.
+        // A change that no other copy has.
         world[1].write(0..<300, "a", round: 1)
         world.stop(1)
         world.follow(
@@ -257,7 +257,9 @@ import Vocabulary
             [CopyActivation(VBucketID(0), 2, .promotion(expected: tooMuch))]
         )
         #expect(refused.count == 1)
-        if case .ready = refused.first { Issue.record("a copy that has less was promoted") }
+        if case .ready = refused.first {
+            Issue.record("a copy behind the expected position was promoted")
+        }
         let outcomes = world[2].service.activate(
             "a",
             (0..<8).map {
@@ -272,19 +274,19 @@ import Vocabulary
         world.follow(confirmed, on: [2, 3])
         #expect(world[2].write("key1", "served", "a"))
         world.converge("a", 2, 3)
-        #expect(!world[3].told("Rebuilding"))
+        #expect(!world[3].logged("Rebuilding"))
         try world.start(1)
         try world[1].service.open(world.settings("a"), confirmed, as: NodeNumber(1), isNew: false)
         world.converge("a", 2, 1)
-        #expect(world[1].told("Rebuilding"))
+        #expect(world[1].logged("Rebuilding"))
         #expect(world[1].reports("a")[0]?.position.branchFence == 2)
     }
 
-    /// What its active node wrote is gone with it, and nothing was ever promised to be elsewhere.
-    @Test func aReplicaOfANewBucketMayTakeOverBeforeItHeardOfItsActiveOne() throws {
+    /// The active node's writes are lost with it, and no other copy was promised any.
+    @Test func replicaOfNewBucketCanTakeOverBeforeFirstChange() throws {
         let world = try ClusterWorld(nodes: 3)
         let map = world.map("a", index: 1, origin: 1) { _ in [1, 2] }
-        // Node 1 has no such bucket: node 2 hears nothing of it.
+        // Node 1 does not have the bucket, so node 2 receives nothing of it.
         for node in [2, 3] as [UInt16] {
             let number = NodeNumber(node)
             try world[node].service.open(world.settings("a"), map, as: number, isNew: true)
@@ -292,8 +294,8 @@ import Vocabulary
         let reports = world[2].reports("a").values
         #expect(reports.count == 8)
         #expect(reports.allSatisfy { $0.isIntact && $0.position.branchFence == 1 })
-        // One that joins the chain later was not there from the start, nor was a copy that is known
-        // from a life before.
+        // A node that joins the chain later was not there from the start, and neither was a copy
+        // from before a restart.
         let joined = world.map("a", index: 2, origin: 1) { _ in [1, 2, 3] }
         world.follow(joined, on: [2, 3])
         #expect(world[3].reports("a").values.allSatisfy { !$0.isIntact })
@@ -312,7 +314,7 @@ import Vocabulary
         world.converge("a", 2, 3)
     }
 
-    @Test func aHandOverMovesAVBucketWithoutLosingAWrite() throws {
+    @Test func handOverMovesVBucketWithoutLosingWrites() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<200, "a")
@@ -348,17 +350,17 @@ import Vocabulary
         }
         #expect(world[2].write("key1", "there", "a"))
         world.converge("a", 2, 1)
-        #expect(!world[1].told("Rebuilding"))
+        #expect(!world[1].logged("Rebuilding"))
     }
 
-    @Test func aCopyThatTheMapTakesAwayIsGoneFromMemoryAndDisk() throws {
+    @Test func copyRemovedByMapIsDroppedFromMemoryAndDisk() throws {
         let world = try pair()
         for node in [1, 2] { world[UInt16(node)].write(0..<200, "a") }
         convergeBoth(world)
-        world.eventually("everything is on disk") { world[2].isPersisted("a") }
+        world.eventually("everything is persisted") { world[2].isPersisted("a") }
         let map = world.map("a", index: 2) { $0 % 2 == 0 ? [1] : [2, 1] }
         world.follow(map)
-        world.eventually("its memory is empty") {
+        world.eventually("the memory of the copy is empty") {
             (0..<4).allSatisfy { world[2].documents("a", 2 * $0).isEmpty }
         }
         #expect(world[2].service.reports("a").map(\.vBucket.number) == [1, 3, 5, 7])
@@ -366,7 +368,7 @@ import Vocabulary
         try world.start(2)
         try world[2].service.open(world.settings("a"), map, as: NodeNumber(2), isNew: false)
         #expect(world[2].service.reports("a").map(\.vBucket.number) == [1, 3, 5, 7])
-        // And back again.
+        // The map assigns the copy again.
         world.follow(world.map("a", index: 3, chain: CopyTests.crossed))
         convergeBoth(world)
     }

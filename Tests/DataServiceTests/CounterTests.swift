@@ -3,7 +3,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// What is counted of a bucket is what happened, to the byte.
+/// A bucket's counters match its traffic to the byte.
 @Suite struct CounterTests {
     let world = TestWorld()
 
@@ -16,7 +16,7 @@ import Vocabulary
         try #require(world.service.bucket(named: bucket)).counters.total(counter)
     }
 
-    @Test func bytesAreCountedAsTheyComeAndGo() throws {
+    @Test func receivedAndSentBytesAreCounted() throws {
         let client = world.client(of: "guests")
         let (read, written) = (try total(.bytesRead), try total(.bytesWritten))
         var (sent, received) = (UInt64(0), UInt64(0))
@@ -38,7 +38,7 @@ import Vocabulary
         #expect(try total(.bytesWritten, of: "others") == 0)
     }
 
-    @Test func answersFromDiskAreCountedWhenTheyGo() throws {
+    @Test func answersAfterDiskReadAreCountedWhenSent() throws {
         try world.service.open(TestWorld.settings("kept", .persistent))
         let client = world.client(of: "kept")
         _ = client.ask(Ask.set("key", String(repeating: "v", count: 5_000)))
@@ -50,19 +50,19 @@ import Vocabulary
         #expect(try total(.bytesWritten, of: "kept") == written + 24 + 4 + 5_000)
     }
 
-    @Test func onlyWritesWithAStaleCASAreMismatches() throws {
+    @Test func onlyWritesWithStaleCASCountAsMismatches() throws {
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", "value")).first).cas
         #expect(client.ask(Ask.set("key", "other", cas: cas + 1)).map(\.status) == [2])
         #expect(client.ask(Ask.on(0x04, "key", [], 0, cas + 1)).map(\.status) == [2])
-        // An ADD of what is there is refused by the same status and is no mismatch.
+        // An ADD of an existing document is refused with the same status and is no mismatch.
         let add = Ask.on(0x02, "key", Array("value".utf8), extras: big(UInt64(0)))
         #expect(client.ask(add).map(\.status) == [2])
         #expect(client.ask(Ask.set("key", "right", cas: cas)).map(\.status) == [0])
         #expect(try total(.casMismatches) == 2)
     }
 
-    @Test func connectionsBelongToTheBucketTheySelected() throws {
+    @Test func connectionsAreCountedForTheirSelectedBucket() throws {
         world.admitAdministrator()
         func connections() -> [UInt64?] {
             ["guests", "others"].map { world.service.bucket(named: $0)?.connections }
@@ -80,7 +80,8 @@ import Vocabulary
         #expect(connections() == [2, 1])
         #expect(user.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0])
         #expect(connections() == [3, 0])
-        // A flush takes the documents, not the connections, whether or not they ask again.
+        // A bucket flush removes the documents and keeps the connections, with or without further
+        // requests.
         try world.service.flush("guests")
         #expect(connections() == [3, 0])
         _ = user.ask(Ask.get("key"))

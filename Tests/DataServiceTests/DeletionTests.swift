@@ -5,7 +5,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// A deleted bucket's documents are gone, even where the disk keeps their files in place.
+/// A deleted bucket's documents are gone, even if its files cannot be removed.
 @Suite struct DeletionTests {
     let disk = FillingDisk()
     let world: TestWorld
@@ -29,22 +29,22 @@ import Vocabulary
         get throws { try LinuxDisk().list(world.directory + "/buckets") }
     }
 
-    @Test func aBucketIsRefusedWhileFilesOfItsNameAreInTheWay() throws {
+    @Test func bucketIsRefusedWhileDeletedBucketsFilesRemain() throws {
         #expect(world.service.bucket(named: "guests") == nil)
         #expect(try directories == ["guests"])
         let alerts = world.service.alerts.current.map(\.message)
         #expect(alerts.contains { $0.contains("deleted bucket guests") && $0.contains("no room") })
         let error = #expect(throws: (any Error).self) { try world.service.open(anew) }
         let sentence = String(describing: error)
-        #expect(sentence.contains("cannot be set aside"))
+        #expect(sentence.contains("cannot be put aside"))
         #expect(sentence.contains("remove that directory"))
         #expect(world.service.bucket(named: "guests") == nil)
-        // Taking back what could not be made does not make the old files the new bucket's.
+        // Deleting a bucket that was not created does not make the old files the new bucket's.
         try world.service.delete("guests")
         #expect(throws: (any Error).self) { try world.service.open(anew) }
     }
 
-    @Test func aBucketMadeOnceTheyCanGoIsEmpty() throws {
+    @Test func bucketCreatedAfterRemovalOfOldFilesIsEmpty() throws {
         #expect(throws: (any Error).self) { try world.service.open(anew) }
         try world.service.delete("guests")
         disk.isFull = false
@@ -59,7 +59,7 @@ import Vocabulary
         #expect(try directories == ["guests"])
     }
 
-    @Test func theyGoByThemselvesWhenTheyCan() throws {
+    @Test func deletionOfFilesIsRetriedUntilItSucceeds() throws {
         world.service.startHousekeeping()
         world.pass(milliseconds: 61_000)
         #expect(try directories == ["guests"])
@@ -69,13 +69,13 @@ import Vocabulary
         #expect(world.service.alerts.current.isEmpty)
     }
 
-    @Test func whatCouldNotBeOpenedIsDeletedByItsUUIDOnly() throws {
-        // As after a restart: what is in the way is another bucket's, and nobody remembers why.
+    @Test func unopenedBucketIsDeletedOnlyWithMatchingUUID() throws {
+        // As after a restart: the files are another bucket's, and `remains` is empty.
         let other = TestWorld(directory: world.directory)
         #expect(throws: (any Error).self) { try other.service.open(anew) }
         try other.service.delete("guests")
         #expect(try directories == ["guests"])
-        // A bucket that cannot be opened with all its vBuckets goes when it is deleted.
+        // A bucket that cannot be opened with all its vBuckets is removed when it is deleted.
         var wrong = TestWorld.settings("guests", .persistent)
         wrong.vBuckets = 128
         #expect(throws: (any Error).self) { try other.service.open(wrong) }
@@ -83,9 +83,11 @@ import Vocabulary
         other.settle()
         #expect(try directories == [])
     }
-    /// The node was away while its bucket was deleted and made anew, more than once, and knows of the
-    /// second one only: nobody ever deletes the files of the first one here.
-    @Test func whatIsLeftOfADeletedBucketGoesOnlyWhereItIsKnownToBeThat() throws {
+    /// The node was away while its bucket was deleted and created again, more than once.
+    ///
+    /// It knows only of the second one, so that the files of the first one are never deleted by
+    /// name.
+    @Test func leftoverFilesAreRemovedOnlyIfKnownToBeDeletedBuckets() throws {
         let other = TestWorld(directory: world.directory)
         let own = NodeNumber(1)
         let map = BucketAssignment(
@@ -96,7 +98,7 @@ import Vocabulary
                 VBucketAssignment(fence: 1, stage: 1, chain: [own], copies: 1)
             }
         )
-        // As long as the node may know less than its own files, they are left alone.
+        // While the node may know less than its own files, the files stay.
         let error = #expect(throws: (any Error).self) {
             try other.service.open(anew, map, as: own, isNew: false)
         }
@@ -107,10 +109,10 @@ import Vocabulary
         other.settle()
         #expect(other.service.bucket(named: "guests")?.uuid == anew.uuid)
         #expect(try directories == ["guests"])
-        #expect(other.trace.lines(atLeast: .warning).contains { $0.contains("which was deleted") })
+        #expect(other.trace.lines(atLeast: .warning).contains { $0.contains("the deleted bucket") })
         let client = other.client(of: "guests")
         #expect(client.ask(Ask.get("old")).map(\.status) == [1])
-        // Its own files stay, whatever is known.
+        // The bucket's own files stay in any case.
         #expect(client.ask(Ask.set("new", "value")).map(\.status) == [0])
         other.pass(milliseconds: 500)
         #expect(other.stop())

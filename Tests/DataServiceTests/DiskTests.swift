@@ -8,8 +8,8 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// The real disk, but full while a test says so: new small files are refused, and every lane needs
-/// one before its first commit.
+/// The real disk, but full on request: new small files are refused, and every lane file needs one
+/// before its first commit.
 final class FillingDisk: Disk {
     private let disk = LinuxDisk()
     private let full = Guarded(false)
@@ -58,7 +58,7 @@ final class FillingDisk: Disk {
     }
 }
 
-/// From memory to real files and back, on good days and bad ones.
+/// Flushing to real files and reading back, with and without failures.
 @Suite struct DiskTests {
     private func unpersisted(_ world: TestWorld) -> UInt64? {
         world.service.bucket(named: "guests")?.totals.unpersisted
@@ -69,7 +69,7 @@ final class FillingDisk: Disk {
         return frame(0x91, value: big(UInt64(0)), vBucket: number)
     }
 
-    @Test func aCommitBegins250MillisecondsAfterTheOldestChange() throws {
+    @Test func commitBegins250MillisecondsAfterOldestChange() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -83,7 +83,7 @@ final class FillingDisk: Disk {
         #expect(unpersisted(world) == 0)
     }
 
-    @Test func whoAsksAboutAChangeHasItCommittedAtOnce() throws {
+    @Test func observedChangeIsCommittedAtOnce() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -94,8 +94,8 @@ final class FillingDisk: Disk {
         #expect(second.suffix(16) == (big(UInt64(1)) + big(UInt64(1)))[...])
     }
 
-    /// Older clients ask about keys; of one that left memory whole the disk has to be asked first.
-    @Test func whoAsksAboutADocumentThatIsOnDiskOnlyIsAnswered() throws {
+    /// Older clients observe keys; a fully ejected document has to be read from disk first.
+    @Test func observeOfEjectedDocumentIsAnsweredFromDisk() throws {
         let world = TestWorld()
         var settings = TestWorld.settings("guests", .persistent)
         settings.evictionPolicy = .fullEviction
@@ -114,23 +114,25 @@ final class FillingDisk: Disk {
         #expect(reply?.value.dropLast(8).last == 1)
     }
 
-    @Test func hurriedCommitsLeaveNoTimersBehind() throws {
+    @Test func hurriedCommitsLeaveNoTimers() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
         for round in 0..<200 {
-            // Half of the changes come while a commit is posted: there is always one more to make.
+            // Half of the changes arrive while a commit is posted, so that another one has to
+            // follow.
             client.send(Ask.set("key", "value \(round)") + observeSeqno("key"))
             client.send(Ask.set("other", "value \(round)"))
             world.settle()
         }
-        // One timer a lane for changes and one for compaction; void ones run out in 250 ms.
+        // One timer per lane file for changes and one for compaction; invalid ones end within 250
+        // ms.
         world.pass(milliseconds: 300)
         _ = client.ask(Ask.set("key", "value"))
         #expect(world.lanes.pending("writer") <= 8)
     }
 
-    /// Housekeeping waits for no disk: whoever writes a file also closes it.
+    /// Housekeeping does not wait for a disk: the lane that writes a file also closes it.
     @Test func idleFilesAreClosedOnTheLaneOfTheirCommits() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
@@ -152,7 +154,7 @@ final class FillingDisk: Disk {
         #expect(unpersisted(world) == 0)
     }
 
-    @Test func aFullDiskIsReportedAndTriedAgainUntilThereIsRoom() throws {
+    @Test func fullDiskRaisesAlertAndCommitIsRetriedUntilItSucceeds() throws {
         let disk = FillingDisk()
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
@@ -165,7 +167,7 @@ final class FillingDisk: Disk {
         #expect(client.ask(Ask.get("key")).map(\.text) == ["value"])
         let age = world.service.bucket(named: "guests")?.oldestUnpersistedAge ?? 0
         #expect(age >= 4_900_000_000)
-        // One that began at 250 ms, and one a second since.
+        // One commit at 250 ms, and one per second since.
         let counters = try #require(world.service.bucket(named: "guests")).counters
         #expect(counters.total(.commitFailures) == 5)
         #expect(counters.total(.commits) == 0)
@@ -175,17 +177,17 @@ final class FillingDisk: Disk {
         #expect(world.service.alerts.current.isEmpty)
     }
 
-    @Test func aNodeStopsOnAFullDiskTooAndSaysWhatIsMissing() throws {
+    @Test func nodeStopsOnFullDiskAndReportsUnpersistedChanges() throws {
         let disk = FillingDisk()
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
         _ = world.client(of: "guests").ask(Ask.set("key", "value"))
         disk.isFull = true
         #expect(world.stop())
-        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("could not be written") })
+        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("unpersisted changes") })
     }
 
-    /// A record of before would be believed after a clean stop.
+    /// An unwritten record would be trusted after a clean stop.
     @Test(arguments: [true, false])
     func aNodeThatCouldNotWriteWhatItsVBucketsAreSaysSo(isFull: Bool) throws {
         let disk = FillingDisk()
@@ -204,10 +206,10 @@ final class FillingDisk: Disk {
         disk.isFull = isFull
         #expect(world.stop())
         let lines = world.trace.lines(atLeast: .error)
-        #expect(lines.contains { $0.contains("could not be written") } == isFull)
+        #expect(lines.contains { $0.contains("unpersisted changes") } == isFull)
     }
 
-    @Test func aFlushThatFailsLeavesTheBucketAsItWas() throws {
+    @Test func failedBucketFlushLeavesBucketUnchanged() throws {
         let disk = FillingDisk()
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
@@ -221,7 +223,7 @@ final class FillingDisk: Disk {
         #expect(unpersisted(world) == 0)
     }
 
-    @Test func aFlushedBucketStaysEmptyWhenItIsOpenedAgain() throws {
+    @Test func flushedBucketStaysEmptyAfterReopening() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let world = TestWorld(directory: directory)
@@ -240,8 +242,9 @@ final class FillingDisk: Disk {
         #expect(reader.ask(Ask.get("old") + Ask.get("new")).map(\.status) == [1, 0])
     }
 
-    /// What a flush left is removed by path, later; by then the path may be somebody else's.
-    @Test func aBucketMadeAnewKeepsItsFilesWhenThoseOfTheOldOneGo() throws {
+    /// Leftovers of a flush are removed later by path; by then the path may belong to another
+    /// bucket.
+    @Test func recreatedBucketKeepsFilesWhenOldOnesAreRemoved() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         var settings = TestWorld.settings("guests", .persistent)
@@ -270,7 +273,7 @@ final class FillingDisk: Disk {
         #expect(next.client(of: "guests").ask(Ask.get("key")).map(\.text) == ["value"])
     }
 
-    @Test func aDamagedFileCostsItsOwnVBucketsOnly() throws {
+    @Test func damagedLaneFileAffectsOnlyItsOwnVBuckets() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let before = TestWorld(directory: directory)
@@ -302,8 +305,8 @@ final class FillingDisk: Disk {
         #expect(world.stop())
     }
 
-    /// A read that failed is tried afresh by the next one, so whoever asked is told to ask again.
-    @Test func aValueThatCannotBeReadNowIsAskedForAgain() throws {
+    /// A failed read is repeated by the next request, so the client is told to retry.
+    @Test func failedValueReadIsRepeatedByNextRequest() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let world = TestWorld(directory: directory)
@@ -321,7 +324,7 @@ final class FillingDisk: Disk {
         #expect(client.ask(Ask.get("key")).map(\.text) == [value])
     }
 
-    @Test func theAccountAgreesWithACountWhateverHappened() throws {
+    @Test func memoryAccountMatchesCountAfterRandomOperations() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let engine = try #require(world.service.bucket(named: "guests")).engine

@@ -4,7 +4,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Operations of callers without a connection: they do to the bucket what clients' commands do.
+/// Operations without a connection have the same effects on the bucket as clients' commands.
 @Suite struct DocumentOperationsTests {
     let world = TestWorld()
 
@@ -43,7 +43,7 @@ import Vocabulary
         .write(value: Array(value.utf8), flags: flags, expiry: 0, preservesExpiry: false)
     }
 
-    /// Adds bytes behind whatever there is.
+    /// Appends bytes to the current value.
     private static func appending(_ text: String) -> DocumentTransform {
         { document, writer in
             if let document { writer.append(document.value) }
@@ -52,7 +52,7 @@ import Vocabulary
         }
     }
 
-    // MARK: What they owe the bucket
+    // MARK: Effects on the bucket
 
     @Test func operationsWithoutConnectionAreCountedAsCommandsAre() throws {
         let counters = try open().counters
@@ -73,7 +73,7 @@ import Vocabulary
         #expect(totals == [2, 1, 1, 1, 1, 0])
     }
 
-    @Test func refusedWriteWithoutConnectionIsCountedAndStoredOnceThePagerHasMadeRoom() throws {
+    @Test func writeWithoutConnectionIsStoredOncePagerHasMadeRoom() throws {
         let bucket = try open(.persistent, quota: 4 << 20)
         let filler = String(repeating: "x", count: 100_000)
         // Nothing can be ejected before it is persisted.
@@ -134,7 +134,7 @@ import Vocabulary
         #expect(changed.meta.expiry == 0)
     }
 
-    @Test func transformThatKeepsOrDeletesChangesNothingMore() throws {
+    @Test func transformThatKeepsOrDeletesStoresNoValue() throws {
         let bucket = try open()
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", "a")).first).cas
@@ -150,7 +150,7 @@ import Vocabulary
         #expect(update("key") { _, _ in .delete } == .refused(.notFound))
     }
 
-    @Test func updateIsRefusedWhereCASOrLockDoNotAllowIt() throws {
+    @Test func updateIsRefusedForStaleCASOrLock() throws {
         let bucket = try open()
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", "a")).first).cas
@@ -158,7 +158,7 @@ import Vocabulary
         #expect(update("key", cas: cas + 1, Self.appending("x")) == .refused(.exists))
         #expect(bucket.counters.total(.casMismatches) == 1)
         guard case .written = update("key", cas: cas, Self.appending("b")) else {
-            Issue.record("the right CAS was refused")
+            Issue.record("the current CAS was refused")
             return
         }
         let lock = try #require(client.ask(Ask.on(0x94, "key", extras: big(UInt32(15)))).first)
@@ -171,7 +171,7 @@ import Vocabulary
     }
 
     @Test(arguments: [10, Limits.lockedTransformBytesMax + 1])
-    func updateFetchesAnEjectedValueFirst(_ count: Int) throws {
+    func updateFetchesEjectedValueFirst(_ count: Int) throws {
         _ = try open(.persistent)
         let client = world.client(of: "guests")
         let text = String(repeating: "v", count: count)
@@ -185,7 +185,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("key")).map(\.text) == [text + "!"])
     }
 
-    @Test func updateThatGrowsBeyondTheLimitIsRefused() throws {
+    @Test func updateBeyondSizeLimitIsRefused() throws {
         _ = try open()
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", "a"))
@@ -203,7 +203,7 @@ import Vocabulary
 
     private static let large = String(repeating: "v", count: Limits.lockedTransformBytesMax + 1)
 
-    /// Has another writer change the document during the first `races` transforms.
+    /// Changes the document from another writer during the first `races` transforms.
     private func race(_ races: Int, cas: UInt64 = 0) -> (outcome: DocumentOutcome?, calls: Int) {
         let calls = Guarded(0)
         let rivals = Guarded<[Client]>([world.client(of: "guests")])
@@ -222,7 +222,7 @@ import Vocabulary
         return (outcome, calls.withLock { $0 })
     }
 
-    @Test func updateThatLosesARaceBeginsAgainWithTheNewVersion() throws {
+    @Test func updateThatLosesRaceIsRetriedWithNewVersion() throws {
         _ = try open()
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", Self.large))
@@ -235,7 +235,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("key")).map(\.text) == [Self.large + "2!"])
     }
 
-    @Test func updateOfANamedVersionDoesNotBeginAgain() throws {
+    @Test func updateWithCASIsNotRetried() throws {
         _ = try open()
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", Self.large)).first).cas
@@ -256,7 +256,7 @@ import Vocabulary
     // MARK: Durable buckets
 
     @Test(arguments: [10, Limits.lockedTransformBytesMax + 1])
-    func updateOfABucketWithMinimumDurabilityIsWrittenOnceCommitted(_ count: Int) throws {
+    func updateWithMinimumDurabilityIsWrittenOnceCommitted(_ count: Int) throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.minimumDurability = .persistToMajority
         let map = DurableTests.map([1], copies: 1)
@@ -278,7 +278,7 @@ import Vocabulary
         #expect(copy.value.count == count + 1)
     }
 
-    @Test func writeThatTooFewCopiesCanHoldIsRefusedByName() throws {
+    @Test func durableWriteWithTooFewCopiesIsRefusedAsImpossible() throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.minimumDurability = .majority
         let map = DurableTests.map([1], copies: 2)

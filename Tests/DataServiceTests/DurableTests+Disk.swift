@@ -7,10 +7,10 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Commits that need what is on disk only.
+/// Commits that need a document that is only on disk.
 extension DurableTests {
-    /// This node follows another one, whose write to `key` is prepared here, and takes over; of what
-    /// that write replaces memory knows nothing.
+    /// This node follows another one, whose write to `key` is prepared here, and takes over; memory
+    /// has nothing of the version that the write replaces.
     private func inherit(_ key: String, replacing old: String, by new: String) throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.evictionPolicy = .fullEviction
@@ -19,7 +19,7 @@ extension DurableTests {
         #expect(client().ask(Ask.set(key, old)).map(\.status) == [0])
         world.pass(milliseconds: 500)
         world.service.follow(DurableTests.map([2, 1], index: 2, fence: 2), as: own)
-        // What is used often stays the first time.
+        // A frequently used document survives the first pass.
         for _ in 0..<2 { world.ejectAll(from: "guests") }
         let engine = try #require(world.service.bucket(named: "guests")).engine
         let id = VBucketID(ofKey: Array(key.utf8), count: 64)
@@ -54,7 +54,7 @@ extension DurableTests {
         world.settle()
     }
 
-    /// What `inherit` left is served, and has to be committed.
+    /// Confirms the map: the inherited prepares have to be committed.
     private func confirm() {
         let confirmed = DurableTests.map([1], copies: 1, index: 4, fence: 3)
         world.service.follow(confirmed, as: NodeNumber(1))
@@ -70,7 +70,7 @@ extension DurableTests {
         )
     }
 
-    @Test func aCommitThatWaitsForTheDiskKeepsNobodyLongerThanHeSaid() throws {
+    @Test func commitWaitingForDiskAnswersClientsAtTheirTimeout() throws {
         try inherit("a", replacing: "old", by: "new")
         world.lanes.hold("reader")
         let reads = world.lanes.pending("reader")
@@ -91,7 +91,7 @@ extension DurableTests {
         #expect(client().ask(set(neighbour, "2")).map(\.status) == [0])
     }
 
-    @Test func aDiskThatFailsIsNotAskedByEveryWriteAnew() throws {
+    @Test func failedDiskReadIsNotRepeatedByEveryWrite() throws {
         try inherit("a", replacing: "old", by: "new")
         let lane = VBucketID(ofKey: Array("a".utf8), count: 64).number % 4
         let file = world.directory + "/buckets/guests/generation-1/lane-0\(lane).sqlite"
@@ -110,7 +110,7 @@ extension DurableTests {
             writer.settle()
             #expect(writer.replies().map(\.status) == [0xa3])
         }
-        // 600 ms: it is asked once a second.
+        // 600 ms, since the disk is retried once a second.
         #expect(failures() == 1)
         try FileManager.default.moveItem(atPath: file + ".away", toPath: file)
         world.pass(milliseconds: 1_000)

@@ -5,12 +5,12 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Durable writes as one node's clients see them: what is refused, what waits, and how it ends.
+/// Durable writes for one node's clients: refusals, waits and outcomes.
 @Suite struct DurableTests {
     static let sync: UInt16 = 0x11
     let world = TestWorld()
 
-    /// All vBuckets active here, with `chain` as their copies.
+    /// All vBuckets are active here, with `chain` as their copies.
     private func open(
         _ type: BucketType = .persistent,
         chain: [UInt16]? = nil,
@@ -53,7 +53,7 @@ import Vocabulary
         world.client(of: "guests", features: Features.usual + more)
     }
 
-    /// SET with a level, and milliseconds where they are given.
+    /// SET with a level and, if given, a timeout in milliseconds.
     func set(
         _ key: String,
         _ value: String,
@@ -74,19 +74,19 @@ import Vocabulary
 
     // MARK: One copy
 
-    @Test func aCopyAloneIsAMajority() throws {
+    @Test func singleCopyIsMajorityOfOne() throws {
         try open()
         let client = client()
         let replies = client.ask(set("a", "1") + Ask.get("a"))
         #expect(replies.map(\.status) == [0, 0])
         #expect(replies.last?.text == "1")
         #expect(replies.first?.cas == replies.last?.cas)
-        // UUID, and the seqno of the commit, which comes after that of the prepare.
+        // UUID, and the seqno of the commit, which follows that of the prepare.
         #expect(replies.first?.extras.suffix(8) == big(UInt64(2))[...])
     }
 
     @Test(arguments: [2, 3] as [UInt8])
-    func aPersistLevelWaitsForTheDiskAndNotForATimer(_ level: UInt8) throws {
+    func persistLevelCommitsAtOnce(_ level: UInt8) throws {
         try open()
         let client = client()
         world.lanes.hold("writer")
@@ -99,7 +99,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("a")).map(\.text) == ["1"])
     }
 
-    @Test func everyKindOfWriteIsAnsweredAsItIsWithout() throws {
+    @Test func durableWritesAreAnsweredLikePlainWrites() throws {
         try open()
         let client = client()
         let durable: [UInt8] = [0x11, 1]
@@ -118,7 +118,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("a")).map(\.status) == [1])
     }
 
-    @Test func quietWritesSayOnlyWhatWentWrong() throws {
+    @Test func quietDurableWritesAnswerOnlyFailures() throws {
         try open(chain: [1, 2])
         let client = client([DurableTests.sync, Features.unordered])
         client.send(set("a", "1", milliseconds: 50, opcode: 0x11, opaque: 5))
@@ -137,9 +137,9 @@ import Vocabulary
         return world.client(of: "alone", features: Features.usual)
     }
 
-    // MARK: At the door
+    // MARK: Refusals
 
-    @Test func levelsWithoutADiskAndCopiesThatAreNotThereAreRefused() throws {
+    @Test func unreachableDurabilityLevelsAreRefused() throws {
         try open(.ephemeral)
         let client = client()
         #expect(client.ask(set("a", "1", level: 2)).map(\.status) == [0xa0])
@@ -153,7 +153,7 @@ import Vocabulary
     }
 
     @Test(arguments: [([1], 2), ([1, 2, 3, 4], 4), ([1], 3)] as [([UInt16], Int)])
-    func tooFewCopiesOrTooManyAreImpossible(_ chain: [UInt16], _ copies: Int) throws {
+    func tooFewOrTooManyCopiesMakeDurableWriteImpossible(_ chain: [UInt16], _ copies: Int) throws {
         try open(chain: chain, copies: copies)
         let client = client()
         for level in 1...3 as ClosedRange<UInt8> {
@@ -165,7 +165,7 @@ import Vocabulary
 
     // MARK: Waiting
 
-    @Test func whatWaitsIsInTheWayOfWritesAndSeenByNobody() throws {
+    @Test func pendingPrepareBlocksWritesAndIsInvisible() throws {
         try open(chain: [1, 2])
         let (writer, other, old) = (client(), client(), client([]))
         #expect(other.ask(Ask.set("a", "before")).map(\.status) == [0])
@@ -176,7 +176,7 @@ import Vocabulary
         for request in [Ask.set("a", "x"), set("a", "x"), Ask.on(0x04, "a"), lock, touch] {
             #expect(other.ask(request).map(\.status) == [0xa2])
         }
-        // Who never heard of such writes is told to try again.
+        // A client without the feature is told to retry.
         #expect(old.ask(Ask.set("a", "x")).map(\.status) == [0x86])
         #expect(other.ask(Ask.set("b", "x")).map(\.status) == [0])
         world.pass(milliseconds: 999)
@@ -193,7 +193,7 @@ import Vocabulary
         #expect(statistic(other, "vb_active_sync_write_ambiguous_count") == "1")
     }
 
-    @Test func othersGoOnWhereThatWasAgreedAndElseWait() throws {
+    @Test func requestsOvertakeDurableWriteOnlyIfUnordered() throws {
         try open(chain: [1, 2])
         let ordered = client()
         ordered.send(set("a", "1", milliseconds: 500, opaque: 1) + Ask.get("b", opaque: 2))
@@ -211,7 +211,7 @@ import Vocabulary
         #expect(free.replies().filter { $0.status == 0xa3 }.count == 200)
     }
 
-    @Test func withoutATimeItIsTenSeconds() throws {
+    @Test func durableWriteWithoutTimeoutEndsAfterTenSeconds() throws {
         try open(chain: [1, 2])
         let client = client()
         client.send(set("a", "1"))
@@ -224,7 +224,7 @@ import Vocabulary
         #expect(client.replies().map(\.status) == [0xa3])
     }
 
-    @Test func whoHangsUpLeavesTheWriteBehind() throws {
+    @Test func disconnectLeavesPreparedWriteInPlace() throws {
         try open()
         let client = client()
         world.lanes.hold("writer")
@@ -235,7 +235,7 @@ import Vocabulary
         #expect(self.client().ask(Ask.get("a")).map(\.text) == ["1"])
     }
 
-    // MARK: Who decides changes
+    // MARK: Ownership changes
 
     private enum End: CaseIterable {
         case takenAway
@@ -269,8 +269,8 @@ import Vocabulary
         #expect(client.replies().map(\.status) == [0xa3])
     }
 
-    /// A replica was given up: the fence is another one, and whoever writes does not notice.
-    @Test func whatIsUndecidedGoesOnWithTheCopyThatDoes() throws {
+    /// A replica was removed: the fence changes, and the client does not notice.
+    @Test func undecidedWritesContinueUnderNextFenceOfActiveCopy() throws {
         try open(chain: [1, 2, 3], copies: 3)
         let client = client()
         client.send(set("a", "1"))
@@ -295,7 +295,7 @@ import Vocabulary
         frame(0x92, value: big(vBucket.number) + big(UInt16(key.utf8.count)) + Array(key.utf8))
     }
 
-    @Test func aSealedCopyThatServesAgainFinishesWhatItHad() throws {
+    @Test func resumedSealedCopyCompletesItsPrepares() throws {
         try open(chain: [1], copies: 1)
         let client = client()
         let number = VBucketID(ofKey: Array("a".utf8), count: 64)
@@ -314,10 +314,11 @@ import Vocabulary
             [CopyActivation(number, 2, .resumption(fence: 1))]
         )
         guard case .ready? = outcomes.first else {
-            Issue.record("it does not serve again: \(outcomes)")
+            Issue.record("the copy does not serve again: \(outcomes)")
             return
         }
-        // Somebody may have seen it: until it is committed again nobody is told anything else.
+        // A client may have seen the value: until it is committed again, no client gets another
+        // one.
         #expect(client.ask(Ask.get("a")).map(\.status) == [0xa4])
         #expect(self.client([]).ask(Ask.get("a")).map(\.status) == [0x86])
         #expect(client.ask(getMeta("a")).map(\.status) == [0xa4])
@@ -330,9 +331,9 @@ import Vocabulary
         #expect(client.ask(observe("a", number)).map(\.status) == [0])
     }
 
-    // MARK: The floor
+    // MARK: The minimum level
 
-    @Test func aFloorLiftsEveryWrite() throws {
+    @Test func minimumDurabilityAppliesToEveryWrite() throws {
         try open(chain: [1, 2], minimum: .majority)
         let client = client()
         client.send(Ask.set("a", "1"))

@@ -6,7 +6,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What a consumer was handed.
+/// The items that a consumer received.
 enum FeedEvent: Equatable {
     case snapshot(UInt64, UInt64)
     case change(String, UInt64)
@@ -17,7 +17,7 @@ enum FeedEvent: Equatable {
     case purged
     case end(DCPStreamEnd)
 
-    /// The seqno of a change that is handed over.
+    /// The seqno of an encoded change.
     var seqno: UInt64? {
         switch self {
         case .change(_, let seqno), .deletion(_, let seqno), .prepare(let seqno),
@@ -28,7 +28,7 @@ enum FeedEvent: Equatable {
     }
 }
 
-/// A consumer of one vBucket's feed; it checks what holds of every feed as it reads.
+/// A consumer of one vBucket's feed that checks the invariants of every feed while it reads.
 final class FeedReader {
     static let forever = Seqno((1 << 48) - 1)
 
@@ -39,12 +39,12 @@ final class FeedReader {
     private(set) var events: [FeedEvent] = []
     /// Values by key; a tombstone has none.
     private(set) var documents: [String: [UInt8]] = [:]
-    /// The end of the last snapshot, and the last seqno that was handed over or passed.
+    /// The end of the last snapshot, and the last seqno that was received or passed.
     private(set) var snapshot: (start: UInt64, end: UInt64)
     private(set) var last: UInt64
     private(set) var uuid = VBucketUUID(0)
     private(set) var isOver = false
-    /// Bytes of the largest step so far.
+    /// The bytes of the largest step so far.
     private(set) var stepMax = 0
     private let output = ByteWriter()
 
@@ -86,12 +86,12 @@ final class FeedReader {
         }
     }
 
-    /// How often the feed woke its consumer.
+    /// How many times the feed woke its consumer.
     var wakes: Int { woken.withLock { $0 } }
 
     func close() { feed?.close() }
 
-    /// Reads until there is nothing to do for now.
+    /// Reads until the feed has no work.
     func read(credit: Int = .max, steps: Int = .max) {
         var left = steps
         while let feed, !isOver, left > 0 {
@@ -106,7 +106,7 @@ final class FeedReader {
 
     // MARK: The format
 
-    /// One line an item: a letter, numbers, a key and a value.
+    /// One line per item: a letter, numbers, a key and a value.
     private static func encode(_ item: FeedItem, _ output: ByteWriter) {
         func append(_ kind: UInt8, _ one: UInt64, _ other: UInt64 = 0) {
             output.append([kind])
@@ -166,7 +166,7 @@ final class FeedReader {
         }
     }
 
-    // MARK: What holds of every feed
+    // MARK: Invariants of every feed
 
     private func take(_ event: FeedEvent) {
         events.append(event)
@@ -180,7 +180,10 @@ final class FeedReader {
         case .purged, .end: break
         default:
             let seqno = event.seqno ?? 0
-            #expect(seqno > last && seqno <= snapshot.end, "changes come in order, in a snapshot")
+            #expect(
+                seqno > last && seqno <= snapshot.end,
+                "changes are ordered and within a snapshot"
+            )
             last = seqno
         }
     }

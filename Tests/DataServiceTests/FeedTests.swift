@@ -33,7 +33,7 @@ import Wire
         )
     }
 
-    /// Lets lanes run and reads, until neither has anything to do.
+    /// Runs lanes and reads, until neither has work.
     func follow(_ readers: FeedReader..., credit: Int = .max) {
         for _ in 0..<60 {
             world.pass(milliseconds: 100)
@@ -43,7 +43,7 @@ import Wire
 
     // MARK: Documents
 
-    /// Writes, deletes, or prepares a write; nil where it was not made.
+    /// Writes, deletes, or prepares a write; nil if the write was not made.
     func write(
         _ key: String,
         _ value: String,
@@ -57,12 +57,12 @@ import Wire
             deletes
             ? .delete
             : .write(value: content, flags: 0, expiry: 0, preservesExpiry: false)
-        // What has left memory is fetched first.
+        // An ejected document is fetched first.
         let isDone = Guarded(false)
         world.service.perform(action, on: Array(key.utf8), inBucket: bucket.name) { answer in
             switch answer {
             case .written, .refused(.notFound): isDone.withLock { $0 = true }
-            default: Issue.record("a write of \(key) came to \(answer)")
+            default: Issue.record("a write of \(key) ended with \(answer)")
             }
         }
         world.settle()
@@ -99,10 +99,10 @@ import Wire
         bucket.noteChanged(VBucketID(0))
         switch outcome {
         case .prepared(let stored): return stored.seqno
-        // The key has left memory whole: nothing is written.
+        // The key was fully ejected, so nothing is written.
         case .wouldBlock: return nil
         default:
-            Issue.record("a prepare of \(key) came to \(String(describing: outcome))")
+            Issue.record("a prepare of \(key) ended with \(String(describing: outcome))")
             return nil
         }
     }
@@ -117,7 +117,7 @@ import Wire
         }
         switch outcome {
         case .committed where commits, .aborted where !commits: break
-        default: Issue.record("prepare \(prepare) came to \(String(describing: outcome))")
+        default: Issue.record("prepare \(prepare) ended with \(String(describing: outcome))")
         }
         bucket.noteChanged(VBucketID(0))
     }
@@ -129,7 +129,7 @@ import Wire
         ]
     }
 
-    /// Has everything on disk, and values out of memory.
+    /// Persists everything and ejects all values.
     func eject(_ bucket: OpenBucket) {
         world.pass(milliseconds: 3_000)
         #expect(bucket.engine[0]?.withCore { $0.persistedSeqno == $0.highSeqno } == true)
@@ -171,9 +171,9 @@ import Wire
         #expect(reader.documents["key50"] == Array("value 250".utf8))
     }
 
-    /// Memory, disk, memory: what a reader has at the end of each snapshot was there then.
+    /// Memory, disk, memory: at the end of each snapshot a reader has the documents of that seqno.
     @Test(arguments: 1...12 as ClosedRange<UInt64>)
-    func handOverBetweenMemoryAndDiskHasNoGapAndNoDuplicate(seed: UInt64) throws {
+    func switchBetweenMemoryAndDiskHasNoGapAndNoDuplicate(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bucket = try open()
         var history: [[String: [UInt8]]] = [[:]]
@@ -234,7 +234,7 @@ import Wire
         }
     }
 
-    @Test func droppedCursorGoesOnFromDiskAndKeepsNothingInMemory() throws {
+    @Test func feedWithDroppedCursorContinuesFromDisk() throws {
         let bucket = try open()
         let long = String(repeating: "x", count: 200)
         for number in 0..<100 { _ = write("key\(number)", long, in: bucket) }
@@ -244,7 +244,10 @@ import Wire
         let position = reader.last
         world.pass(milliseconds: 1_000)
         #expect(bucket.dropCursors() == 1)
-        #expect(bucket.engine.account.checkpointBytes == 0, "nothing is kept for a slow reader")
+        #expect(
+            bucket.engine.account.checkpointBytes == 0,
+            "memory keeps nothing for a slow reader"
+        )
         for number in 0..<50 { _ = write("key\(number)", long, in: bucket) }
         eject(bucket)
         follow(reader)
@@ -252,16 +255,16 @@ import Wire
         #expect(reader.last == 150 && reader.documents.count == 100)
     }
 
-    @Test func creditBoundsEachStep() throws {
+    @Test func creditBoundsEachFeedStep() throws {
         let bucket = try open()
         for number in 0..<200 {
             _ = write("key\(number)", String(repeating: "x", count: 500), in: bucket)
         }
         let reader = reader(bucket)
         reader.read(credit: 0)
-        #expect(reader.events.isEmpty, "nothing is handed over without credit")
+        #expect(reader.events.isEmpty, "nothing is encoded without credit")
         reader.read(credit: 2_000, steps: 10)
-        // One change goes beyond the credit, as none is cut.
+        // One change exceeds the credit, since changes are not split.
         #expect(reader.last > 0 && reader.last < 200 && reader.stepMax < 2_000 + 700)
         eject(bucket)
         let other = self.reader(bucket)
@@ -270,7 +273,7 @@ import Wire
             world.settle()
         }
         #expect(other.last == 200 && other.documents.count == 200)
-        // From disk a block goes beyond it, of 32 KiB.
+        // From disk, a block of 32 KiB exceeds it.
         #expect(other.stepMax < 40_000)
     }
 }

@@ -14,7 +14,7 @@ import Vocabulary
         entries.map(\.vBucket.number)
     }
 
-    @Test func aCommitBeginsAQuarterOfASecondAfterTheOldestChange() {
+    @Test func commitBeginsQuarterSecondAfterOldestChange() {
         var queue = queue
         #expect(queue.nextStart() == nil)
         queue.add(VBucketID(7), since: at(1_000))
@@ -26,29 +26,30 @@ import Vocabulary
         #expect(queue.nextStart() == nil)
     }
 
-    @Test func thoseWhoWaitForManyVBucketsShareACommit() {
+    @Test func callersThatWaitForManyVBucketsShareCommit() {
         var queue = queue
         for number in UInt16(1)...4 { queue.add(VBucketID(number), since: at(1_000)) }
         let end = 1_010 + Limits.commitGatherMilliseconds
         queue.hurry(VBucketID(2), gatheringFrom: at(1_010))
         #expect(queue.nextStart() == at(end))
-        // Who asks again, or for another, does not put it off; what is clean counts for nothing.
+        // Another request, or one for another vBucket, does not delay it; clean vBuckets do not
+        // count.
         queue.hurry(VBucketID(2), gatheringFrom: at(1_025))
         queue.hurry(VBucketID(4), gatheringFrom: at(1_026))
         queue.hurry(VBucketID(9), gatheringFrom: at(1_027))
         #expect(queue.nextStart() == at(end))
-        // Nor does it put off who waits for one alone.
+        // It does not delay a vBucket that is hurried alone either.
         queue.hurry(VBucketID(3))
         #expect(queue.nextStart() == 0)
         queue.committed(100, began: at(1_000), ended: at(1_020))
         #expect(numbers(queue.take(now: at(1_030))) == [3])
         #expect(queue.nextStart() == at(end))
-        // The lane rests for the others.
+        // The lane rests for the other vBuckets.
         #expect(numbers(queue.take(now: at(end))) == [2, 4])
         #expect(queue.nextStart() == at(1_020 + 300))
     }
 
-    @Test func whatAnotherCommitTookIsNotWaitedForAnyMore() {
+    @Test func vBucketOfEarlierCommitIsNoLongerHurried() {
         var queue = queue
         queue.add(VBucketID(1), since: at(1_000))
         queue.hurry(VBucketID(1), gatheringFrom: at(1_240))
@@ -58,14 +59,14 @@ import Vocabulary
         #expect(queue.nextStart() == at(1_510))
     }
 
-    @Test func littleWorkIsNotSlowedDown() {
+    @Test func lightLoadCausesNoRest() {
         var queue = queue
         queue.committed(4, began: at(1_000), ended: at(1_005))
         queue.add(VBucketID(1), since: at(1_001))
         #expect(queue.nextStart() == at(1_251))
     }
 
-    @Test func muchWorkRestsSoThatChangesMeetInMemory() {
+    @Test func heavyLoadMakesLaneRestBetweenCommits() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_050))
         queue.add(VBucketID(1), since: at(1_000))
@@ -73,18 +74,18 @@ import Vocabulary
         #expect(queue.nextStart() == at(1_800))
     }
 
-    @Test func noRestIsSoLongThatAChangeGrowsTooOld() {
+    @Test func restEndsBeforeAnyChangeExceedsMaximumAge() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_400))
         for number in UInt16(0)..<100 { queue.add(VBucketID(number), since: at(1_000)) }
-        // A vBucket took 4 ms; the last of a hundred has to be begun in time.
+        // A vBucket cost 4 ms; the last of a hundred has to begin in time.
         #expect(queue.nextStart() == at(1_000 + 1_500 - 400))
-        // What arrived just now does not keep it waiting.
+        // A recent change does not make it wait.
         queue.add(VBucketID(100), since: at(1_500))
         #expect(queue.nextStart() == at(2_100))
     }
 
-    @Test func evenInAHurryForTimeItNeverBeginsBeforeTheDelay() {
+    @Test func commitNeverBeginsBeforeDelayDespiteAge() {
         var queue = queue
         queue.committed(1, began: at(0), ended: at(3_000))
         queue.add(VBucketID(1), since: at(3_000))
@@ -92,7 +93,7 @@ import Vocabulary
         #expect(queue.nextStart() == at(3_250))
     }
 
-    @Test func whoWaitsComesFirstAndDoesNotWakeTheOthersFromTheirRest() {
+    @Test func hurriedVBucketIsCommittedAloneDuringRest() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_050))
         for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_050)) }
@@ -103,17 +104,17 @@ import Vocabulary
         #expect(queue.nextStart() ?? 0 > at(1_061))
     }
 
-    @Test func whoWasServedHurriesNobodyAfterwards() {
+    @Test func servedCallerHurriesNoLaterChange() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_050))
         queue.add(VBucketID(3), since: at(1_050))
         queue.hurry(VBucketID(3))
         #expect(numbers(queue.take(now: at(1_060))) == [3])
-        // It changed during its commit, and nobody asked about that.
+        // It changed during its commit, and no caller waits for that.
         queue.add(VBucketID(3), since: at(1_060))
         queue.committed(1, began: at(1_060), ended: at(1_061))
         #expect(queue.nextStart() ?? 0 >= at(1_310))
-        // Somebody who asks during a commit waits for the next one.
+        // A caller that arrives during a commit waits for the next one.
         _ = queue.take(now: at(1_310))
         queue.hurry(VBucketID(3))
         queue.add(VBucketID(3), since: at(1_310))
@@ -121,7 +122,7 @@ import Vocabulary
         #expect(queue.nextStart() == 0)
     }
 
-    @Test func whoWasNotServedStillComesFirst() {
+    @Test func unservedHurriedVBucketStaysFirst() {
         var queue = queue
         for number in UInt16(0)..<4 { queue.add(VBucketID(number), since: at(1_000)) }
         queue.hurry(VBucketID(2))
@@ -132,14 +133,14 @@ import Vocabulary
         #expect(numbers(queue.take(now: at(1_110))).first == 2)
     }
 
-    @Test func whoWaitsWhileTheLaneIsAtLeisureTakesTheOthersAlong() {
+    @Test func hurriedCommitIncludesAllVBucketsOutsideRest() {
         var queue = queue
         for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_000)) }
         queue.hurry(VBucketID(3))
         #expect(numbers(queue.take(now: at(1_060))) == [3, 0, 1, 2, 4])
     }
 
-    @Test func waitingForACleanVBucketEndsWithTheNextCommit() {
+    @Test func hurryOfCleanVBucketEndsWithNextCommit() {
         var queue = queue
         queue.hurry(VBucketID(9))
         queue.add(VBucketID(1), since: at(1_000))
@@ -150,7 +151,7 @@ import Vocabulary
         #expect(queue.nextStart() == at(1_550))
     }
 
-    @Test func everythingCanBeWantedAtOnceUpToNow() {
+    @Test func hurryAllCoversChangesUntilNow() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_050))
         queue.add(VBucketID(1), since: at(1_000))
@@ -161,7 +162,7 @@ import Vocabulary
         #expect(queue.nextStart() ?? 0 > at(1_110))
     }
 
-    @Test func whatDidNotFitComesBackInItsPlace() {
+    @Test func entriesPutBackKeepTheirPlace() {
         var queue = queue
         for number in UInt16(0)..<4 {
             queue.add(VBucketID(number), since: at(UInt64(1_000 + number)))

@@ -4,7 +4,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// What was in use comes back first, whether a node was stopped or killed.
+/// Hot values are loaded first, whether the node was stopped or killed.
 @Suite final class HeatTests {
     let directory = TestWorld.freshDirectory()
     private let (hot, cold) = (100, 900)
@@ -12,7 +12,7 @@ import Vocabulary
 
     deinit { TestWorld.remove(directory) }
 
-    /// All documents in memory, some of them in use.
+    /// A world with all documents in memory, some of them in use.
     private func busyWorld() throws -> TestWorld {
         let world = TestWorld(directory: directory)
         try world.service.open(TestWorld.settings("guests", .persistent))
@@ -23,7 +23,7 @@ import Vocabulary
         return world
     }
 
-    /// Every tenth document is one of those in use: they lie among the others on disk.
+    /// Every tenth document is in use, so that hot ones are spread over the disk.
     private func use(_ world: TestWorld, offset: Int = 0) {
         let client = world.client(of: "guests")
         let requests = (0..<hot).flatMap { Ask.get("key\($0 * 10 + offset)") }
@@ -42,7 +42,7 @@ import Vocabulary
         return world
     }
 
-    /// How many documents have their value in memory, of those in use and of the others.
+    /// The numbers of resident values among the hot and the other documents.
     private func resident(_ world: TestWorld) -> (hot: Int, cold: Int) {
         var counts = (hot: 0, cold: 0)
         for number in 0..<hot + cold where world.eject("key\(number)", from: "guests") {
@@ -51,35 +51,36 @@ import Vocabulary
         return counts
     }
 
-    @Test func aKilledNodeWarmsUpHotFirst() throws {
+    @Test func killedNodeWarmsUpHotValuesFirst() throws {
         let first = try busyWorld()
         use(first)
         first.pass(milliseconds: 601_000)
-        // It dies here: nobody stops it.
+        // The node crashes here: `stop` is not called.
         let second = try tightWorld()
         let counts = resident(second)
         #expect(counts.hot == hot)
         #expect(counts.cold < cold * 2 / 3)
     }
 
-    @Test func heatOutlivesAWarmup() throws {
+    @Test func heatSurvivesWarmup() throws {
         let first = try busyWorld()
         use(first)
         first.pass(milliseconds: 601_000)
         let second = try tightWorld()
         second.service.startHousekeeping()
-        // Others are in use now, so heat is written anew: what was hot before must be in it.
+        // Other documents are in use now, so heat is written again: it must include the earlier hot
+        // ones.
         use(second, offset: 1)
         second.pass(milliseconds: 601_000)
         let third = try tightWorld()
         #expect(resident(third).hot == hot)
     }
 
-    @Test func onlyChangesOfHeatAreWritten() throws {
+    @Test func onlyChangedHeatIsWritten() throws {
         let world = try busyWorld()
         use(world)
         world.pass(milliseconds: 601_000)
-        /// Idle connections are looked after every ten seconds, the same number of times a lane.
+        /// Idle connections are closed every ten seconds, the same number of times per lane file.
         func isWritten() -> Bool {
             world.settle()
             world.lanes.hold("writer")
@@ -95,8 +96,8 @@ import Vocabulary
         #expect(isWritten())
     }
 
-    /// What memory has before values are back is less than what the disk knows.
-    @Test func aWarmupUnderWayIsNotTakenForCold() throws {
+    /// Before the values are loaded, memory has less heat than the disk.
+    @Test func runningWarmupDoesNotOverwriteHeat() throws {
         let first = try busyWorld()
         use(first)
         #expect(first.stop())
@@ -105,13 +106,13 @@ import Vocabulary
         try second.service.open(TestWorld.settings("guests", .persistent))
         second.service.startHousekeeping()
         second.lanes.release("reader")
-        // Until all keys are back, and none of the values.
+        // All keys are loaded, and none of the values.
         let vBuckets = try #require(second.service.bucket(named: "guests")).engine.all
         while !vBuckets.allSatisfy({ $0.withCore { $0.isLoaded } }) {
             try #require(second.lanes.runOne())
         }
         second.lanes.hold("reader")
-        // Others are in use meanwhile.
+        // Other documents are in use meanwhile.
         let client = second.client(of: "guests")
         let requests = (0..<hot).flatMap { Ask.set("key\($0 * 10 + 1)", value) }
         for _ in 0..<300 {

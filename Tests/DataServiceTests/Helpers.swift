@@ -4,7 +4,7 @@ import DataService
 import TestWorld
 import Vocabulary
 
-/// Requests by name; every test says in numbers only what it is about.
+/// Requests by name; a test states only the numbers that matter to it.
 enum Ask {
     static func get(_ key: String, opaque: UInt32 = 0) -> [UInt8] { on(0x00, key, opaque: opaque) }
 
@@ -28,7 +28,7 @@ enum Ask {
         on(opcode, key, extras: big(delta) + big(initial) + big(expiry))
     }
 
-    /// Any request on a document, sent to the vBucket of its key.
+    /// Any request for a document, sent to the vBucket of its key.
     static func on(
         _ opcode: UInt8,
         _ key: String,
@@ -60,7 +60,7 @@ enum Ask {
         frame(0x1f, key: Array("{\"a\":\"tests\"}".utf8), value: features.flatMap { big($0) })
     }
 
-    /// PLAIN with the bucket's name and no password, as clients of long ago send it.
+    /// PLAIN with the bucket's name and no password, as old clients send it.
     static func guest(of bucket: String) -> [UInt8] {
         let value: [UInt8] = [0] + Array(bucket.utf8) + [0]
         return frame(0x21, key: Array("PLAIN".utf8), value: value)

@@ -6,7 +6,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// A clock that moves whenever somebody looks.
+/// A clock that advances with every reading.
 private final class SteppingClock: TimeSource {
     private let reads = Guarded<UInt64>(0)
 
@@ -30,12 +30,12 @@ private final class DeadPort: ConnectionPort {
     func close() {}
 }
 
-/// The second look at the clock: an answer leaves only while the lease holds.
+/// The second check of the lease: an answer is sent only while the lease holds.
 @Suite struct LeaseTests {
     private let clock = SteppingClock()
 
-    /// What became of a request for a document, where the lease ends so many looks at the clock from
-    /// now: the bytes that left, and whether the connection goes on.
+    /// The result of a request for a document if the lease ends after the given number of clock
+    /// readings: the bytes sent, and whether the connection stays open.
     private func ask(looks: UInt64, _ request: [UInt8]) throws -> (bytes: Int, isOpen: Bool) {
         let world = LinuxEnvironment.make(reactors: 1, trace: RecordingTrace())
         let directory = TestWorld.freshDirectory()
@@ -72,9 +72,9 @@ private final class DeadPort: ConnectionPort {
         return (output.count, true)
     }
 
-    @Test func anAnswerThatIsLateIsDroppedWithItsConnection() throws {
+    @Test func answerAfterEndOfLeaseIsDroppedWithConnection() throws {
         for request in [Ask.get("a"), Ask.set("a", "x"), Ask.get("a") + Ask.set("b", "x")] {
-            // One look when the turn begins, and one when it ends.
+            // One reading at the begin of the turn, and one at its end.
             let intime = try ask(looks: 100, request)
             #expect(intime.bytes >= 24 && intime.isOpen)
             let late = try ask(looks: 2, request)
@@ -82,7 +82,7 @@ private final class DeadPort: ConnectionPort {
         }
     }
 
-    @Test func whatNeedsNoLeaseIsAnsweredWithoutOne() throws {
+    @Test func requestThatNeedsNoLeaseIsAnsweredWithoutLease() throws {
         let answered = try ask(looks: 2, frame(0x0a))
         #expect(answered.bytes == 24 && answered.isOpen)
         let refused = try ask(looks: 0, Ask.get("a"))

@@ -4,8 +4,8 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// What clients see of a node that has only some of the vBuckets: other nodes' refused with the map,
-/// replicas read, changed maps pushed, and nothing served without a lease.
+/// A node with only some of the vBuckets: requests for other nodes' vBuckets are refused with the
+/// map, replicas are read, changed maps are pushed, and nothing is served without a lease.
 @Suite struct MapTests {
     let world = TestWorld()
     private static let own = NodeNumber(1)
@@ -57,7 +57,7 @@ import Vocabulary
         return frame(0x92, value: value)
     }
 
-    @Test func everyCommandOnAnotherNodesDocumentIsAnsweredWithTheMap() {
+    @Test func commandsForOtherNodesVBucketsAreAnsweredWithMap() {
         let client = world.client(of: "guests")
         #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])
         let number = VBucketID(ofKey: Array(replica.utf8), count: 64).number
@@ -76,7 +76,7 @@ import Vocabulary
                 #expect(replies.first?.text == "{\"rev\":1}" && replies.first?.datatype == 1)
             }
         }
-        // A copy that follows says what it has: clients count those that have a write.
+        // A replica reports its progress: clients count the copies that have a write.
         let observed = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: number))
         #expect(observed.map(\.status) == [0])
         #expect(observed.first?.value.count == 27)
@@ -86,12 +86,12 @@ import Vocabulary
         #expect(refused.map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, elsewhere)).map(\.status) == [7])
         #expect(client.ask(Ask.on(0x83, active)).map(\.status) == [7])
-        // It has heard nothing yet: whether there is such a document it cannot know.
+        // It has received nothing yet, so it cannot know whether the document exists.
         #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [0x86])
         #expect(client.ask(observe(replica)).map(\.status) == [0x86])
     }
 
-    @Test func seqnosAreToldOfCopiesByState() {
+    @Test func vBucketSeqnosAreListedByState() {
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set(active, "x"))
         let all = client.ask(frame(0x48)).first?.value ?? []
@@ -118,24 +118,24 @@ import Vocabulary
             + big(UInt32(body.count)) + big(UInt32(0)) + big(UInt64(0)) + body
     }
 
-    @Test func aChangedMapIsPushedToThoseWhoAgreedToIt() {
+    @Test func changedMapIsPushedToSubscribedClients() {
         let features = Features.usual + [MapTests.duplex]
-        let told = world.client(of: "guests", features: features + [MapTests.push])
+        let notified = world.client(of: "guests", features: features + [MapTests.push])
         let brief = world.client(of: "guests", features: features + [MapTests.briefPush])
-        let untold = world.client(of: "guests", features: features)
+        let unsubscribed = world.client(of: "guests", features: features)
         world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
-        for client in [told, brief, untold] { client.settle() }
-        #expect(told.received == pushed(2, "guests", "{\"rev\":2}"))
+        for client in [notified, brief, unsubscribed] { client.settle() }
+        #expect(notified.received == pushed(2, "guests", "{\"rev\":2}"))
         #expect(brief.received == pushed(2, "guests", ""))
-        #expect(untold.received.isEmpty)
-        // The same again is no news; nor is what concerns the cluster alone.
+        #expect(unsubscribed.received.isEmpty)
+        // The same map again is not pushed; neither is a change of the cluster's configuration.
         world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
         world.service.publish(global: MapTests.configuration(revision: 3))
-        told.settle()
-        #expect(told.received == pushed(2, "guests", "{\"rev\":2}"))
+        notified.settle()
+        #expect(notified.received == pushed(2, "guests", "{\"rev\":2}"))
     }
 
-    @Test func mapsThatChangeQuicklyArePushedTogether() {
+    @Test func quickMapChangesArePushedTogether() {
         let client = world.client(
             of: "guests",
             features: Features.usual + [MapTests.duplex, MapTests.push]
@@ -154,9 +154,9 @@ import Vocabulary
         #expect(client.received == both)
     }
 
-    // MARK: Handing over
+    // MARK: Hand over
 
-    @Test func writesWaitWhileAVBucketIsHandedOverAndGoOnWhereThatFails() {
+    @Test func writesWaitDuringHandOverAndContinueIfItFails() {
         let client = world.client(of: "guests")
         #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])
         let outcome = Guarded<HandOverOutcome?>(nil)
@@ -164,7 +164,7 @@ import Vocabulary
         world.service.handOver("guests", number, fence: 1) { found in
             outcome.withLock { $0 = found }
         }
-        // Reads go on; a write waits, for nobody follows who could take over.
+        // Reads continue; a write waits, since no replica follows that could take over.
         #expect(client.ask(Ask.get(active)).map(\.text) == ["x"])
         client.send(Ask.set(active, "y"))
         client.settle()
@@ -179,7 +179,7 @@ import Vocabulary
         #expect(client.ask(Ask.get(active)).map(\.text) == ["y"])
     }
 
-    @Test func aVBucketThatGoesElsewhereMeanwhileIsRefusedToThoseWhoWaited() {
+    @Test func writesWaitingDuringSuccessfulHandOverAreRefused() {
         let client = world.client(of: "guests")
         let number = VBucketID(ofKey: Array(active.utf8), count: 64)
         world.service.handOver("guests", number, fence: 1) { _ in }
@@ -196,7 +196,7 @@ import Vocabulary
 
     // MARK: The lease
 
-    @Test func withoutALeaseOnlyReplicasAreRead() {
+    @Test func onlyReplicasAreReadWithoutLease() {
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set(active, "x"))
         let now = world.time.monotonicNanoseconds()

@@ -5,12 +5,12 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Requests that have to wait for the disk, and the others around them.
+/// Requests that wait for the disk, and the other requests of their connection.
 @Suite struct ParkingTests {
     let world = TestWorld()
     private static let large = String(repeating: "cold ", count: 20_480)
 
-    /// A persistent bucket with a document in memory and others whose value is on disk only.
+    /// A persistent bucket with one resident document and others whose value is only on disk.
     init() throws {
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -28,7 +28,7 @@ import Vocabulary
         world.client(of: "guests", features: Features.usual + [Features.unordered])
     }
 
-    @Test func withoutAnAgreementAnswersKeepTheirOrder() {
+    @Test func answersKeepOrderWithoutUnorderedExecution() {
         let client = world.client(of: "guests")
         world.lanes.hold("reader")
         client.send(Ask.get("cold1", opaque: 1) + Ask.get("warm", opaque: 2))
@@ -44,7 +44,7 @@ import Vocabulary
         #expect(replies.map(\.text) == ["cold value 1", "warm value", "cold value 2"])
     }
 
-    @Test func withAnAgreementOthersGoOn() {
+    @Test func unorderedExecutionOvertakesParkedRequest() {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(Ask.get("cold1", opaque: 1) + Ask.get("warm", opaque: 2))
@@ -54,7 +54,7 @@ import Vocabulary
         #expect(client.replies().map(\.text) == ["cold value 1"])
     }
 
-    @Test func aBarrierWaitsForWhatIsParked() {
+    @Test func barrierWaitsForParkedRequests() {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(client.replies().map(\.opaque) == [1, 2, 3])
     }
 
-    @Test func aBarrierThatHasToWaitHoldsTheOthersBack() {
+    @Test func waitingBarrierBlocksLaterRequests() {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(Ask.on(0x00, "cold1", [], 1, framing: [0x00]) + Ask.get("warm", opaque: 2))
@@ -82,7 +82,7 @@ import Vocabulary
     @Test(arguments: [
         Ask.hello([]), Ask.guest(of: "guests"), frame(0x89, key: Array("guests".utf8)),
     ])
-    func nobodyChangesTheSessionUnderAParkedRequest(change: [UInt8]) {
+    func sessionChangeWaitsForParkedRequests(change: [UInt8]) {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(Ask.get("cold1", opaque: 1) + change + Ask.get("cold2", opaque: 3))
@@ -95,7 +95,7 @@ import Vocabulary
         #expect(replies.map(\.status) == [0, 0, 0])
     }
 
-    @Test func aValueThatLeavesAgainIsFetchedAgain() {
+    @Test func valueEjectedBeforeResumeIsFetchedAgain() {
         for client in [world.client(of: "guests"), unordered()] {
             world.lanes.hold("reader")
             client.send(Ask.get("cold1", opaque: 1) + Ask.get("cold2", opaque: 2))
@@ -109,7 +109,7 @@ import Vocabulary
         }
     }
 
-    @Test func oneReadServesAllWhoWaitForIt() {
+    @Test func oneDiskReadServesAllWaitingRequests() {
         let clients = (0..<5).map { _ in unordered() }
         world.lanes.hold("reader")
         for client in clients {
@@ -135,7 +135,7 @@ import Vocabulary
         #expect(Set(client.replies().map(\.opaque)) == Set((0..<200).map { UInt32($0) }))
     }
 
-    @Test func repliesOfParkedRequestsGoOutInPieces() {
+    @Test func repliesOfParkedRequestsAreSentInPieces() {
         let client = unordered()
         world.lanes.hold("reader")
         client.send((0..<40).flatMap { Ask.get("large\($0)", opaque: UInt32($0)) })
@@ -148,7 +148,7 @@ import Vocabulary
         #expect(client.largestOutput <= Limits.repliesBytesMax + ParkingTests.large.utf8.count + 64)
     }
 
-    @Test func whoHangsUpIsNotCalledAnyMore() {
+    @Test func closedConnectionIsNotCalledAgain() {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(Ask.get("cold1") + Ask.get("cold2"))
@@ -159,7 +159,7 @@ import Vocabulary
         #expect(client.received.isEmpty)
     }
 
-    @Test func aFlushInBetweenAnswersEveryRequestOnce() throws {
+    @Test func bucketFlushAnswersParkedRequestsOnce() throws {
         for client in [world.client(of: "guests"), unordered()] {
             world.lanes.hold("reader")
             client.send(Ask.get("cold1", opaque: 1) + Ask.get("warm", opaque: 2))
@@ -175,7 +175,7 @@ import Vocabulary
         #expect(world.trace.lines(atLeast: .error) == [])
     }
 
-    @Test func aDeletedBucketAnswersWhoWaitsAndRefusesTheRest() throws {
+    @Test func bucketDeletionAnswersParkedRequestsAndRefusesLaterOnes() throws {
         let client = unordered()
         world.lanes.hold("reader")
         client.send(Ask.get("cold1", opaque: 1))

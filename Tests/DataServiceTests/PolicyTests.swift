@@ -5,7 +5,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// A bucket in service takes another eviction policy at once.
+/// A bucket in service applies a changed eviction policy at once.
 @Suite struct PolicyTests {
     let world = TestWorld()
 
@@ -15,7 +15,7 @@ import Vocabulary
         }
     }
 
-    @Test func whatLeavesMemoryFollowsThePolicyOfTheMoment() throws {
+    @Test func ejectionFollowsCurrentPolicy() throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.evictionPolicy = .fullEviction
         try world.service.open(settings)
@@ -29,14 +29,14 @@ import Vocabulary
         settings.evictionPolicy = .valueOnly
         bucket.change(settings)
         #expect(bucket.engine.evictionPolicy == .valueOnly)
-        // What left whole is still found, with its CAS, and writes meet it.
+        // A fully ejected document is still found, with its CAS, and writes see it.
         let found = client.ask((0..<100).flatMap { Ask.get("key\($0)") })
         #expect(found.map(\.text) == (0..<100).map { "value \($0)" })
         #expect(found.map(\.cas) == stored.prefix(100).map(\.cas))
         let add = Ask.on(0x02, "key150", Array("value".utf8), extras: big(UInt64(0)))
         #expect(client.ask(add).map(\.status) == [2])
         #expect(stubs(bucket) == 99)
-        // What came back loses its value only.
+        // A restored document loses only its value.
         world.ejectAll(from: "guests")
         #expect(stubs(bucket) == 99)
         #expect(bucket.totals.items == 200)
@@ -52,7 +52,7 @@ import Vocabulary
         #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
     }
 
-    @Test func anEphemeralBucketBeginsToForgetWhenItMay() throws {
+    @Test func ephemeralBucketDeletesDocumentsOncePolicyAllows() throws {
         var settings = TestWorld.settings("guests", quota: 2 << 20)
         try world.service.open(settings)
         let bucket = try #require(world.service.bucket(named: "guests"))
@@ -70,8 +70,8 @@ import Vocabulary
         #expect(fill("second") > 1_000)
     }
 
-    /// A bucket that was filled under full eviction, or with a larger quota, keeps the one it has.
-    @Test func warmupKeepsTheQuotaWhateverThePolicy() throws {
+    /// The bucket was filled under full eviction, or with a larger quota; its current quota holds.
+    @Test func warmupKeepsQuotaUnderEveryPolicy() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let count = 120_000
@@ -98,7 +98,7 @@ import Vocabulary
         #expect(client.ask(Ask.set("key1", "newer")).map(\.status) == [0])
     }
 
-    @Test func keysOfWhichMemoryHasStubsAreListed() throws {
+    @Test func keyListingIncludesEjectedDocuments() throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.evictionPolicy = .fullEviction
         try world.service.open(settings)
@@ -107,7 +107,7 @@ import Vocabulary
         _ = client.ask(Ask.set("key150", "newer") + Ask.on(0x04, "key104"))
         world.pass(milliseconds: 500)
         world.ejectAll(from: "guests")
-        // One is back, one is not on disk yet, one is gone there only.
+        // One is restored, one is not persisted yet, one is deleted only in memory.
         _ = client.ask(Ask.get("key102") + Ask.set("key101a", "value") + Ask.on(0x04, "key106"))
         var range = DocumentService.KeyRange()
         range.from = Array("key101".utf8)

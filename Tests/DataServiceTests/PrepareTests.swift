@@ -4,9 +4,9 @@ import Engine
 import Testing
 import Vocabulary
 
-/// Prepares on their way to another node and to disk, over real sockets and files.
+/// Replication and persistence of prepares, over real sockets and files.
 ///
-/// The engine is asked to prepare, commit and abort here; who decides about that is tested elsewhere.
+/// The tests prepare, commit and abort directly in the engine; the decision is tested elsewhere.
 @Suite(.serialized) struct PrepareTests {
     private func pair(_ type: BucketType = .persistent) throws -> ClusterWorld {
         let world = try ClusterWorld(nodes: 2)
@@ -24,34 +24,35 @@ import Vocabulary
     }
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func preparesCommitsAndAbortsReachTheOtherNode(_ type: BucketType) throws {
+    func preparesCommitsAndAbortsAreReplicated(_ type: BucketType) throws {
         let world = try pair(type)
         world[1].write(0..<100, "a")
         var prepares: [PreparedKey] = []
         for key in 50..<150 { prepares.append(try world[1].prepare("key\(key)", "new", "a")) }
-        expectEqual(world, "prepares are with the copy")
+        expectEqual(world, "the copy has the prepares")
         #expect((0..<8).reduce(0) { $0 + world[2].prepares("a", $1).count } == 100)
         for (index, prepare) in prepares.enumerated() where index % 3 > 0 {
             world[1].complete(prepare, commits: index % 3 == 1, "a")
         }
-        expectEqual(world, "what became of them too")
+        expectEqual(world, "the copy has the outcomes")
         #expect((0..<8).reduce(0) { $0 + world[2].prepares("a", $1).count } == 34)
     }
 
-    /// An abort leaves nothing on disk to be sent: the list that a scan begins with says it.
-    @Test func aCopyThatMissedAnAbortLearnsOfItFromDisk() throws {
+    /// An abort leaves no record on disk: a scan begins with the list of outstanding prepares
+    /// instead.
+    @Test func replicaThatMissedAbortLearnsItFromScan() throws {
         let world = try pair()
         world[1].write(0..<400, "a", size: 300)
         var prepares: [PreparedKey] = []
         for key in 0..<60 { prepares.append(try world[1].prepare("key\(key)", "new", "a")) }
-        expectEqual(world, "prepares are with the copy")
-        world.eventually("and on its disk") { world[2].isPersisted("a") }
+        expectEqual(world, "the copy has the prepares")
+        world.eventually("the copy has persisted the prepares") { world[2].isPersisted("a") }
         world.stop(2)
         for (index, prepare) in prepares.enumerated() where index % 3 > 0 {
             world[1].complete(prepare, commits: index % 3 == 1, "a")
         }
         world[1].write(100..<300, "a", size: 300, round: 1)
-        world.eventually("the rest is on disk") { world[1].isPersisted("a") }
+        world.eventually("the outcomes are persisted") { world[1].isPersisted("a") }
         world[1].ejectAll("a")
         try world.start(2)
         let map = world.map("a", index: 1) { _ in [1, 2] }
@@ -59,19 +60,19 @@ import Vocabulary
         world.eventually("the copy's prepares are the active one's") {
             (0..<8).allSatisfy { world[1].prepares("a", $0) == world[2].prepares("a", $0) }
         }
-        #expect(!world[2].told("Rebuilding"))
+        #expect(!world[2].logged("Rebuilding"))
         #expect((0..<8).reduce(0) { $0 + world[2].prepares("a", $1).count } == 20)
     }
 
-    @Test func aStopKeepsPreparesAndTheNextLifeInheritsThem() throws {
+    @Test func preparesSurviveRestartAndAreInherited() throws {
         let world = try ClusterWorld(nodes: 1)
-        // The second copy never comes: nobody can decide about what is prepared.
+        // The second copy never starts, so that the prepares cannot be decided.
         let map = world.map("a", index: 1) { _ in [1, 2] }
         try world[1].service.open(world.settings("a"), map, as: NodeNumber(1), isNew: true)
         world[1].write(0..<20, "a")
         let kept = try world[1].prepare("key1", "kept", "a")
         let aborted = try world[1].prepare("key2", "aborted", "a")
-        world.eventually("they are on disk") { world[1].isPersisted("a") }
+        world.eventually("the prepares are persisted") { world[1].isPersisted("a") }
         world[1].complete(aborted, commits: false, "a")
         world.stop(1)
         try world.start(1)
@@ -84,27 +85,27 @@ import Vocabulary
         }
         #expect(found.map(\.seqno) == [kept.seqno])
         #expect(found.map(\.isInherited) == [true] && found.map(\.level) == [.majority])
-        // Nobody reads or writes over what may have been committed.
+        // Keys that may have been committed are neither read nor overwritten.
         #expect(!world[1].write("key1", "x", "a"))
         #expect(world[1].write("key2", "x", "a"))
         world[1].complete(kept, commits: true, "a")
         #expect(world[1].write("key1", "x", "a"))
     }
 
-    @Test func aStopKeepsPreparesAndTheNextLifeCommitsThem() throws {
+    @Test func preparesSurviveRestartAndAreCommittedBySingleCopy() throws {
         let world = try ClusterWorld(nodes: 1)
         let map = world.map("a", index: 1) { _ in [1] }
         try world.open(world.settings("a"), map)
         world[1].write(0..<20, "a")
         let kept = try world[1].prepare("key1", "kept", "a")
         let aborted = try world[1].prepare("key2", "aborted", "a")
-        world.eventually("they are on disk") { world[1].isPersisted("a") }
+        world.eventually("the prepares are persisted") { world[1].isPersisted("a") }
         world[1].complete(aborted, commits: false, "a")
         world.stop(1)
         try world.start(1)
         try world[1].service.open(world.settings("a"), map, as: NodeNumber(1), isNew: false)
-        // Somebody may have seen what was kept: with no other copy left it is committed at once.
-        world.eventually("what was kept is committed") {
+        // A client may have seen the prepares: with no other copy left they are committed at once.
+        world.eventually("the prepares are committed") {
             (0..<8).allSatisfy { number in
                 world[1].copy("a", number)?.withCore { $0.isLoaded && !$0.hasPrepares } ?? false
             }
@@ -117,7 +118,7 @@ import Vocabulary
     }
 }
 
-/// A prepare, and where it is.
+/// A prepare and its vBucket.
 struct PreparedKey {
     let number: Int
     let seqno: Seqno
@@ -168,7 +169,7 @@ extension ClusterNode {
             prepared = PreparedKey(number: Int(id.number), seqno: stored.seqno)
             if stored.wakesFlusher || stored.wakesStreams { bucket.noteChanged(id) }
         }
-        return try #require(prepared, "\(key) came to \(outcome)")
+        return try #require(prepared, "\(key) ended with \(outcome)")
     }
 
     func complete(_ prepare: PreparedKey, commits: Bool, _ name: String) {
@@ -183,7 +184,8 @@ extension ClusterNode {
         case .committed(let stored), .aborted(let stored):
             guard stored.wakesFlusher || stored.wakesStreams else { return }
             service.bucket(named: name)?.noteChanged(VBucketID(UInt16(prepare.number)))
-        default: Issue.record("completing \(prepare.seqno) came to \(String(describing: outcome))")
+        default:
+            Issue.record("completing \(prepare.seqno) ended with \(String(describing: outcome))")
         }
     }
 }

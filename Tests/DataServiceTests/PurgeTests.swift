@@ -7,13 +7,15 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Deleted documents are forgotten when they are old, and stay deleted.
+/// Old tombstones are purged, and their documents stay deleted.
 @Suite struct PurgeTests {
     private static let hour: UInt64 = 3_600_000
     private static let day = 24 * hour
 
-    /// Long enough for housekeeping to look for old tombstones.
-    private func look(_ world: TestWorld) { world.pass(milliseconds: PurgeTests.hour + 10_000) }
+    /// Passes time until housekeeping purges.
+    private func runHousekeeping(_ world: TestWorld) {
+        world.pass(milliseconds: PurgeTests.hour + 10_000)
+    }
 
     private func totals(_ world: TestWorld) throws -> BucketTotals {
         try #require(world.service.bucket(named: "guests")).totals
@@ -32,7 +34,7 @@ import Vocabulary
     }
 
     @Test(arguments: [(BucketType.persistent, UInt64(3)), (.ephemeral, 1)])
-    func tombstonesGoAfterTheirIntervalAndNotBefore(type: BucketType, days: UInt64) throws {
+    func tombstonesArePurgedAfterIntervalAndNotBefore(type: BucketType, days: UInt64) throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let world = TestWorld(directory: directory)
@@ -45,13 +47,13 @@ import Vocabulary
         _ = client.ask((0..<50).flatMap { Ask.on(0x04, "key\($0)") })
         world.pass(milliseconds: 1_000)
         world.jump(milliseconds: days * PurgeTests.day - 2 * PurgeTests.hour)
-        look(world)
+        runHousekeeping(world)
         #expect(try totals(world).tombstones == 50)
         world.jump(milliseconds: PurgeTests.hour)
-        look(world)
+        runHousekeeping(world)
         #expect(try totals(world).tombstones == 0)
         #expect(try totals(world).items == 50)
-        // Who comes back goes on above the revisions of those that are forgotten: 1 and 2.
+        // New documents continue above the revisions of the purged tombstones: 1 and 2.
         #expect(client.ask(Ask.set("key7", "again")).map(\.status) == [0])
         #expect(try #require(revision(of: "key7", client)) >= 3)
         let engine = try #require(world.service.bucket(named: "guests")).engine
@@ -71,8 +73,8 @@ import Vocabulary
         #expect(statuses == (0..<100).map { $0 < 50 && $0 != 7 ? 1 : 0 })
     }
 
-    /// A tenth of a vBucket's documents goes when it is due, a few wait for the next interval.
-    @Test func manyTombstonesDoNotWaitForTheirTurn() throws {
+    /// A vBucket is purged when a tenth of its documents is due; fewer wait for the next interval.
+    @Test func manyDueTombstonesArePurgedBeforeNextInterval() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         world.service.startHousekeeping()
@@ -85,18 +87,18 @@ import Vocabulary
         _ = client.ask(Ask.on(0x04, few[1]) + many[1...5].flatMap { Ask.on(0x04, $0) })
         world.pass(milliseconds: 1_000)
         world.jump(milliseconds: 2 * PurgeTests.hour)
-        look(world)
+        runHousekeeping(world)
         #expect(try totals(world).tombstones == 6)
         world.jump(milliseconds: 2 * PurgeTests.day + 21 * PurgeTests.hour)
-        look(world)
+        runHousekeeping(world)
         #expect(try totals(world).tombstones == 1)
         world.jump(milliseconds: PurgeTests.day)
-        look(world)
+        runHousekeeping(world)
         #expect(try totals(world).tombstones == 0)
         #expect(try totals(world).items == 32)
     }
 
-    @Test func aKeyThatComesBackWhileItIsForgottenIsKept() throws {
+    @Test func keyRecreatedDuringPurgeIsKept() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         world.service.startHousekeeping()
@@ -105,9 +107,9 @@ import Vocabulary
         _ = client.ask((0..<40).flatMap { Ask.on(0x04, "key\($0)") })
         world.pass(milliseconds: 1_000)
         world.jump(milliseconds: 4 * PurgeTests.day)
-        // The purge is due, and these changes are not on disk when it comes.
+        // When the purge runs, these changes are not persisted.
         world.lanes.hold("writer")
-        look(world)
+        runHousekeeping(world)
         client.send((0..<20).flatMap { Ask.set("key\($0)", "again") })
         #expect(client.replies().map(\.status) == Array(repeating: 0, count: 20))
         world.lanes.release("writer")
@@ -120,9 +122,9 @@ import Vocabulary
         #expect(replies.map(\.status) == (0..<40).map { $0 < 20 ? 0 : 1 })
     }
 
-    /// The disk forgets first, and memory a moment later: somebody may come back in between.
+    /// The disk purges first, and memory a moment later: a document may be created in between.
     @Test(arguments: [true, false])
-    func whoMeetsATombstoneThatIsBeingForgottenLooksAgain(isPurge: Bool) throws {
+    func readOfTombstoneDuringPurgeIsRetried(isPurge: Bool) throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -163,16 +165,17 @@ import Vocabulary
         }
         world.lanes.release("writer")
         client.settle()
-        // What nobody purged and is not there was lost, and no second look brings it back.
+        // A tombstone that was not purged and is not on disk was lost: a second lookup does not
+        // find it.
         #expect(client.replies().map(\.status) == [isPurge ? 0 : 0x84])
         guard isPurge else { return }
         #expect(try #require(revision(of: "key", client)) >= 3)
         #expect(world.trace.lines(atLeast: .error) == [])
     }
 
-    /// Lives that end at any point of a purge: what was deleted never comes back.
+    /// Crashes at any point of a purge: deleted documents never reappear.
     @Test(arguments: 1...4 as ClosedRange<UInt64>)
-    func theDeadStayDead(seed: UInt64) throws {
+    func deletedDocumentsNeverReappearAfterCrashes(seed: UInt64) throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         var settings = TestWorld.settings("guests", .persistent)
@@ -188,7 +191,7 @@ import Vocabulary
             world.settle()
             world.service.startHousekeeping()
             let client = world.client(of: "guests")
-            check(model, client, "life \(life)")
+            check(model, client, "run \(life)")
             #expect(try totals(world).items == UInt64(model.count))
             for step in 0..<150 {
                 let key = "key\(Int.random(in: 0..<60, using: &random))"
@@ -209,7 +212,7 @@ import Vocabulary
             let before = try totals(world).tombstones
             world.jump(milliseconds: 3 * PurgeTests.day - PurgeTests.hour * 6)
             world.lanes.hold("writer")
-            look(world)
+            runHousekeeping(world)
             let backlog = world.lanes.pending("writer")
             world.lanes.release("writer")
             let steps = backlog + Int.random(in: 0..<90, using: &random)
@@ -217,7 +220,7 @@ import Vocabulary
             purged += Int(before - min(before, try totals(world).tombstones))
             #expect(world.trace.lines(atLeast: .error) == [])
             elapsed = world.time.monotonicNanoseconds() / 1_000_000
-            // It dies here: nobody stops it.
+            // The node crashes here: `stop` is not called.
         }
         #expect(purged > 20)
     }

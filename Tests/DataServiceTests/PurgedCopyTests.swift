@@ -3,7 +3,7 @@ import Engine
 import Testing
 import Vocabulary
 
-/// What a copy has forgotten is told to those that are built from it.
+/// The purges of a copy are reported to the copies that are built from it.
 @Suite(.serialized) struct PurgedCopyTests {
     /// Purge seqno and highest revision of each vBucket.
     private func purges(_ node: ClusterNode) -> [[UInt64]] {
@@ -12,7 +12,7 @@ import Vocabulary
         }
     }
 
-    @Test func aNewCopyLearnsWhatWasPurgedBeforeIt() throws {
+    @Test func newReplicaLearnsEarlierPurges() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a", .ephemeral), world.map("a", index: 1) { _ in [1] })
         world[1].write(0..<200, "a")
@@ -28,6 +28,6 @@ import Vocabulary
         world.follow(world.map("a", index: 2) { _ in [1, 2] })
         world.converge("a", 1, 2)
         #expect(purges(world[2]) == purged)
-        #expect(!world[1].told("nonsense") && !world[2].told("nonsense"))
+        #expect(!world[1].logged("invalid frame") && !world[2].logged("invalid frame"))
     }
 }

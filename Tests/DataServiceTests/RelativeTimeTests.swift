@@ -6,18 +6,18 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Relative times of whole seconds last at least so long, and at most a second more, at every phase
-/// of a second and through every command that takes one.
+/// Relative times of whole seconds last at least as long as requested, and at most a second longer,
+/// at every phase of a second and through every command that accepts one.
 @Suite struct RelativeTimeTests {
-    /// Nanoseconds into a second at which a request may come.
+    /// Nanoseconds into a second at which a request may arrive.
     static let phases: [UInt64] = [0, 1, 10_000_000, 500_000_000, 990_000_000, 999_999_999]
     private static let second: UInt64 = 1_000_000_000
 
-    /// A way to give a document an expiry.
+    /// A way to set a document's expiry.
     enum Door: CaseIterable {
         case set, add, replace, increment, decrement, touch, getAndTouch, admin
 
-        /// Documents that the door needs before.
+        /// Whether the command needs an existing document.
         var needsDocument: Bool {
             switch self {
             case .replace, .touch, .getAndTouch: true
@@ -42,7 +42,7 @@ import Vocabulary
         world.time.advance(to: world.time.monotonicNanoseconds() + distance)
     }
 
-    /// Sends a document's expiry field through a door.
+    /// Sends a document's expiry field by one of the ways.
     private func pass(_ field: UInt32, through door: Door, _ client: Client) -> UInt16? {
         let extras = big(UInt32(0)) + big(field)
         let request: [UInt8]
@@ -100,7 +100,7 @@ import Vocabulary
     }
 
     @Test(arguments: Door.allCases, phases)
-    func absoluteExpiryStays(_ door: Door, _ phase: UInt64) throws {
+    func absoluteExpiryIsUnchanged(_ door: Door, _ phase: UInt64) throws {
         let client = try client()
         if door.needsDocument { #expect(client.ask(Ask.set("k", "1")).map(\.status) == [0]) }
         enter(phase)
@@ -109,12 +109,12 @@ import Vocabulary
         #expect(try expiry(client) == end)
     }
 
-    /// Field, and whether the bucket's bound of 5 s is what counts.
+    /// The field, and whether the bucket's bound of 5 s applies.
     @Test(
         arguments: [(UInt32(0), UInt32(5)), (2, 2), (5, 5), (6, 5), (2_592_000, 5)],
         phases
     )
-    func boundOfTheBucketIsRoundedUpAsWell(
+    func maxTTLBoundIsRoundedUp(
         _ row: (field: UInt32, seconds: UInt32),
         _ phase: UInt64
     ) throws {
@@ -150,7 +150,7 @@ import Vocabulary
 
     @Test(arguments: phases) func lockIsNeverEarlyNorMoreThanASecondLate(_ phase: UInt64) throws {
         let client = try client()
-        // Asked for, and how long it lasts: nothing and too much is 15 s.
+        // The requested seconds and the actual ones: zero and too many become 15 s.
         for (field, seconds) in [(UInt32(1), UInt64(1)), (30, 30), (0, 15), (31, 15)] {
             #expect(client.ask(Ask.set("k", "x")).map(\.status) == [0])
             enter(phase)

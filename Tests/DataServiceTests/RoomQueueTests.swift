@@ -1,7 +1,7 @@
 import DataService
 import Testing
 
-/// Which write gets the room that comes free, and how much has to come free.
+/// Which write gets the freed room, and how much has to be freed.
 @Suite struct RoomQueueTests {
     /// A bucket of 1 000 bytes.
     private let bounds = RoomQueue.Bounds(
@@ -12,7 +12,7 @@ import Testing
     )
     private var queue = RoomQueue()
 
-    @Test func emptyQueueAsksForTheLowWatermark() {
+    @Test func emptyQueueTargetsLowWatermark() {
         #expect(queue.isEmpty && queue.target(now: 0, bounds) == 750)
         #expect(queue.reserved(now: 0) == 0)
     }
@@ -29,7 +29,7 @@ import Testing
         #expect(queue.target(now: later, bounds) == 620)
     }
 
-    @Test mutating func writeLargerThanTheCeilingAsksForAllThereIs() {
+    @Test mutating func writeLargerThanCeilingTargetsZero() {
         _ = queue.add(925, now: 0, bounds)
         #expect(queue.target(now: 0, bounds) == 0)
     }
@@ -109,7 +109,7 @@ import Testing
         #expect(queue.target(now: 0, bounds) == 520)
     }
 
-    @Test mutating func writesThatCanNeverFitAreTakenOut() {
+    @Test mutating func writesThatCanNeverFitAreRemoved() {
         _ = queue.add(100, now: 0, bounds)
         _ = queue.add(150, now: 0, bounds)
         #expect(queue.waiters.map(\.isJudged) == [false, false])
@@ -121,7 +121,7 @@ import Testing
         #expect(queue.isEmpty)
     }
 
-    @Test mutating func bucketThatGoesTakesAllWritesOut() {
+    @Test mutating func closingBucketRemovesAllWrites() {
         _ = queue.add(100, now: 0, bounds)
         _ = queue.add(100, now: 0, bounds)
         queue.notePassWasShort()

@@ -6,7 +6,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Large writes find room, or are refused with the reason.
+/// Large writes get room, or are refused with the reason.
 @Suite struct RoomTests {
     private static let mebibyte = 1 << 20
     private static let quota: UInt64 = 10 << 20
@@ -22,7 +22,7 @@ import Vocabulary
 
     private func text(_ bytes: Int) -> String { String(repeating: "x", count: bytes) }
 
-    /// Stores documents of 16 KiB until they take a share of the quota.
+    /// Stores documents of 16 KiB until they use a share of the quota.
     private func fill(_ bucket: OpenBucket, _ share: Double, _ client: Client) {
         let wanted = UInt64(Double(Self.quota) * share)
         var number = 0
@@ -34,7 +34,7 @@ import Vocabulary
         }
     }
 
-    /// Sends a request and lets time pass until it is answered, at most `milliseconds`.
+    /// Sends a request and passes time until it is answered, at most `milliseconds`.
     private func ask(
         _ request: [UInt8],
         _ client: Client,
@@ -113,11 +113,11 @@ import Vocabulary
         world.pass(milliseconds: 1_900)
         client.settle()
         #expect(client.replies().isEmpty && client.isPaused)
-        // What comes free meanwhile is not for smaller writes.
+        // Room that is freed meanwhile is not for smaller writes.
         #expect(bucket.engine.account.reserved == 2 << 20)
         #expect(other.ask(Ask.set("small", "x")).map(\.status) == [0x86])
         let tooMany = other.ask(large("other"))
-        #expect(tooMany.map(\.status) == [0x86], "what waits is bounded")
+        #expect(tooMany.map(\.status) == [0x86], "waiting bytes are bounded")
         world.pass(milliseconds: 200)
         client.settle()
         let refused = client.replies()
@@ -153,7 +153,7 @@ import Vocabulary
         #expect(bucket.counters.total(.temporaryFailures) == 0)
     }
 
-    /// Keys and metadata of so many documents take half of the quota.
+    /// Keys and metadata of the documents use half of the quota.
     private func fillWithKeys(_ bucket: OpenBucket, _ client: Client) {
         var number = 0
         while bucket.engine.account.bytes < Self.quota / 2 {
@@ -165,7 +165,7 @@ import Vocabulary
         }
     }
 
-    @Test func whatCanNeverFitIsRefusedByNameAndNothingIsEjectedForIt() throws {
+    @Test func writeThatCanNeverFitIsRefusedWithoutEjection() throws {
         let bucket = try open(.persistent, .valueOnly)
         let client = world.client(of: "guests")
         fillWithKeys(bucket, client)
@@ -179,9 +179,9 @@ import Vocabulary
             }
         }
         #expect(bucket.counters.total(.ejections) == 0)
-        // What fits is stored, though little more would not.
+        // A document that barely fits is stored.
         #expect(ask(large("large", 4 << 20), client)?.status == 0)
-        // The cure that the answer names.
+        // The remedy that the answer names.
         var settings = bucket.settings
         settings.evictionPolicy = .fullEviction
         bucket.change(settings)
@@ -192,7 +192,7 @@ import Vocabulary
         (BucketType.persistent, EvictionPolicy.valueOnly), (.persistent, .fullEviction),
         (.ephemeral, .noEviction), (.ephemeral, .nruEviction),
     ])
-    func whatIsLargerThanTheQuotaIsRefusedAtOnce(
+    func writeLargerThanQuotaIsRefusedAtOnce(
         _ type: BucketType,
         _ policy: EvictionPolicy
     ) throws {
@@ -239,13 +239,13 @@ import Vocabulary
             return answer.withLock { $0 }
         }
         guard case .written = write(2 << 20) else {
-            Issue.record("room was to be made")
+            Issue.record("no room was made")
             return
         }
         #expect(write(10 << 20) == .refused(.exceedsMemory))
     }
 
-    @Test func flushOfTheBucketLetsAWaitingWriteGoOn() throws {
+    @Test func bucketFlushResumesWaitingWrite() throws {
         let bucket = try open(.persistent, .valueOnly)
         let client = world.client(of: "guests")
         world.lanes.hold("writer")

@@ -4,13 +4,13 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// Copies that gave their word to take nothing more, over real sockets.
+/// Sealed copies, over real sockets.
 @Suite(.serialized) struct SealTests {
     private let all = (0..<8).map { VBucketID(UInt16($0)) }
 
-    /// The same fence in a newer map is about some other vBucket, and no leave to go on.
+    /// The same fence in a newer map concerns another vBucket, and does not end the seal.
     @Test(arguments: [false, true])
-    func whoStoppedForGoodDoesNotServeAgainUnderTheSameFence(_ isSealed: Bool) throws {
+    func stoppedActiveCopyNeverServesAgainUnderSameFence(_ isSealed: Bool) throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<100, "a")
@@ -48,53 +48,57 @@ import Vocabulary
         #expect(world[1].reports("a").values.allSatisfy { $0.state == .pending })
     }
 
-    /// Who takes over may die before the others have heard a word of it: they have all there is, and
-    /// say so; after a promotion they have to hear from who was chosen first.
+    /// A new active copy may crash before replicas receive its first change: they are intact, and
+    /// report it.
+    ///
+    /// After a promotion they first have to receive from the promoted copy.
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func whoWasIntactStaysSoUntilHistoryBranches(_ branch: UInt64) throws {
+    func intactCopyStaysIntactUntilBranch(_ branch: UInt64) throws {
         let world = try ClusterWorld(nodes: 3)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<100, "a")
-        let told = { world[2].service.reports("a") }
+        let reports = { world[2].service.reports("a") }
         world.eventually("the copies are intact") {
-            told().count == 8 && told().allSatisfy { $0.isIntact && $0.hasCaughtUp }
+            reports().count == 8 && reports().allSatisfy { $0.isIntact && $0.hasCaughtUp }
         }
-        // Two steps at once, as a node sees them that was busy; node 3 never serves.
+        // Two steps at once, as a busy node sees them; node 3 never serves.
         world.follow(world.map("a", index: 3, fence: 3, branch: branch) { _ in [3, 2] }, on: [2])
-        #expect(told().allSatisfy { $0.fence == 3 && !$0.hasCaughtUp })
-        #expect(told().allSatisfy { $0.isIntact == (branch == 1) })
+        #expect(reports().allSatisfy { $0.fence == 3 && !$0.hasCaughtUp })
+        #expect(reports().allSatisfy { $0.isIntact == (branch == 1) })
         let sealed = world[2].service.seal("a", all.map { ($0, 3) })
         #expect(sealed.count == 8 && sealed.allSatisfy { $0.isIntact == (branch == 1) })
-        // Whatever it was, a crash ends it: what it acknowledged from memory is gone.
+        // A crash ends it in any case: changes acknowledged from memory are lost.
         world.kill(2)
         try world.start(2)
         let map = world.map("a", index: 4, fence: 3, branch: branch) { _ in [3, 2] }
         try world[2].service.open(world.settings("a"), map, as: NodeNumber(2), isNew: false)
-        #expect(told().count == 8 && told().allSatisfy { !$0.isIntact && !$0.hasCaughtUp })
+        #expect(reports().count == 8 && reports().allSatisfy { !$0.isIntact && !$0.hasCaughtUp })
     }
 
-    /// A third copy was given up: the second one has to hear from the active one, which goes on.
-    @Test func whoGoesOnServesAllTheTimeAndIsHeardAnew() throws {
+    /// A third copy was removed: the second one has to receive from the active one, which stays
+    /// active.
+    @Test func activeCopyServesAcrossFencesAndReplicasCatchUpAgain() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2, 3] })
         world[1].write(0..<100, "a")
-        let told = { world[2].service.reports("a") }
+        let reports = { world[2].service.reports("a") }
         world.eventually("the copies are intact") {
-            told().count == 8 && told().allSatisfy(\.isIntact)
+            reports().count == 8 && reports().allSatisfy(\.isIntact)
         }
         let next = world.map("a", index: 2, fence: 2, branch: 2, isResumed: true) { _ in [1, 2] }
         world.follow(next, on: [2])
-        #expect(told().allSatisfy { $0.fence == 2 && !$0.isIntact })
+        #expect(reports().allSatisfy { $0.fence == 2 && !$0.isIntact })
         #expect(world[1].write("key1", "before", "a"))
         world.follow(next, on: [1])
         #expect(world[1].write("key1", "after", "a"))
         #expect(world[1].reports("a").values.allSatisfy { $0.state == .active && $0.isIntact })
-        world.eventually("the copies are intact again") { told().allSatisfy(\.isIntact) }
+        world.eventually("the copies are intact again") { reports().allSatisfy(\.isIntact) }
         world.converge("a", 1, 2)
     }
 
-    /// It serves at once, there being nobody to ask; what others took of it may be gone from it.
-    @Test func aCopyThatWasAloneBeginsAHistoryThatOthersHaveToHearOf() throws {
+    /// It serves at once, since there is no other copy; changes that other nodes have of it may be
+    /// lost.
+    @Test func crashedSingleCopyBeginsHistoryThatReplicasFollow() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1, builders: [2]) { _ in [1] }
         try world.open(world.settings("a"), map)
@@ -111,20 +115,20 @@ import Vocabulary
         #expect(histories(2) == before)
         try world.start(1)
         try world[1].service.open(world.settings("a"), map, as: NodeNumber(1), isNew: false)
-        world.eventually("it serves") { world[1].activeNumbers("a").count == 8 }
+        world.eventually("node 1 serves") { world[1].activeNumbers("a").count == 8 }
         #expect(world[1].reports("a").allSatisfy { $0.value.history != before[$0.key] })
         #expect(world[1].reports("a").values.allSatisfy { $0.fence == 1 })
-        world.eventually("the copies are built anew", isBuilt)
+        world.eventually("the copies are rebuilt", isBuilt)
     }
 
-    /// It gave its word, and the one whom it was given to may have everything since.
-    @Test func whoHandedOverServesAndFeedsNobodyAfterARestart() throws {
+    /// It handed over, and the next active copy may have accepted changes since.
+    @Test func handedOverCopyNeitherServesNorFeedsAfterRestart() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1, 2] }
         try world.open(world.settings("a"), map)
         world[1].write(0..<100, "a")
         world.converge("a", 1, 2)
-        world.eventually("everything is on disk") { world[1].isPersisted("a") }
+        world.eventually("everything is persisted") { world[1].isPersisted("a") }
         for vBucket in all {
             let isDone = DispatchSemaphore(value: 0)
             world[1].service.handOver("a", vBucket, fence: 1) { outcome in
@@ -140,9 +144,9 @@ import Vocabulary
         #expect(!world[1].write("key1", "x", "a"))
     }
 
-    /// A chosen copy was slow, so the others were sealed a second time under its fence; then it was
-    /// confirmed after all.
-    @Test func aSealThatCameToNothingEndsWithTheConfirmation() throws {
+    /// A promoted copy was slow, so the others were sealed a second time under its fence; then it
+    /// was confirmed after all.
+    @Test func confirmationEndsRepeatedSealUnderItsFence() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<100, "a")
@@ -163,8 +167,8 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
-    /// Until another fence sets it free somebody has to know that it falls behind.
-    @Test func aCopyThatIsSealedUnderAConfirmedFenceIsCounted() throws {
+    /// Until another fence ends the seal, it has to be visible that the copy lags.
+    @Test func copySealedUnderConfirmedFenceIsCounted() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         let sealed = { world[2].service.bucket(named: "a")?.totals.sealedVBuckets }
@@ -177,8 +181,8 @@ import Vocabulary
         #expect(sealed() == 0)
     }
 
-    /// A node comes back, and what it promised is about a fence that its own map did not have yet.
-    @Test func aCopyThatComesToAFenceItSealedIsSealedFromTheFirstMoment() throws {
+    /// A node restarts with a seal of a fence that its own map does not have yet.
+    @Test func copyReachingSealedFenceIsSealedAtOnce() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
         world[1].write(0..<100, "a")
@@ -193,12 +197,12 @@ import Vocabulary
         }
         let served = world[1].service.reports("a").filter { $0.state == .active }
         #expect(served.map(\.vBucket) == Array(all.suffix(4)))
-        // The next fence is another matter.
+        // The next fence ends the seal.
         world.follow(world.map("a", index: 3, fence: 3) { _ in [1, 2] })
         #expect(world[2].service.reports("a").allSatisfy { !$0.isSealed })
     }
 
-    @Test func aSealOutlivesARestart() throws {
+    @Test func sealSurvivesRestart() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1, 2] }
         try world.open(world.settings("a"), map)
@@ -219,7 +223,7 @@ import Vocabulary
         #expect(!world[1].write("key1", "x", "a"))
         let reports = world[2].service.reports("a")
         #expect(reports.count == 8 && reports.allSatisfy(\.isIntact))
-        // A map that says the same of the vBucket is no leave to go on.
+        // A map with the same entry of the vBucket does not end the seal.
         world.follow(world.map("a", index: 2, fence: 1) { _ in [1, 2] })
         #expect(!world[1].write("key1", "x", "a"))
     }

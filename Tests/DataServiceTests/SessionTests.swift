@@ -5,7 +5,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Who may do what, and what connections are told about themselves and the cluster.
+/// Permissions, and what connections learn about themselves and the cluster.
 @Suite struct SessionTests {
     let world = TestWorld()
 
@@ -20,7 +20,7 @@ import Vocabulary
         frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
     }
 
-    @Test func strangersMayOnlyIntroduceThemselves() {
+    @Test func connectionWithoutLoginMayOnlyNegotiate() {
         let client = Client(world)
         let allowed = [
             frame(0x0a), frame(0x0b), frame(0x20), Ask.hello([]), frame(0xfe, value: [0, 1]),
@@ -33,11 +33,11 @@ import Vocabulary
         for request in refused { #expect(client.ask(request).map(\.status) == [0x24]) }
     }
 
-    @Test func whoHasLoggedInNeedsABucketForDocuments() {
+    @Test func documentCommandsNeedSelectedBucket() {
         world.admitAdministrator()
         let client = Client(world)
         #expect(client.ask(plain("Administrator", "wrong")).map(\.status) == [0x20])
-        #expect(client.ask(plain("nobody", "secret")).map(\.status) == [0x20])
+        #expect(client.ask(plain("unknown", "secret")).map(\.status) == [0x20])
         #expect(client.ask(plain("Administrator", "")).map(\.status) == [0x20])
         #expect(client.ask(plain("Administrator", "secret")).map(\.status) == [0])
         #expect(client.ask(Ask.get("k")).map(\.status) == [8])
@@ -46,7 +46,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("k")).map(\.status) == [1])
     }
 
-    @Test func nothingOvertakesALogin() {
+    @Test func loginBlocksLaterRequests() {
         world.admitAdministrator()
         let client = Client(world)
         client.send(
@@ -57,14 +57,14 @@ import Vocabulary
         #expect(client.replies().map(\.status) == [0, 0, 0, 1])
     }
 
-    @Test func guestsStayInTheirBucket() {
+    @Test func guestCannotSelectOtherBucket() {
         let client = world.client(of: "guests")
         #expect(client.ask(frame(0x89, key: Array("closed".utf8))).map(\.status) == [0x24])
         #expect(client.ask(Ask.set("k", "v")).map(\.status) == [0])
         #expect(Client(world).ask(Ask.guest(of: "closed")).map(\.status) == [0x20])
     }
 
-    @Test func aGuestLosesABucketThatComesBackWithAPassword() throws {
+    @Test func guestLosesBucketRecreatedWithPassword() throws {
         let client = world.client(of: "guests")
         try world.service.delete("guests")
         var settings = TestWorld.settings("guests")
@@ -74,9 +74,9 @@ import Vocabulary
         #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])
     }
 
-    /// However often it was told meanwhile that there is none.
+    /// However many requests were refused meanwhile.
     @Test(arguments: [0, 3])
-    func aBucketThatIsMadeAnewIsFoundByWhoHadItSelected(_ questions: Int) throws {
+    func recreatedBucketIsFoundByConnectionsThatSelectedIt(_ questions: Int) throws {
         let client = world.client(of: "guests")
         try world.service.delete("guests")
         for _ in 0..<questions { #expect(client.ask(Ask.get("k")).map(\.status) == [8]) }
@@ -87,13 +87,13 @@ import Vocabulary
         #expect(client.ask(Ask.get("k")).map(\.text) == ["new"])
     }
 
-    @Test func whoeverSelectsABucketThatIsNotOpenHereYetIsToAskAgain() {
+    @Test func selectionOfUnopenedBucketIsToBeRetried() {
         let select = frame(0x89, key: Array("coming".utf8))
         let guest = world.client(of: "guests")
         #expect(guest.ask(select).map(\.status) == [0x24])
         world.service.publish(.init(epoch: 1, revision: 1, json: [0x7b, 0x7d]), ofBucket: "coming")
-        #expect(Client(world).ask(select).map(\.status) == [0x24], "who has not logged in")
-        #expect(guest.ask(select).map(\.status) == [0x24], "whose it never is")
+        #expect(Client(world).ask(select).map(\.status) == [0x24], "without a login")
+        #expect(guest.ask(select).map(\.status) == [0x24], "a guest of another bucket")
         world.admitAdministrator()
         let client = Client(world)
         let words = Array("\0Administrator\0secret".utf8)
@@ -103,7 +103,7 @@ import Vocabulary
         #expect(client.ask(frame(0x89, key: Array("none".utf8))).map(\.status) == [0x24])
     }
 
-    @Test func aLargeFirstRequestOfWhoNeedsNoLoginIsTaken() throws {
+    @Test func largeFirstRequestIsAcceptedWithoutNeededLogin() throws {
         try world.service.open(TestWorld.settings("default"))
         let value = String(repeating: "v", count: 100_000)
         let client = Client(world)
@@ -111,7 +111,7 @@ import Vocabulary
         #expect(client.ask(Ask.get("large")).map(\.text) == [value])
     }
 
-    @Test func noLoginIsNeededForAPasswordlessDefault() throws {
+    @Test func passwordlessDefaultBucketNeedsNoLogin() throws {
         let client = Client(world)
         #expect(client.ask(Ask.get("k")).map(\.status) == [0x24])
         try world.service.open(TestWorld.settings("default"))
@@ -119,15 +119,16 @@ import Vocabulary
         #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])
     }
 
-    @Test func featuresAreAgreedOnAnew() {
+    @Test func repeatedHelloReplacesFeatures() {
         let client = Client(world)
         #expect(client.ask(Ask.hello([0x0b, 0x0a, 0x7777, 0x04])).first?.value == [0, 0x0b, 0, 4])
         #expect(client.ask(Ask.hello([])).first?.value == [])
         #expect(client.ask(frame(0x1f, value: [0, 1, 2])).map(\.status) == [4])
     }
 
-    /// HELLO's own answer is still one of before, and what came with it began with it.
-    @Test func howLongItTookIsToldOfWhatComesBehindTheAgreement() {
+    /// HELLO's own answer still has the earlier format, and later frames of the same read begin
+    /// with it.
+    @Test func durationIsSentOnlyAfterHelloAgreedToTracing() {
         let client = Client(world)
         world.pass(milliseconds: 60_000)
         client.send(Ask.hello([Features.tracing]) + frame(0x0a))
@@ -136,8 +137,8 @@ import Vocabulary
         #expect(replies.last?.framing == [0x02, 0, 0])
     }
 
-    /// What waits for the disk takes as long as that does.
-    @Test func whatWaitedIsTimedFromWhenItCame() throws {
+    /// A request that waits for the disk lasts as long as the read.
+    @Test func waitingRequestIsTimedFromArrival() throws {
         try world.service.open(TestWorld.settings("stored", .persistent))
         let client = world.client(of: "stored", features: [Features.tracing])
         _ = client.ask(Ask.set("key", String(repeating: "value", count: 100)))
@@ -154,7 +155,7 @@ import Vocabulary
         #expect(framing.count == 3 && encoded > 6_200)
     }
 
-    @Test func repliesTellHowLongTheyTook() {
+    @Test func tracedRepliesIncludeDuration() {
         let client = world.client(of: "guests", features: [Features.tracing])
         let reply = client.ask(Ask.get("k")).first
         #expect(reply?.magic == 0x18)
@@ -162,7 +163,7 @@ import Vocabulary
         #expect(reply?.status == 1)
     }
 
-    @Test func errorMapsAreNoNewerThanAskedFor() {
+    @Test func errorMapIsNoNewerThanRequested() {
         let client = Client(world)
         for (asked, status) in [(UInt16(0), UInt16(4)), (1, 0), (2, 0), (9, 0)] {
             let reply = client.ask(frame(0xfe, value: big(asked))).first
@@ -172,7 +173,7 @@ import Vocabulary
         #expect(client.ask(frame(0xfe, value: [1])).map(\.status) == [4])
     }
 
-    @Test func configurationsGoToWhoDoesNotHaveThem() {
+    @Test func configurationIsSentOnlyToClientsWithoutIt() {
         let client = world.client(of: "guests")
         #expect(client.ask(frame(0xb5)).map(\.status) == [1])
         let json = Array("{}".utf8)
@@ -196,12 +197,12 @@ import Vocabulary
         #expect(client.ask(frame(0x21, key: [0x58], value: [1])).map(\.status) == [0x20])
         let first = frame(0x21, key: key, value: Array("n,,n=user,r=abc".utf8))
         #expect(client.ask(first).map(\.status) == [0x21])
-        // What proves nothing is no login; and there is one attempt.
+        // A failed proof is no login; and there is one attempt.
         #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [0x20])
         #expect(client.ask(frame(0x22, key: key, value: [1])).map(\.status) == [4])
     }
 
-    @Test func statsEndWithAnEmptyOne() {
+    @Test func statsEndWithEmptyAnswer() {
         let client = world.client(of: "guests")
         for group in ["", "memory", "vbucket", "vbucket-seqno", "vbucket-details"] {
             let lines = client.ask(frame(0x10, key: Array(group.utf8), opaque: 4))
@@ -213,8 +214,8 @@ import Vocabulary
         #expect(client.ask(frame(0x10, key: Array("x".utf8))).map(\.status) == [1])
     }
 
-    /// As it is while the cluster has several nodes: what another node has would be missed.
-    @Test func plainConnectionIsRefusedWithASentenceWhileItsListenerRefuses() throws {
+    /// As in a cluster of several nodes: documents of other nodes would be missed.
+    @Test func refusingPlainListenerAnswersWithReason() throws {
         let world = TestWorld(plainBucket: "plain")
         try world.service.open(TestWorld.settings("plain"))
         let client = Client(world, isPlain: true)
@@ -227,16 +228,16 @@ import Vocabulary
             let text = String(decoding: replies.first?.value ?? [], as: UTF8.self)
             #expect(text.contains("several nodes") && text.contains("Use a Couchbase client."))
         }
-        // What is not about documents is answered, so that a client can end.
+        // Requests that do not concern documents are answered, so that a client can quit.
         #expect(client.ask(frame(0x0a)).map(\.status) == [0])
         #expect(Client(world, isPlain: true).ask(set).map(\.status) == [0x83])
-        // Other listeners are another matter.
+        // Other listeners are not affected.
         #expect(world.client(of: "plain").ask(Ask.get("k")).map(\.status) == [0])
         world.service.servePlainClients(true)
         #expect(client.ask(frame(0x00, key: [0x6b])).map(\.value) == [[0x31]])
     }
 
-    @Test func plainConnectionsFindTheirBucketWhenItComes() throws {
+    @Test func plainConnectionFindsBucketOnceOpened() throws {
         let world = TestWorld(plainBucket: "later")
         let client = Client(world, isPlain: true)
         #expect(client.ask(Ask.get("k")).map(\.status) == [8])

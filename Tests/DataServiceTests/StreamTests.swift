@@ -5,7 +5,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// The stream of one connection: limits, order of answers, what is skipped and what ends it.
+/// The byte stream of one connection: limits, order of answers, skipped frames and errors.
 @Suite struct StreamTests {
     let world = TestWorld()
 
@@ -13,7 +13,7 @@ import Vocabulary
         try world.service.open(TestWorld.settings("guests"))
     }
 
-    @Test func aPipelineCutAnywhereGivesTheSameAnswers() {
+    @Test func pipelineCutAnywhereGetsSameAnswers() {
         var requests: [UInt8] = []
         for index in 0..<40 {
             requests += Ask.set("key\(index)", "value \(index)", opaque: UInt32(2 * index))
@@ -34,14 +34,14 @@ import Vocabulary
         }
     }
 
-    @Test func aByteThatOpensNoFrameClosesWithoutAWord() {
+    @Test func invalidMagicClosesWithoutAnswer() {
         let client = world.client(of: "guests")
         client.send(Ask.get("a", opaque: 1) + [0x47, 0x45, 0x54])
         #expect(client.isClosed)
         #expect(client.replies().map(\.status) == [1])
     }
 
-    @Test func aKeyLongerThanItsBodyIsRefusedAndCloses() {
+    @Test func keyLongerThanBodyIsRefusedAndCloses() {
         let client = world.client(of: "guests")
         var bytes = frame(0x00, key: Array("abc".utf8), opaque: 9)
         bytes[11] = 2
@@ -50,7 +50,7 @@ import Vocabulary
         #expect(client.replies().map { [UInt32($0.status), $0.opaque] } == [[4, 9]])
     }
 
-    @Test func beforeLoginAFrameHas64KiBAtMost() {
+    @Test func frameBeforeLoginIsLimitedTo64KiB() {
         let small = Client(world)
         let key = Array("{}".utf8)
         small.send(frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 65_536 - 26)))
@@ -62,7 +62,7 @@ import Vocabulary
         #expect(large.replies().map(\.status) == [4])
     }
 
-    @Test func afterLoginTheLimitsAreThoseOfValues() {
+    @Test func frameAfterLoginIsLimitedByValueSize() {
         let client = world.client(of: "guests")
         var header = frame(0x01, extras: big(UInt64(0)))
         header.replaceSubrange(8..<12, with: big(UInt32(30 << 20)))
@@ -71,7 +71,7 @@ import Vocabulary
         #expect(client.replies().map(\.status) == [4])
     }
 
-    @Test func aValueOver20MiBIsSkippedUnseenAndTheStreamGoesOn() {
+    @Test func valueOver20MiBIsSkippedAndStreamContinues() {
         let client = world.client(of: "guests")
         var request = Ask.set("big", "", opaque: 5)
         let valueCount = (20 << 20) + 1
@@ -94,14 +94,14 @@ import Vocabulary
         #expect(client.ask(Ask.get("big")).map(\.status) == [1])
     }
 
-    @Test func a20MiBValueComesBackWhole() {
+    @Test func value20MiBLongIsReadBackComplete() {
         let client = world.client(of: "guests")
         let value = String(repeating: "0123456789abcdef", count: (20 << 20) / 16)
         #expect(client.ask(Ask.set("big", value)).map(\.status) == [0])
         #expect(client.ask(Ask.get("big")).map(\.text) == [value])
     }
 
-    @Test func manyLargeRepliesGoOutInPieces() {
+    @Test func manyLargeRepliesAreSentInPieces() {
         let client = world.client(of: "guests")
         let value = String(repeating: "x", count: 100 << 10)
         #expect(client.ask(Ask.set("big", value)).map(\.status) == [0])
@@ -112,7 +112,7 @@ import Vocabulary
         #expect(client.largestOutput <= Limits.repliesBytesMax + value.utf8.count + 64)
     }
 
-    @Test func answersAreReadOverAndAServersQuestionCloses() {
+    @Test func responsesAreIgnoredAndServerRequestCloses() {
         let client = world.client(of: "guests")
         var answer = Ask.get("a", opaque: 1)
         answer[0] = 0x81
@@ -124,7 +124,7 @@ import Vocabulary
         #expect(client.replies().isEmpty)
     }
 
-    @Test func nothingIsServedBehindAQuit() {
+    @Test func requestsAfterQuitAreIgnored() {
         let loud = world.client(of: "guests")
         loud.send(Ask.get("a", opaque: 1) + frame(0x07, opaque: 2) + Ask.get("a", opaque: 3))
         #expect(loud.isClosed)

@@ -7,7 +7,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Documents of which memory keeps only stubs expire without being asked for.
+/// Documents of which memory keeps only stubs expire without requests.
 @Suite struct StubExpiryTests {
     let world = TestWorld()
     let settings: BucketSettings
@@ -24,7 +24,7 @@ import Vocabulary
         try #require(world.service.bucket(named: "guests"))
     }
 
-    /// Stores documents that live for some seconds, and has all of them leave memory.
+    /// Stores documents with a lifetime in seconds and ejects all of them.
     private func putAway(_ name: String, _ count: Int, seconds: UInt32) throws {
         let client = world.client(of: "guests")
         let sets = (0..<count).flatMap { Ask.set("\(name)\($0)", "value", expiry: seconds) }
@@ -39,7 +39,7 @@ import Vocabulary
         }
     }
 
-    @Test func eachWalkTakesWhatIsDue() throws {
+    @Test func eachWalkExpiresDueStubs() throws {
         let bucket = try bucket()
         try putAway("short", 200, seconds: 60)
         try putAway("longer", 200, seconds: 900)
@@ -47,7 +47,7 @@ import Vocabulary
         #expect(stubs(bucket) == 600)
         world.pass(milliseconds: 590_000)
         #expect(bucket.totals.tombstones == 0)
-        // Ten minutes, and what the flusher takes.
+        // Ten minutes, and the time of the flusher.
         world.pass(milliseconds: 20_000)
         #expect(bucket.totals.tombstones == 200)
         #expect(bucket.totals.items == 400)
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(world.trace.lines(atLeast: .error) == [])
     }
 
-    @Test func onlyTheActiveCopyMakesTombstones() throws {
+    @Test func onlyActiveCopyExpiresStubs() throws {
         let bucket = try bucket()
         try putAway("key", 200, seconds: 60)
         let some = bucket.engine.all.first { vBucket in vBucket.withCore { $0.liveCount > 0 } }
@@ -80,14 +80,14 @@ import Vocabulary
         world.pass(milliseconds: 610_000)
         #expect(bucket.counters.total(.expirations) == UInt64(200 - mine))
         #expect(replica.withCore { [$0.liveCount, $0.tombstoneCount] } == [mine, 0])
-        // It takes over, and the next walk finds them.
+        // The copy becomes active, and the next walk finds them.
         replica.withCore { $0.promote(VBucketUUID(9)) }
         world.pass(milliseconds: 600_000)
         #expect(bucket.counters.total(.expirations) == 200)
         #expect(replica.withCore { [$0.liveCount, $0.tombstoneCount] } == [0, mine])
     }
 
-    @Test func aDamagedBlockKeepsOnlyItsOwnFromExpiring() throws {
+    @Test func damagedBlockDelaysOnlyItsOwnExpirations() throws {
         let directory = TestWorld.freshDirectory()
         defer { TestWorld.remove(directory) }
         let world = TestWorld(directory: directory)
@@ -111,15 +111,15 @@ import Vocabulary
         try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = 1")
         world.pass(milliseconds: 610_000)
         #expect(bucket.totals.tombstones == 10)
-        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("tries again") })
+        #expect(world.trace.lines(atLeast: .error).contains { $0.contains("checked again later") })
         try file.execute("UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = 1")
         world.pass(milliseconds: 600_000)
         #expect(bucket.totals.tombstones == 20)
         #expect(world.stop())
     }
 
-    /// A tombstone takes more room than a stub.
-    @Test func nothingExpiresWhileMemoryIsShort() throws {
+    /// A tombstone uses more memory than a stub.
+    @Test func stubsDoNotExpireWhileMemoryIsShort() throws {
         let bucket = try bucket()
         try putAway("key", 200, seconds: 60)
         world.pass(milliseconds: 590_000)
@@ -136,7 +136,7 @@ import Vocabulary
     }
 
     @Test(arguments: [true, false])
-    func aWalkEndsWithItsBucket(isFlush: Bool) throws {
+    func stubWalkEndsWithItsBucket(isFlush: Bool) throws {
         let old = try bucket()
         try putAway("key", 200, seconds: 60)
         world.lanes.hold("aux-io")
@@ -152,7 +152,7 @@ import Vocabulary
         world.pass(milliseconds: 1_000)
         #expect(!world.lanes.isBusy("aux-io"))
         #expect(old.counters.total(.expirations) == 0)
-        // The one that took its place has walks of its own.
+        // The bucket's successor has its own walks.
         try putAway("key", 100, seconds: 60)
         world.pass(milliseconds: 660_000)
         #expect(try bucket().totals.tombstones == 100)

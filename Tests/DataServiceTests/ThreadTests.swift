@@ -7,21 +7,22 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Real threads: reactors, flushers, fetchers and an administrator, all at the same few documents.
+/// Real threads: reactors, flushers, fetchers and an administrator, all using the same few
+/// documents.
 ///
-/// What it can say by itself is little: every request is answered, nothing is torn, memory is
-/// counted right. Under the thread sanitizer it says more.
+/// The test itself checks little: every request is answered, no value is torn, memory is counted
+/// correctly. The thread sanitizer checks the rest.
 @Suite(.serialized) struct ThreadTests {
     private static let keys = (0..<24).map { "key\($0)" }
     private static let rounds = 400
 
-    /// What threads share for the length of a test; each part is used as its owner allows.
+    /// The state that threads share during a test; each part is used as its owner allows.
     private struct Shared: @unchecked Sendable {
         let world: TestWorld
         let isOver = Guarded(false)
-        let complaints = Guarded<[String]>([])
+        let failures = Guarded<[String]>([])
 
-        func complain(_ text: String) { complaints.withLock { $0.append(text) } }
+        func report(_ text: String) { failures.withLock { $0.append(text) } }
     }
 
     private func run(_ bodies: [@Sendable () -> Void]) {
@@ -76,16 +77,16 @@ import Vocabulary
                 replies += client.replies()
             }
             guard replies.count == 8 else {
-                return shared.complain("reactor \(reactor): \(replies.count) replies of 8")
+                return shared.report("reactor \(reactor): \(replies.count) replies of 8")
             }
             for reply in replies where reply.opcode == 0 && reply.status == 0 {
-                if Set(reply.value).count > 1 { shared.complain("torn: \(reply.text)") }
+                if Set(reply.value).count > 1 { shared.report("torn: \(reply.text)") }
             }
         }
         client.hangUp()
     }
 
-    private static func takeValuesAway(_ shared: Shared) {
+    private static func ejectValues(_ shared: Shared) {
         while !shared.isOver.withLock({ $0 }) {
             for key in keys { _ = shared.world.eject(key, from: "guests") }
             usleep(500)
@@ -108,21 +109,21 @@ import Vocabulary
                 if isLast { shared.isOver.withLock { $0 = true } }
             }
         }
-        bodies.append { ThreadTests.takeValuesAway(shared) }
+        bodies.append { ThreadTests.ejectValues(shared) }
         if isFlushed {
             bodies.append {
                 while !shared.isOver.withLock({ $0 }) {
                     do {
                         try shared.world.service.flush("guests")
                     } catch {
-                        shared.complain("\(error)")
+                        shared.report("\(error)")
                     }
                     usleep(20_000)
                 }
             }
         }
         run(bodies)
-        #expect(shared.complaints.withLock { $0 } == [])
+        #expect(shared.failures.withLock { $0 } == [])
         let stopped = DispatchSemaphore(value: 0)
         world.service.stop { stopped.signal() }
         #expect(stopped.wait(timeout: .now() + 30) == .success)

@@ -2,10 +2,10 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// A disk that cannot be read, and whom that keeps waiting.
+/// A disk that cannot be read, and the streams that it must not block.
 @Suite(.serialized) struct UnreadableTests {
-    /// Files of a bucket, out of reach until `put(back:)`.
-    private func takeAway(
+    /// Moves the files of a bucket away until `put(back:)`.
+    private func moveFilesAway(
         _ bucket: String,
         from node: UInt16,
         in world: ClusterWorld
@@ -21,8 +21,9 @@ import Vocabulary
         for file in files { try FileManager.default.moveItem(atPath: file + ".away", toPath: file) }
     }
 
-    /// Its stream stands back, and the others come through on the same connection.
-    @Test func aBucketThatCannotBeReadKeepsNoOtherWaiting() throws {
+    /// The stream of the unreadable bucket is suspended, while others continue on the same
+    /// connection.
+    @Test func unreadableBucketDoesNotBlockStreamsOfOtherBuckets() throws {
         let world = try ClusterWorld(nodes: 2)
         for name in ["a", "b"] {
             var settings = world.settings(name)
@@ -31,20 +32,20 @@ import Vocabulary
         }
         world[1].write(0..<100, "a")
         world.converge("a", 1, 2)
-        world.eventually("everything is on disk") { world[2].isPersisted("a") }
+        world.eventually("everything is persisted") { world[2].isPersisted("a") }
         world[2].ejectAll("a")
         let isOut = { (0..<8).allSatisfy { world[2].documents("a", $0).isEmpty } }
         #expect(isOut())
-        let files = try takeAway("a", from: 2, in: world)
+        let files = try moveFilesAway("a", from: 2, in: world)
         #expect(!files.isEmpty)
-        // What a change replaces has to be read before it is taken up.
+        // The version that a change replaces has to be read before the change is applied.
         world[1].write(0..<100, "a", round: 1)
-        world.eventually("the disk was asked") { world[2].told("fetcher") }
+        world.eventually("a read from disk failed") { world[2].logged("fetcher") }
         world[1].write(0..<100, "b")
         world.converge("b", 1, 2)
         #expect(isOut())
         try put(back: files)
         world.converge("a", 1, 2)
-        #expect(!world[2].told("Rebuilding"))
+        #expect(!world[2].logged("Rebuilding"))
     }
 }

@@ -8,10 +8,10 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Files that cannot be read, in part or for a while, when a bucket is loaded from them.
+/// Warmup from files that cannot be read, in part or for a while.
 @Suite final class UnreadableWarmupTests {
     let directory = TestWorld.freshDirectory()
-    /// Of lane 1, each with a block of its own.
+    /// vBuckets of lane file 1, each with a block of its own.
     private let vBuckets: [UInt16] = [1, 5, 9]
 
     init() throws {
@@ -28,7 +28,7 @@ import Vocabulary
 
     private var path: String { directory + "/buckets/guests/generation-1/lane-01.sqlite" }
 
-    /// Ten are enough for a block that nobody shares.
+    /// Ten keys fill a block of their own.
     private func keys(in vBucket: UInt16, count: Int = 10) -> [String] {
         let fitting = (0..<500_000).lazy.map { "key\($0)" }
             .filter { VBucketID(ofKey: Array($0.utf8), count: 64).number == vBucket }
@@ -46,7 +46,7 @@ import Vocabulary
         (vBuckets + [2]).flatMap { client.ask(Ask.get(keys(in: $0)[7])).map(\.status) }
     }
 
-    /// A block that is not what was written, until `mend`.
+    /// Damages a block until `mend`.
     private func damage() throws -> Persistence.Connection {
         let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
         try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = 2")
@@ -59,7 +59,7 @@ import Vocabulary
         try file.execute("UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = 2")
     }
 
-    private func complaints(_ world: TestWorld) -> Int {
+    private func errorCount(_ world: TestWorld) -> Int {
         world.trace.lines(atLeast: .error).count { $0.contains("cannot be read") }
     }
 
@@ -70,7 +70,7 @@ import Vocabulary
         #expect(world.service.alerts.current.isEmpty)
     }
 
-    @Test func aDamagedBlockCostsItsOwnVBucketsOnlyAndTheyAreTriedAgain() throws {
+    @Test func damagedBlockAffectsOnlyItsVBucketsAndIsRetried() throws {
         let world = try reopened()
         let file = try damage()
         world.lanes.release("reader")
@@ -81,27 +81,27 @@ import Vocabulary
         #expect(bucket.failure?.contains("block 2") == true)
         let alerts = world.service.alerts.current.map(\.message)
         #expect(alerts.count == 1 && alerts[0].contains("(1 vBucket)"), "\(alerts)")
-        // Those beside it are served like any others.
+        // The other vBuckets are served as usual.
         #expect(client.ask(Ask.set(keys(in: 1)[0], "newer")).map(\.status) == [0])
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0x86])
         // At once, and after 1, 2 and 4 seconds more.
         world.pass(milliseconds: 10_000)
-        #expect(complaints(world) == 4)
+        #expect(errorCount(world) == 4)
         try mend(file)
         world.pass(milliseconds: 10_000)
         #expect(statuses(client) == [0, 0, 0, 0])
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
         try expectAllIsWell(world)
         #expect(bucket.totals.items == 40)
-        #expect(bucket.totals.ejected == 0, "values follow as well")
+        #expect(bucket.totals.ejected == 0, "the values are loaded too")
         #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
         world.pass(milliseconds: 1_000)
         #expect(world.stop())
     }
 
-    /// It may have held the newest version of anything: what is older than that is not served as if it
-    /// were the newest.
-    @Test func aBlockOfWhichNobodyKnowsWhatItHeldCostsAllThatItMayHaveHeld() throws {
+    /// The block may have contained the newest version of any document: older versions are not
+    /// served as if they were the newest.
+    @Test func blockOfUnknownContentAffectsAllVBucketsItMayContain() throws {
         let file = try damage()
         try file.execute("CREATE TEMP TABLE outline AS SELECT id, runs FROM block WHERE id = 2")
         try file.execute("UPDATE block SET runs = zeroblob(length(runs)) WHERE id = 2")
@@ -114,7 +114,7 @@ import Vocabulary
         world.pass(milliseconds: 61_000)
         #expect(statuses(client) == [0x86, 0x86, 0x86, 0])
         #expect(world.service.alerts.current.count == 1)
-        // Others are told, so that a copy that is as far serves instead.
+        // The state is reported, so that another intact copy serves instead.
         let unread = world.service.reports("guests").filter(\.isUnreadable).map(\.vBucket.number)
         #expect(unread.sorted() == vBuckets)
         #expect(world.stop())
@@ -126,9 +126,9 @@ import Vocabulary
         #expect(healed.stop())
     }
 
-    /// The table that tells the living from the dead has nothing of it, and what was noted while it
-    /// was read may be of blocks that were since rewritten.
-    @Test func compactionDropsNothingOfWhatWasNotReadBack() throws {
+    /// The table that distinguishes live versions from dead ones has nothing of the vBucket, and
+    /// its notes from the failed read may concern blocks that were rewritten since.
+    @Test func compactionDropsNothingOfUnloadedVBuckets() throws {
         let keys = keys(in: 5, count: 6_000)
         #expect(keys.count == 6_000)
         let before = TestWorld(directory: directory)
@@ -152,7 +152,7 @@ import Vocabulary
         let lane = try #require(bucket.disk?.file(of: VBucketID(5)))
         let documents = lane.compactionNeeded().documents
         #expect(documents > 7_500)
-        // Those beside it are written, and compacted.
+        // The other vBuckets are written, and compacted.
         #expect(client.ask(Ask.set("key of another", "value")).map(\.status) == [0])
         world.pass(milliseconds: 30_000)
         #expect(lane.compactionNeeded().documents >= documents)
@@ -166,10 +166,10 @@ import Vocabulary
         #expect(world.stop())
     }
 
-    @Test func aFileThatIsOutOfReachForAMomentIsReadWhenItIsBack() throws {
+    @Test func unreachableFileIsReadOnceReachable() throws {
         let world = try reopened()
         let bucket = try #require(world.service.bucket(named: "guests"))
-        // What is open stays so under whatever name.
+        // Open files stay open under any name.
         for _ in 0..<2 { bucket.disk?.file(of: VBucketID(1)).closeIdle() }
         try FileManager.default.moveItem(atPath: path, toPath: path + ".away")
         world.lanes.release("reader")
@@ -180,29 +180,29 @@ import Vocabulary
         world.pass(milliseconds: 1_000)
         #expect(statuses(client) == [0, 0, 0, 0])
         try expectAllIsWell(world)
-        // No commit failed: the lane is open.
+        // No commit failed: the lane file is open.
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
         world.pass(milliseconds: 1_000)
         #expect(bucket.totals.unpersisted == 0)
     }
 
-    @Test func whatIsFlushedIsNotTriedAgain() throws {
+    @Test func flushedBucketStopsRetryingWarmup() throws {
         let world = try reopened()
         let file = try damage()
         world.lanes.release("reader")
         world.settle()
-        #expect(complaints(world) == 1)
+        #expect(errorCount(world) == 1)
         try world.service.flush("guests")
         world.pass(milliseconds: 120_000)
-        #expect(complaints(world) == 1)
+        #expect(errorCount(world) == 1)
         #expect(world.lanes.pending("reader") == 0)
         #expect(statuses(world.client(of: "guests")) == [1, 1, 1, 1])
         try expectAllIsWell(world)
         withExtendedLifetime(file) {}
     }
 
-    /// The map gave the vBuckets to another node: what cannot be read is forgotten unread.
-    @Test func aCopyThatIsGivenUpIsNotTriedAgain() throws {
+    /// The map moved the vBuckets to another node: unreadable ones are dropped unread.
+    @Test func droppedUnreadableCopyStopsRetryingWarmup() throws {
         let settings = TestWorld.settings("guests", .persistent)
         let map = BucketAssignment(
             name: "guests",

@@ -6,7 +6,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What a visible-only feed makes of durable writes, and what ends a feed.
+/// Durable writes in a visible-only feed, and the endings of feeds.
 @Suite struct VisibleFeedTests {
     let base = FeedTests()
 
@@ -23,7 +23,7 @@ import Wire
     // MARK: Durable writes
 
     @Test(arguments: [false, true])
-    func preparesAndAbortsAreNeverHandedOver(_ isFromDisk: Bool) throws {
+    func visibleOnlyFeedOmitsPreparesAndAborts(_ isFromDisk: Bool) throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let aborted = write("b", bucket, .majority)
@@ -38,7 +38,7 @@ import Wire
         #expect(
             reader.events == [.snapshot(0, 5), .change("a", 1), .change("c", 5), .advanced(6)]
         )
-        // The prepare that is undecided holds nothing back, and its commit is a change.
+        // An undecided prepare does not block the feed, and its commit is a change.
         _ = write("e", bucket)
         try base.complete(undecided, in: bucket, commits: true)
         base.follow(reader)
@@ -50,7 +50,7 @@ import Wire
         #expect(copy.events.first == .snapshot(0, 8) && copy.last == 8)
     }
 
-    @Test func replicationFeedHandsOverPreparesAndAborts() throws {
+    @Test func replicationFeedIncludesPreparesAndAborts() throws {
         let bucket = try base.open()
         let copy = base.reader(bucket, isReplication: true)
         copy.read()
@@ -63,7 +63,7 @@ import Wire
         )
     }
 
-    @Test func aloneInvisibleChangesAreOnlyAdvancedOver() throws {
+    @Test func onlyInvisibleChangesAdvanceFeedWithoutSnapshot() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let reader = base.reader(bucket)
@@ -77,12 +77,12 @@ import Wire
         let kinds = reader.events.dropFirst(2).allSatisfy { event in
             if case .advanced = event { true } else { false }
         }
-        #expect(kinds, "no snapshot is announced that has no change")
+        #expect(kinds, "every announced snapshot has a change")
         #expect(base.highs(bucket) == [7, 1])
     }
 
     @Test(arguments: [false, true])
-    func oneShotFeedEndsThoughItsLastSeqnosAreInvisible(_ isFromDisk: Bool) throws {
+    func oneShotFeedEndsAfterInvisibleLastSeqnos(_ isFromDisk: Bool) throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let prepare = write("b", bucket, .majority)
@@ -92,13 +92,13 @@ import Wire
         base.follow(reader)
         #expect(reader.events.last == .end(.finished) && reader.isOver)
         #expect(Array(reader.documents.keys) == ["a"])
-        // From where there is nothing visible any more.
+        // From a position after which nothing is visible.
         let rest = base.reader(bucket, from: 1, uuid: reader.uuid, end: Seqno(3))
         base.follow(rest)
         #expect(rest.events == [.end(.finished)])
     }
 
-    @Test func highVisibleIsRightAfterRestart() throws {
+    @Test func highVisibleIsCorrectAfterRestart() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         _ = write("b", bucket)
@@ -122,7 +122,7 @@ import Wire
 
     // MARK: Opening
 
-    @Test func openingFollowsTheRuleOfTheContract() throws {
+    @Test func openingRequestsAreAnsweredByStreamRules() throws {
         let bucket = try base.open()
         for number in 0..<10 { _ = write("key\(number)", bucket) }
         let uuid = base.reader(bucket).uuid
@@ -178,7 +178,7 @@ import Wire
         #expect(bucket.highVisible(VBucketID(0)) == nil || isFlushed)
     }
 
-    @Test func feedEndsWhereItsConditionDoesNotHoldAnyMore() throws {
+    @Test func feedEndsWhenItsAdmissionFails() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let isAdmitted = Guarded(true)
@@ -196,7 +196,7 @@ import Wire
         #expect(!reader.events.contains(.change("b", 2)))
     }
 
-    @Test func feedEndsWhereHistoryGetsAnotherName() throws {
+    @Test func feedEndsWhenHistoryChangesUUID() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let reader = base.reader(bucket)
@@ -210,7 +210,7 @@ import Wire
         #expect(next.uuid == VBucketUUID(99) && next.documents.count == 1)
     }
 
-    @Test func closedFeedHoldsNothing() throws {
+    @Test func closedFeedReleasesCursorAndScan() throws {
         let bucket = try base.open(.ephemeral)
         for number in 0..<10 { _ = write("key\(number)", bucket) }
         let reader = base.reader(bucket)
@@ -271,7 +271,7 @@ import Wire
     }
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func replicaIsReadUpToItsLastWholeSnapshot(_ type: BucketType) throws {
+    func replicaFeedEndsAtLastCompleteSnapshot(_ type: BucketType) throws {
         let (bucket, vBucket) = try replica(type)
         begin(0, 2, vBucket)
         apply(1, "a", bucket, vBucket)
@@ -291,7 +291,7 @@ import Wire
         )
     }
 
-    @Test func replicaIsReadFromDiskBesideOpenSnapshot() throws {
+    @Test func replicaFeedReadsDiskBesideOpenSnapshot() throws {
         let (bucket, vBucket) = try replica(.persistent)
         begin(0, 20, vBucket)
         for seqno in 1...20 as ClosedRange<UInt64> { apply(seqno, "key\(seqno)", bucket, vBucket) }
@@ -301,8 +301,8 @@ import Wire
         let reader = base.reader(bucket)
         base.follow(reader)
         #expect(reader.events.first == .snapshot(0, 20) && reader.last == 20)
-        #expect(reader.documents["key1"] == Array("value 1".utf8), "the version of then")
-        // Commits came inside the snapshot: one that ends with it is made for the next reader.
+        #expect(reader.documents["key1"] == Array("value 1".utf8), "the version of the snapshot")
+        // Commits occurred inside the snapshot: one at its end is made for the next reader.
         let other = base.reader(bucket)
         base.follow(other)
         #expect(other.events.isEmpty)

@@ -5,11 +5,11 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// A bucket that is being loaded from its files serves who asks for what, without losing anything.
+/// A bucket serves requests during warmup, without losing anything.
 @Suite final class WarmupTests {
     let directory = TestWorld.freshDirectory()
 
-    /// A world that wrote 300 documents and stopped, or died.
+    /// Writes 300 documents, then stops or crashes.
     init() throws {
         try leave(afterStopping: true)
     }
@@ -35,7 +35,7 @@ import Vocabulary
         return world
     }
 
-    @Test func everyDocumentComesBack() throws {
+    @Test func warmupLoadsEveryDocument() throws {
         let world = try reopened()
         let client = world.client(of: "guests")
         client.send((0..<300).flatMap { Ask.get("key\($0)", opaque: UInt32($0)) })
@@ -45,7 +45,7 @@ import Vocabulary
         #expect(client.replies().map(\.text) == (0..<300).map { "value \($0)" })
     }
 
-    @Test func writesWaitAndThenApply() throws {
+    @Test func writesDuringWarmupWaitAndApply() throws {
         let world = try reopened()
         let client = world.client(of: "guests")
         let key = Array("key1".utf8)
@@ -64,12 +64,12 @@ import Vocabulary
         #expect(replies.map(\.opaque) == [1, 2, 3, 4])
         #expect(replies.map(\.status) == [2, 0, 0, 0])
         #expect(replies.last?.text == "value 1!")
-        // The append is not on disk yet.
+        // The append is not persisted yet.
         let state = replies.first { $0.opaque == 3 }?.value.dropFirst(4 + key.count).first
         #expect(state == 0)
     }
 
-    @Test func anObserverDuringWarmupIsNotToldThatNothingIsThere() throws {
+    @Test func observeDuringWarmupDoesNotReportNotFound() throws {
         let world = try reopened()
         let client = world.client(of: "guests")
         let key = Array("key7".utf8)
@@ -83,7 +83,7 @@ import Vocabulary
     }
 
     @Test(arguments: [true, false])
-    func whoWaitsIsAnsweredWhenTheBucketGoes(isFlush: Bool) throws {
+    func waitingRequestIsAnsweredWhenBucketCloses(isFlush: Bool) throws {
         let world = try reopened()
         let client = world.client(of: "guests")
         client.send(Ask.get("key1", opaque: 1))
@@ -100,7 +100,7 @@ import Vocabulary
         #expect(world.service.alerts.current.isEmpty)
     }
 
-    @Test func onlyAnUncleanEndBeginsANewHistory() throws {
+    @Test func onlyUncleanStopBeginsNewHistory() throws {
         func entries(_ world: TestWorld) throws -> Int {
             let client = world.client(of: "guests")
             let lines = client.ask(frame(0x10, key: Array("vbucket-details".utf8)))
@@ -113,7 +113,7 @@ import Vocabulary
         clean.lanes.release("reader")
         clean.settle()
         #expect(try entries(clean) == 1)
-        // It dies here: nobody stops it.
+        // The node crashes here: `stop` is not called.
         let unclean = try reopened()
         unclean.lanes.release("reader")
         unclean.settle()
@@ -123,8 +123,8 @@ import Vocabulary
         #expect(try entries(reopened()) == 2)
     }
 
-    /// After an unclean end every vBucket has its new history to write, and then the change too.
-    @Test func aChangeRightAfterAnUncleanEndIsWrittenOnce() throws {
+    /// After a crash every vBucket has its new history to write, and then the change too.
+    @Test func changeRightAfterUncleanStopIsWrittenOnce() throws {
         for round in 0..<2 {
             let world = try reopened()
             world.lanes.release("reader")
@@ -137,7 +137,7 @@ import Vocabulary
             #expect(world.trace.lines(atLeast: .error) == [])
             let bucket = try #require(world.service.bucket(named: "guests"))
             #expect(bucket.counters.total(.persistedChanges) == 300)
-            // It dies here: nobody stops it.
+            // The node crashes here: `stop` is not called.
         }
         let world = try reopened()
         world.lanes.release("reader")

@@ -7,9 +7,10 @@ import Testing
 import Vocabulary
 import Wire
 
-/// What a node says on one connection, or of one request, is not taken for what it says of another:
-/// connections here are bytes that the test hands over.
-@Suite(.serialized) struct StreamWordTests {
+/// Acknowledgements and answers count only for the connection and the request to which they belong.
+///
+/// The test passes the bytes of the connections itself.
+@Suite(.serialized) struct StreamAcknowledgementTests {
     private let world: LinuxEnvironment
     private let service: DocumentService
     private let directory = TestWorld.freshDirectory()
@@ -59,7 +60,7 @@ import Wire
         )
     }
 
-    // MARK: What copies say
+    // MARK: Acknowledgements
 
     /// A connection on which node 2 follows this one.
     private func follower() -> ScriptedConnection {
@@ -68,8 +69,8 @@ import Wire
             port,
             service.acceptChanges(from: NodeNumber(2), port: port)
         )
-        connection.hear { NodeStreamEncoder.openChannel(1, bucket: settings.uuid, to: $0) }
-        connection.hear { output in
+        connection.receive { NodeStreamEncoder.openChannel(1, bucket: settings.uuid, to: $0) }
+        connection.receive { output in
             NodeStreamEncoder.append(
                 DCPStreamRequest(
                     flags: [],
@@ -88,44 +89,44 @@ import Wire
         return connection
     }
 
-    private func say(_ covered: UInt64, on connection: ScriptedConnection) {
+    private func acknowledge(_ covered: UInt64, on connection: ScriptedConnection) {
         let word = NodeAcknowledgement(fence: 1, covered: Seqno(covered), onDisk: .zero)
-        connection.hear { NodeStreamEncoder.append(word, at: address, to: $0) }
+        connection.receive { NodeStreamEncoder.append(word, at: address, to: $0) }
     }
 
-    private var heard: UInt64? {
+    private var progress: UInt64? {
         service.bucket(named: "a")?.acknowledgements(of: VBucketID(0))
             .first { $0.node == NodeNumber(2) }?.word.covered.value
     }
 
-    @Test func whoConnectsAnewSpeaksForItsNode() throws {
+    @Test func newConnectionReplacesAcknowledgementsOfNode() throws {
         defer { end() }
         try service.open(settings, map(1, fence: 1, [1, 2]), as: NodeNumber(1), isNew: true)
         let first = follower()
         let answers = first.answers
         #expect(answers.map(\.number) == [9], "an answer repeats the request's number")
-        say(5, on: first)
-        #expect(heard == 5)
+        acknowledge(5, on: first)
+        #expect(progress == 5)
         let second = follower()
-        #expect(heard == nil, "it may have been emptied since")
-        say(6, on: first)
-        #expect(heard == nil, "that was said before")
-        say(3, on: second)
-        #expect(heard == 3)
+        #expect(progress == nil, "the copy may have been emptied since")
+        acknowledge(6, on: first)
+        #expect(progress == nil, "the closed connection no longer counts")
+        acknowledge(3, on: second)
+        #expect(progress == 3)
         first.handler.closed()
-        #expect(heard == 3, "the end of the old one says nothing of the new one")
+        #expect(progress == 3, "closing the old connection keeps the new acknowledgement")
         second.handler.closed()
-        #expect(heard == nil)
+        #expect(progress == nil)
     }
 
     // MARK: Answers
 
-    @Test func anAnswerToAnEarlierRequestIsNone() throws {
+    @Test func answerToEarlierStreamRequestIsIgnored() throws {
         defer { end() }
         try service.open(settings, map(1, fence: 1, [2, 1]), as: NodeNumber(1), isNew: true)
         let connection = try #require(links.newest())
         connection.turn()
-        connection.hear {
+        connection.receive {
             ResponseEncoder.append(
                 .success,
                 to: $0,
@@ -134,7 +135,7 @@ import Wire
         }
         connection.turn()
         let first = try #require(connection.requests.last)
-        // The map goes on before the answer comes.
+        // The map changes before the answer arrives.
         service.follow(map(2, fence: 2, [2, 1]), as: NodeNumber(1))
         connection.turn()
         let second = try #require(connection.requests.last)
@@ -142,11 +143,11 @@ import Wire
 
         let log = FailoverLog(first: VBucketUUID(77), fence: 1)
         let accepted = NodeStreamAnswer.accepted(high: .zero, log)
-        connection.hear {
+        connection.receive {
             NodeStreamEncoder.append(accepted, to: first.number, at: address, to: $0)
         }
         #expect(service.reports("a").first?.hasCaughtUp == false)
-        connection.hear {
+        connection.receive {
             NodeStreamEncoder.append(accepted, to: second.number, at: address, to: $0)
         }
         #expect(service.reports("a").first?.hasCaughtUp == true)
@@ -170,15 +171,15 @@ private final class ScriptedConnection {
         self.handler = handler
     }
 
-    /// Hands over what the other side writes.
-    func hear(_ write: (ByteWriter) -> Void) {
+    /// Passes the other side's bytes to the handler.
+    func receive(_ write: (ByteWriter) -> Void) {
         let input = ByteWriter()
         write(input)
         let progress = handler.receive(input.view, output: output)
         #expect(progress.consumed == input.count)
     }
 
-    /// Lets the handler read its letters.
+    /// Lets the handler process its events.
     func turn() { _ = handler.wake(.empty, output: output) }
 
     private func frames(_ visit: (Frame) -> Void) {
@@ -199,7 +200,7 @@ private final class ScriptedConnection {
         return found
     }
 
-    /// Its answers to such requests.
+    /// The handler's answers to stream requests.
     var answers: [(number: UInt64, answer: NodeStreamAnswer)] {
         var found: [(number: UInt64, answer: NodeStreamAnswer)] = []
         frames { frame in
@@ -221,7 +222,7 @@ private final class ScriptedPort: ConnectionPort {
     func close() {}
 }
 
-/// Connects at once, to nobody.
+/// Connects at once, to no real node.
 private final class ScriptedLinks: ChangeLinks {
     private let connections = Guarded<[@Sendable () -> (ScriptedPort, any ConnectionHandler)]>([])
 
