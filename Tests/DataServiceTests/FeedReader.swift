@@ -145,7 +145,7 @@ final class FeedReader {
             place += 1
             let (one, other) = (number(), number())
             switch kind {
-            case 0: take(.snapshot(one, other))
+            case 0: check(.snapshot(one, other))
             case 1, 2:
                 let (keyCount, valueCount) = (Int(number()), Int(number()))
                 let key = String(decoding: bytes[place..<place + keyCount], as: UTF8.self)
@@ -153,22 +153,22 @@ final class FeedReader {
                 let value = Array(bytes[place..<place + valueCount])
                 place += valueCount
                 if kind == 2 {
-                    take(.prepare(one))
+                    check(.prepare(one))
                 } else {
                     documents[key] = other == 1 ? nil : value
-                    take(other == 1 ? .deletion(key, one) : .change(key, one))
+                    check(other == 1 ? .deletion(key, one) : .change(key, one))
                 }
-            case 3: take(.abort(one))
-            case 4: take(.advanced(one))
-            case 5: take(.purged)
-            default: take(.end(DCPStreamEnd(rawValue: UInt32(one)) ?? .closed))
+            case 3: check(.abort(one))
+            case 4: check(.advanced(one))
+            case 5: check(.purged)
+            default: check(.end(DCPStreamEnd(rawValue: UInt32(one)) ?? .closed))
             }
         }
     }
 
     // MARK: Invariants of every feed
 
-    private func take(_ event: FeedEvent) {
+    private func check(_ event: FeedEvent) {
         events.append(event)
         switch event {
         case .snapshot(let start, let end):

@@ -21,7 +21,7 @@ import Vocabulary
         queue.add(VBucketID(8), since: at(1_100))
         queue.add(VBucketID(7), since: at(1_200))
         #expect(queue.nextStart() == at(1_250))
-        #expect(numbers(queue.take(now: at(1_250))) == [7, 8])
+        #expect(numbers(queue.removeNextBatch(now: at(1_250))) == [7, 8])
         #expect(queue.isEmpty)
         #expect(queue.nextStart() == nil)
     }
@@ -42,10 +42,10 @@ import Vocabulary
         queue.hurry(VBucketID(3))
         #expect(queue.nextStart() == 0)
         queue.committed(100, began: at(1_000), ended: at(1_020))
-        #expect(numbers(queue.take(now: at(1_030))) == [3])
+        #expect(numbers(queue.removeNextBatch(now: at(1_030))) == [3])
         #expect(queue.nextStart() == at(end))
         // The lane rests for the other vBuckets.
-        #expect(numbers(queue.take(now: at(end))) == [2, 4])
+        #expect(numbers(queue.removeNextBatch(now: at(end))) == [2, 4])
         #expect(queue.nextStart() == at(1_020 + 300))
     }
 
@@ -54,7 +54,7 @@ import Vocabulary
         queue.add(VBucketID(1), since: at(1_000))
         queue.hurry(VBucketID(1), gatheringFrom: at(1_240))
         #expect(queue.nextStart() == at(1_250))
-        #expect(numbers(queue.take(now: at(1_250))) == [1])
+        #expect(numbers(queue.removeNextBatch(now: at(1_250))) == [1])
         queue.add(VBucketID(1), since: at(1_260))
         #expect(queue.nextStart() == at(1_510))
     }
@@ -99,7 +99,7 @@ import Vocabulary
         for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_050)) }
         queue.hurry(VBucketID(3))
         #expect(queue.nextStart() == 0)
-        #expect(numbers(queue.take(now: at(1_060))) == [3])
+        #expect(numbers(queue.removeNextBatch(now: at(1_060))) == [3])
         queue.committed(1, began: at(1_060), ended: at(1_061))
         #expect(queue.nextStart() ?? 0 > at(1_061))
     }
@@ -109,13 +109,13 @@ import Vocabulary
         queue.committed(100, began: at(1_000), ended: at(1_050))
         queue.add(VBucketID(3), since: at(1_050))
         queue.hurry(VBucketID(3))
-        #expect(numbers(queue.take(now: at(1_060))) == [3])
+        #expect(numbers(queue.removeNextBatch(now: at(1_060))) == [3])
         // It changed during its commit, and no caller waits for that.
         queue.add(VBucketID(3), since: at(1_060))
         queue.committed(1, began: at(1_060), ended: at(1_061))
         #expect(queue.nextStart() ?? 0 >= at(1_310))
         // A caller that arrives during a commit waits for the next one.
-        _ = queue.take(now: at(1_310))
+        _ = queue.removeNextBatch(now: at(1_310))
         queue.hurry(VBucketID(3))
         queue.add(VBucketID(3), since: at(1_310))
         queue.committed(1, began: at(1_310), ended: at(1_311))
@@ -126,18 +126,18 @@ import Vocabulary
         var queue = queue
         for number in UInt16(0)..<4 { queue.add(VBucketID(number), since: at(1_000)) }
         queue.hurry(VBucketID(2))
-        let taken = queue.take(now: at(1_010))
+        let taken = queue.removeNextBatch(now: at(1_010))
         queue.putBack(taken)
         queue.committed(4, began: at(1_010), ended: at(1_100))
         #expect(queue.nextStart() == 0)
-        #expect(numbers(queue.take(now: at(1_110))).first == 2)
+        #expect(numbers(queue.removeNextBatch(now: at(1_110))).first == 2)
     }
 
     @Test func hurriedCommitIncludesAllVBucketsOutsideRest() {
         var queue = queue
         for number in UInt16(0)..<5 { queue.add(VBucketID(number), since: at(1_000)) }
         queue.hurry(VBucketID(3))
-        #expect(numbers(queue.take(now: at(1_060))) == [3, 0, 1, 2, 4])
+        #expect(numbers(queue.removeNextBatch(now: at(1_060))) == [3, 0, 1, 2, 4])
     }
 
     @Test func hurryOfCleanVBucketEndsWithNextCommit() {
@@ -145,7 +145,7 @@ import Vocabulary
         queue.hurry(VBucketID(9))
         queue.add(VBucketID(1), since: at(1_000))
         #expect(queue.nextStart() == at(1_250))
-        #expect(numbers(queue.take(now: at(1_250))) == [1])
+        #expect(numbers(queue.removeNextBatch(now: at(1_250))) == [1])
         queue.committed(1, began: at(1_250), ended: at(1_251))
         queue.add(VBucketID(9), since: at(1_300))
         #expect(queue.nextStart() == at(1_550))
@@ -158,7 +158,7 @@ import Vocabulary
         queue.add(VBucketID(2), since: at(1_100))
         queue.hurryAll(now: at(1_050))
         #expect(queue.nextStart() == 0)
-        #expect(numbers(queue.take(now: at(1_110))) == [1])
+        #expect(numbers(queue.removeNextBatch(now: at(1_110))) == [1])
         #expect(queue.nextStart() ?? 0 > at(1_110))
     }
 
@@ -167,7 +167,7 @@ import Vocabulary
         for number in UInt16(0)..<4 {
             queue.add(VBucketID(number), since: at(UInt64(1_000 + number)))
         }
-        let taken = queue.take(now: at(1_250))
+        let taken = queue.removeNextBatch(now: at(1_250))
         queue.add(VBucketID(9), since: at(1_260))
         queue.putBack(taken.dropFirst(1))
         #expect(numbers(queue.entries) == [1, 2, 3, 9])

@@ -25,7 +25,7 @@ import Vocabulary
     }
 
     /// Stores documents with a lifetime in seconds and ejects all of them.
-    private func putAway(_ name: String, _ count: Int, seconds: UInt32) throws {
+    private func storeEjected(_ name: String, _ count: Int, seconds: UInt32) throws {
         let client = world.client(of: "guests")
         let sets = (0..<count).flatMap { Ask.set("\(name)\($0)", "value", expiry: seconds) }
         #expect(client.ask(sets).allSatisfy { $0.status == 0 })
@@ -41,9 +41,9 @@ import Vocabulary
 
     @Test func eachWalkExpiresDueStubs() throws {
         let bucket = try bucket()
-        try putAway("short", 200, seconds: 60)
-        try putAway("longer", 200, seconds: 900)
-        try putAway("ever", 200, seconds: 0)
+        try storeEjected("short", 200, seconds: 60)
+        try storeEjected("longer", 200, seconds: 900)
+        try storeEjected("ever", 200, seconds: 0)
         #expect(stubs(bucket) == 600)
         world.pass(milliseconds: 590_000)
         #expect(bucket.totals.tombstones == 0)
@@ -70,7 +70,7 @@ import Vocabulary
 
     @Test func onlyActiveCopyExpiresStubs() throws {
         let bucket = try bucket()
-        try putAway("key", 200, seconds: 60)
+        try storeEjected("key", 200, seconds: 60)
         let some = bucket.engine.all.first { vBucket in vBucket.withCore { $0.liveCount > 0 } }
         let replica = try #require(some)
         let mine: Int = replica.withCore { core in
@@ -121,7 +121,7 @@ import Vocabulary
     /// A tombstone uses more memory than a stub.
     @Test func stubsDoNotExpireWhileMemoryIsShort() throws {
         let bucket = try bucket()
-        try putAway("key", 200, seconds: 60)
+        try storeEjected("key", 200, seconds: 60)
         world.pass(milliseconds: 590_000)
         var small = settings
         small.quota = bucket.engine.account.bytes
@@ -138,7 +138,7 @@ import Vocabulary
     @Test(arguments: [true, false])
     func stubWalkEndsWithItsBucket(isFlush: Bool) throws {
         let old = try bucket()
-        try putAway("key", 200, seconds: 60)
+        try storeEjected("key", 200, seconds: 60)
         world.lanes.hold("aux-io")
         world.pass(milliseconds: 610_000)
         #expect(world.lanes.isBusy("aux-io"))
@@ -153,7 +153,7 @@ import Vocabulary
         #expect(!world.lanes.isBusy("aux-io"))
         #expect(old.counters.total(.expirations) == 0)
         // The bucket's successor has its own walks.
-        try putAway("key", 100, seconds: 60)
+        try storeEjected("key", 100, seconds: 60)
         world.pass(milliseconds: 660_000)
         #expect(try bucket().totals.tombstones == 100)
         #expect(world.trace.lines(atLeast: .error) == [])

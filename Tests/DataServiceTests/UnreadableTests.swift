@@ -4,7 +4,7 @@ import Vocabulary
 
 /// A disk that cannot be read, and the streams that it must not block.
 @Suite(.serialized) struct UnreadableTests {
-    /// Moves the files of a bucket away until `put(back:)`.
+    /// Moves the files of a bucket away until `restore(_:)`.
     private func moveFilesAway(
         _ bucket: String,
         from node: UInt16,
@@ -17,7 +17,7 @@ import Vocabulary
         return files
     }
 
-    private func put(back files: [String]) throws {
+    private func restore(_ files: [String]) throws {
         for file in files { try FileManager.default.moveItem(atPath: file + ".away", toPath: file) }
     }
 
@@ -44,7 +44,7 @@ import Vocabulary
         world[1].write(0..<100, "b")
         world.converge("b", 1, 2)
         #expect(isOut())
-        try put(back: files)
+        try restore(files)
         world.converge("a", 1, 2)
         #expect(!world[2].logged("Rebuilding"))
     }

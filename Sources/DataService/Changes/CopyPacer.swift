@@ -8,7 +8,7 @@ package import Seams
 /// idle.
 ///
 /// - A waiting stream is notified at the next sample, or at once if sampling has stopped.
-/// - A pace covers one run of consecutive samples: it starts anew after an idle time.
+/// - A pace covers one run of consecutive samples: it is reset after an idle time.
 /// - Times that several threads compare are clamped: a reactor reads the clock before it has the
 ///   lock, and so does the sampler.
 package final class CopyPacer: Sendable {
@@ -75,7 +75,7 @@ package final class CopyPacer: Sendable {
             if state.isSampling { state.waiting.append(notify) }
             return state.isSampling
         }
-        // The last sample was taken between the caller's check and this call.
+        // The last sample ran between the caller's check and this call.
         if !isSampling { notify() }
     }
 

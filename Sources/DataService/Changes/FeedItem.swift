@@ -38,7 +38,7 @@ package struct FeedSnapshot {
     package let outstanding: [Seqno]?
 }
 
-/// The reader of a feed: what it may read, in which format, and how it is woken.
+/// The reader of a feed: its admission, its format and its wakeup.
 package struct FeedConsumer: Sendable {
     /// Whether the vBucket may be read.
     ///
@@ -80,7 +80,7 @@ package enum FeedOpening {
     /// The copy has changes through `high`, of this history.
     case opened(VBucketFeed, high: Seqno, FailoverLog)
     /// The consumer's changes after `to` are not of this history, or tombstones that it lacks were
-    /// purged. The consumer discards its changes after `to` and asks again.
+    /// purged. The consumer discards its changes after `to` and requests a feed again.
     case rollBack(to: Seqno, FailoverLog)
     /// The numbers of the request contradict each other.
     case outOfRange

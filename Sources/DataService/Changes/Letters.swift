@@ -18,7 +18,7 @@ final class Letters<Letter: Sendable>: Sendable {
         if isFirst { port.wake() }
     }
 
-    func takeAll() -> [Letter] {
+    func drain() -> [Letter] {
         letters.withLock { letters in
             defer { letters = [] }
             return letters

@@ -5,7 +5,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Agreement with the active copy on where a stream begins.
+/// Agreement with the active copy on the start of a stream.
 extension ReplicationConsumer {
     /// Requests a vBucket's changes as soon as the copy can apply them.
     func requestStream(_ stream: IncomingStream, _ output: ByteWriter) {

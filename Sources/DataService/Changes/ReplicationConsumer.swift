@@ -11,7 +11,7 @@ internal import Wire
 /// change. A change that has to wait for the disk or for memory blocks all changes behind it, and
 /// the sender with them, since bytes are acknowledged only once they are applied. If the wait is
 /// long, its stream is closed for a while, so that a full bucket or an unreadable disk does not
-/// block the others.
+/// block other buckets.
 ///
 /// - A change is applied under the vBucket's lock, and only while the copy follows the fence for
 ///   which the stream was requested.
@@ -50,8 +50,8 @@ final class ReplicationConsumer: ConnectionHandler {
 
     /// The delay before an unreadable document is requested again; each attempt writes a log line.
     private static let unreadableNanoseconds: UInt64 = 500_000_000
-    /// How long a bucket without memory may block others, and for how long it is suspended after
-    /// that.
+    /// How long a bucket without memory may block other buckets, and how long its stream is then
+    /// suspended.
     private static let shortNanosecondsMax: UInt64 = 1_000_000_000
     private static let fullNanoseconds: UInt64 = 2_000_000_000
     private static let tickNanoseconds: UInt64 = 500_000_000
@@ -99,7 +99,7 @@ final class ReplicationConsumer: ConnectionHandler {
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for letter in letters.takeAll() {
+        for letter in letters.drain() {
             guard open(letter, output) else {
                 return ReceiveProgress(consumed: 0, next: .close)
             }

@@ -107,7 +107,7 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for letter in letters.takeAll() {
+        for letter in letters.drain() {
             guard open(letter, output) else {
                 return ReceiveProgress(consumed: 0, next: .close)
             }
@@ -328,7 +328,7 @@ final class ReplicationProducer: ConnectionHandler {
 
     /// Steps one stream.
     ///
-    /// - Returns: Whether it can be stepped again at once.
+    /// - Returns: Whether it can be stepped again immediately.
     private func step(_ stream: OutgoingStream, _ output: ByteWriter) -> Bool {
         let number = stream.address.channel
         guard let channel = channels[number] else { return false }

@@ -86,7 +86,7 @@ extension VBucketFeed {
         switch result {
         case .opened(let scan):
             guard place.vBucket.withCore({ $0.isReadableOnDisk(through: scan.end) }) else {
-                // A commit inside a snapshot that this replica receives came between.
+                // Meanwhile a commit was made inside a snapshot that this replica receives.
                 return machine.opened(.unpersisted(scan.end))
             }
             source.scan = scan

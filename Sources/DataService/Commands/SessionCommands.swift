@@ -75,7 +75,7 @@ extension Connection {
         }
     }
 
-    /// Selects the connection's bucket; status 0x24 makes clients give up at once.
+    /// Selects the connection's bucket; status 0x24 makes clients stop at once.
     func selectBucket(_ exchange: Exchange) {
         let name = exchange.frame.key.text
         guard let found = service.bucket(named: name) else {

@@ -2,7 +2,7 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// The result of what a request waited for.
+/// The result of a request's wait.
 enum Completion: Sendable {
     /// The wait is over: attempt again.
     case ready

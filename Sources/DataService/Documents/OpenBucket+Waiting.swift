@@ -3,7 +3,7 @@ internal import Engine
 internal import Vocabulary
 
 extension BucketDisk {
-    /// Reads from disk what an attempt waits for.
+    /// Reads the missing data of an attempt from disk.
     ///
     /// - Parameters:
     ///   - wait: What is missing: a value, metadata or the vBucket's documents.
@@ -38,7 +38,7 @@ extension BucketDisk {
 }
 
 extension OpenBucket {
-    /// Waits for what an attempt needs, then calls `done` once, from any lane: `ready` to attempt
+    /// Provides what an attempt needs, then calls `done` once, from any lane: `ready` to attempt
     /// again, `roomMade` to attempt again without another wait for room, or `failed`.
     func resume(
         after wait: Wait,

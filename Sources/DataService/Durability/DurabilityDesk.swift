@@ -43,7 +43,7 @@ final class DurabilityDesk: Sendable {
         let deadline: UInt64
         /// Nil until the client has registered its completion handler.
         var answer: Answer?
-        /// The outcome, if it came before the completion handler.
+        /// The outcome, if it preceded the completion handler.
         var end: DurableEnd?
     }
 

@@ -113,7 +113,7 @@ package struct FlushQueue {
     /// While the lane rests these are only the hurried ones. Entries that do not fit into the
     /// commit, or could not be committed, return by `putBack`. The commit serves the callers that
     /// wait: later changes are not hurried until `hurry` is called again.
-    package mutating func take(now: UInt64) -> [Entry] {
+    package mutating func removeNextBatch(now: UInt64) -> [Entry] {
         if gatheredUntil <= now {
             hurried.formUnion(gathered)
             gathered = []

@@ -202,7 +202,7 @@ final class Flusher: Sendable {
             state.isRunning = true
             state.wasUsed = true
             state.inFlightSince = state.queue.oldest
-            return state.queue.take(now: began)
+            return state.queue.removeNextBatch(now: began)
         }
         guard !entries.isEmpty else {
             state.withLock { $0.isRunning = false }

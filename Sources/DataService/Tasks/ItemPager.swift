@@ -132,7 +132,7 @@ final class ItemPager: Sendable {
         let isStopped = state.withLock { $0.isStopped }
         guard !isStopped else { return finish() }
         waiters.serve()
-        guard canWork else { return waiters.releaseIfIdle() ? finish() : takeCensus() }
+        guard canWork else { return waiters.releaseIfIdle() ? finish() : startCensus() }
         guard isAbove(waiters.target) else { return waiters.releaseIfIdle() ? finish() : rest(1) }
         dropSlowCursors()
         var sweep = EvictionSweep()
@@ -152,7 +152,7 @@ final class ItemPager: Sendable {
         if !waiters.releaseIfIdle(), sweep.estimate(of: total) < wanted {
             // Flushing may make more ejectable; if not, the census decides.
             hurryFlushers()
-            if waiters.needsCensus { return takeCensus() }
+            if waiters.needsCensus { return startCensus() }
         }
         let threshold = sweep.threshold(freeing: wanted, of: total)
         work(Pass(threshold: threshold, target: target))
@@ -162,7 +162,7 @@ final class ItemPager: Sendable {
 
     /// Counts the ejectable bytes, so that a write that can never fit is refused at once, before
     /// anything is ejected for it.
-    private func takeCensus() {
+    private func startCensus() {
         countRemovable(from: 0, found: 0, of: engine.account.bytes)
     }
 

@@ -80,7 +80,7 @@ final class RoomWaiters: Sendable {
         }
     }
 
-    /// Whether it is still unknown if there can be room for the first write.
+    /// Whether the census still has to decide about the first write.
     var needsCensus: Bool {
         state.withLock { $0.queue.waiters.first.map { !$0.isJudged } ?? false }
     }
