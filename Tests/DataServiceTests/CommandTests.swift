@@ -86,7 +86,7 @@ import Vocabulary
         }
     }
 
-    @Test func delete() throws {
+    @Test func deleteChecksCASAndReturnsMutationToken() throws {
         #expect(try status(on(0x04, "k", extras: [])) == 1)
         let cas = try one(on(0x01, "k", "x")).cas
         #expect(try status(on(0x04, "k", extras: [], cas: cas + 1)) == 2)
@@ -96,7 +96,7 @@ import Vocabulary
         #expect(try status(on(0x04, "k", extras: [])) == 1)
     }
 
-    @Test func appendAndPrepend() throws {
+    @Test func appendAndPrependUpdateDatatype() throws {
         #expect(try status(on(0x0e, "k", "x", extras: [])) == 5)
         #expect(try status(on(0x0f, "k", "x", extras: [])) == 5)
         let cas = try one(on(0x01, "k", "[1")).cas
@@ -135,7 +135,7 @@ import Vocabulary
         #expect(old.ask(Ask.counter(0x05, "m", delta: 1, initial: 7)).map(\.value.count) == [8])
     }
 
-    @Test func expiry() throws {
+    @Test func expiredDocumentIsNotFound() throws {
         #expect(try status(Ask.set("relative", "x", expiry: 10)) == 0)
         #expect(try status(Ask.set("absolute", "x", expiry: world.time.seconds + 10)) == 0)
         #expect(try status(Ask.set("past", "x", expiry: 2_592_001)) == 0)
@@ -171,7 +171,7 @@ import Vocabulary
         #expect(try status(Ask.get("k")) == 0)
     }
 
-    @Test func locks() throws {
+    @Test func lockRefusesChangesWithoutItsCAS() throws {
         #expect(try status(on(0x94, "k", extras: big(UInt32(5)))) == 1)
         #expect(try status(on(0x95, "k", extras: [], cas: 5)) == 1)
         #expect(try status(on(0x01, "k", "x")) == 0)
@@ -209,7 +209,7 @@ import Vocabulary
         #expect(refused.map(\.value) == [[]])
     }
 
-    @Test func metadata() throws {
+    @Test func getMetaReturnsMetadataInBothVersions() throws {
         #expect(try status(on(0xa0, "k", extras: [2])) == 1)
         let cas = try one(Ask.set("k", "{}", expiry: world.time.seconds + 99)).cas
         let meta = try one(on(0xa0, "k", extras: [2]))

@@ -86,7 +86,7 @@ import Vocabulary
     }
 
     @Test(arguments: [2, 3] as [UInt8])
-    func persistLevelCommitsAtOnce(_ level: UInt8) throws {
+    func persistLevelWaitsForImmediateCommit(_ level: UInt8) throws {
         try open()
         let client = client()
         world.lanes.hold("writer")

@@ -124,7 +124,7 @@ import Vocabulary
 
     /// The disk purges first, and memory a moment later: a document may be created in between.
     @Test(arguments: [true, false])
-    func readOfTombstoneDuringPurgeIsRetried(isPurge: Bool) throws {
+    func writeToTombstoneDuringPurgeIsRetried(isPurge: Bool) throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")

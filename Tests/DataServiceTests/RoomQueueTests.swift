@@ -29,7 +29,7 @@ import Testing
         #expect(queue.target(now: later, bounds) == 620)
     }
 
-    @Test mutating func writeLargerThanCeilingTargetsZero() {
+    @Test mutating func writeNearCeilingTargetsZero() {
         _ = queue.add(925, now: 0, bounds)
         #expect(queue.target(now: 0, bounds) == 0)
     }

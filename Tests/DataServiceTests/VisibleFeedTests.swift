@@ -63,7 +63,7 @@ import Wire
         )
     }
 
-    @Test func onlyInvisibleChangesAdvanceFeedWithoutSnapshot() throws {
+    @Test func invisibleChangesAloneAdvanceFeedWithoutSnapshot() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let reader = base.reader(bucket)
