@@ -203,7 +203,7 @@ import Vocabulary
     }
 
     @Test func stateFromBeforeFeatureLevelsHasTheFirstOne() throws {
-        let before = encoded(schema: 6, without: 1 + (1 + 1))
+        let before = encoded(schema: 6, without: 2 + (1 + 2))
         guard case .state(let state) = ClusterState.decode(before) else {
             Issue.record("not decoded")
             return
@@ -213,7 +213,7 @@ import Vocabulary
     }
 
     @Test func aStateFromBeforeCountersBeginsToCount() throws {
-        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1) + 1 + (1 + 1)
+        let added = 1 + ClusterCounters.Event.allCases.count + 1 + 4 + 1 + (1 + 1) + 2 + (1 + 2)
         let before = encoded(schema: 4, without: added)
         guard case .state(let state) = ClusterState.decode(before) else {
             Issue.record("not decoded")

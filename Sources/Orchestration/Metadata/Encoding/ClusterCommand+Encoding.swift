@@ -130,7 +130,7 @@ extension ClusterCommand {
             if let was { Self.append(was, to: writer) }
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
-        case .raiseFeatureLevel(let level): writer.append(number: level.number)
+        case .raiseFeatureLevel(let level): writer.append(level: level)
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)

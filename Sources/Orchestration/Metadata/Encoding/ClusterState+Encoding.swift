@@ -54,8 +54,8 @@ extension ClusterState {
         writer.append(flag: retry != nil)
         retry?.append(to: writer)
         writer.append(list: nodes) { $1.append(number: $0.memoryTotal) }
-        writer.append(number: featureLevel.number)
-        writer.append(list: nodes) { $1.append(number: $0.level.number) }
+        writer.append(level: featureLevel)
+        writer.append(list: nodes) { $1.append(level: $0.level) }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }

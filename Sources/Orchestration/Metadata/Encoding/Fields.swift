@@ -21,6 +21,11 @@ extension ByteWriter {
         append(UInt8(flag ? 1 : 0))
     }
 
+    /// Two bytes: of a level at the end of a command, no part can be taken for its absence.
+    func append(level: FeatureLevel) {
+        append(bigEndian: level.number)
+    }
+
     func append(node: NodeNumber) {
         append(number: node.value)
     }
@@ -88,7 +93,7 @@ extension ByteReader {
     }
 
     mutating func level() -> FeatureLevel? {
-        number(UInt16.self).map { FeatureLevel($0) }
+        bigEndian(UInt16.self).map { FeatureLevel($0) }
     }
 
     mutating func chain() -> NodeChain? {

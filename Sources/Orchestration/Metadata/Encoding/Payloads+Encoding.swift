@@ -66,7 +66,7 @@ extension NewNode {
         guard namesRevision != nil || memoryTotal != 0 || level != .base else { return }
         writer.append(number: namesRevision.map { UInt64($0) + 1 } ?? 0)
         writer.append(number: memoryTotal)
-        if level != .base { writer.append(number: level.number) }
+        if level != .base { writer.append(level: level) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -94,7 +94,7 @@ extension NodeAddress {
         guard isOfLoneNode || memoryTotal != 0 || level != nil else { return }
         writer.append(flag: isOfLoneNode)
         writer.append(number: memoryTotal)
-        if let level { writer.append(number: level.number) }
+        if let level { writer.append(level: level) }
     }
 
     init?(_ reader: inout ByteReader) {
