@@ -38,9 +38,11 @@ final class DispatcherTarget {
         let bucketName = mode & 1 == 0 ? "memory" : "disk"
         let raw = input.dropFirst(3)
         let stream = mode & 0x40 == 0 ? raw.bytes : maker.stream(from: raw)
-        let isPlain = mode & 0x08 != 0
-        let client = Client(world, isPlain: isPlain)
-        if mode & 0x02 == 0, !isPlain { logIn(client, bucketName, isUnordered: mode & 0x04 != 0) }
+        let isMemcachedListener = mode & 0x08 != 0
+        let client = Client(world, isMemcachedListener: isMemcachedListener)
+        if mode & 0x02 == 0, !isMemcachedListener {
+            logIn(client, bucketName, isUnordered: mode & 0x04 != 0)
+        }
         var rest = stream[...]
         while !rest.isEmpty, !client.isClosed {
             let most = mode & 0x10 == 0 ? 4_096 : 64

@@ -41,7 +41,7 @@ enum FrameTarget {
             case .valueTooBig(let header):
                 guard header.frameCount <= rest.count else { return }
                 rest = rest.dropFirst(header.frameCount)
-            case .nonsense: return
+            case .invalid: return
             }
         }
     }

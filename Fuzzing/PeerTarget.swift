@@ -58,12 +58,17 @@ final class PeerTarget {
                 "a message has its fields, and perhaps fields of a later release"
             )
         }
-        let me = PeerSelf(claim: claim, secret: secret)
+        let identity = PeerIdentityProof(claim: claim, secret: secret)
         let dice = [UInt8](repeating: 9, count: PeerHandshake.diceCount)
         var side =
             isCaller
-            ? PeerHandshake.initiator(me, service: .control, expected: NodeNumber(2), dice: dice)
-            : PeerHandshake.responder(me, dice: dice)
+            ? PeerHandshake.initiator(
+                identity,
+                service: .control,
+                expected: NodeNumber(2),
+                dice: dice
+            )
+            : PeerHandshake.responder(identity, dice: dice)
         let writer = ByteWriter()
         if isCaller { side.start(output: writer) }
         var rest = view
@@ -97,16 +102,16 @@ final class PeerTarget {
     }
 
     private func channel() -> (PeerCipher, PeerCipher)? {
-        let me = PeerSelf(claim: claim, secret: nil)
+        let identity = PeerIdentityProof(claim: claim, secret: nil)
         let dice = [UInt8](repeating: 4, count: PeerHandshake.diceCount)
         let otherDice = [UInt8](repeating: 5, count: PeerHandshake.diceCount)
         var caller = PeerHandshake.initiator(
-            me,
+            identity,
             service: .join,
             expected: NodeNumber(0),
             dice: dice
         )
-        var called = PeerHandshake.responder(me, dice: otherDice)
+        var called = PeerHandshake.responder(identity, dice: otherDice)
         let (there, back) = (ByteWriter(), ByteWriter())
         caller.start(output: there)
         _ = called.receive(there.view, output: back) { _, _ in nil }

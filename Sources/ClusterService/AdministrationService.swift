@@ -389,7 +389,7 @@ package final class AdministrationService: Sendable {
         _ events: EventLog
     ) {
         if environment.trace.threshold <= severity {
-            environment.trace.tell(severity, "cluster", text)
+            environment.trace.log(severity, "cluster", text)
         }
         let now = environment.time.wallNanoseconds() / 1_000_000
         events.append(severity, kind, text, atMilliseconds: now)

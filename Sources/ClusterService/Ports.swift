@@ -63,10 +63,10 @@ package protocol DataPlane: Sendable {
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport]
     /// The highest seqnos of the vBuckets that this node serves; nil if it does not have the
     /// bucket.
-    func served(bucket name: String) -> ServedHighs?
+    func served(bucket name: String) -> ActiveSeqnoDigest?
     /// By bucket: the number of changes that copies here discarded since the last call and that no
     /// other node had.
-    func takeDiscarded() -> [String: UInt64]
+    func removeDiscardedCounts() -> [String: UInt64]
     /// Has copies accept no more changes from the active copies of these fences, and active copies
     /// stop serving; returns the reports of all requested copies.
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport]

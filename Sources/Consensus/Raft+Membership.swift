@@ -53,7 +53,7 @@ extension Raft {
         }
         if configuration.isJoint {
             guard configuration.leavesByItself else { return }
-            append([.configuration(configuration.left)])
+            append([.configuration(configuration.afterLeaving)])
             broadcastAppend()
         } else if !configuration.isVoter(node) {
             becomeFollower(term, leader: nil)

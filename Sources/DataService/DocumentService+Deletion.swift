@@ -160,7 +160,7 @@ extension DocumentService {
     /// - Parameter names: The buckets to keep.
     ///
     /// - Throws: `StorageError` if the buckets' directory cannot be read.
-    package func removeStrangers(keeping names: Set<String>) throws(StorageError) {
+    package func removeUnknownBuckets(keeping names: Set<String>) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
         for name in try bucketDirectories() where !names.contains(name) && !name.contains("~") {

@@ -85,7 +85,7 @@ extension DocumentService {
         let totals = bucket.totals
         let now = environment.time.monotonicNanoseconds()
         let account = bucket.engine.account
-        let durable = bucket.desk.statistics
+        let durable = bucket.syncWrites.statistics
         return [
             ("uptime", String((now - startedNanoseconds) / 1_000_000_000)),
             ("time", String(environment.time.wallNanoseconds() / 1_000_000_000)),

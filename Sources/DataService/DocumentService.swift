@@ -38,7 +38,7 @@ package final class DocumentService: Sendable {
     /// Changed only while `administration` is held.
     let remains = Guarded(Remains())
     /// The number of changes, by bucket, that only copies here had and that were discarded since
-    /// the last `takeDiscarded`.
+    /// the last `removeDiscardedCounts`.
     let discarded = Guarded<[String: UInt64]>([:])
     /// Names of buckets that have moved away from this node.
     let givenUp = Guarded<Set<String>>([])
@@ -156,7 +156,7 @@ package final class DocumentService: Sendable {
     /// - Throws: `NetworkError` if the address cannot be bound.
     package func listen(on address: SocketAddress) throws(NetworkError) -> any Listener {
         try environment.network.listen(on: address) { [self] port in
-            Connection(port: port, service: self, isPlain: false)
+            Connection(port: port, service: self, isMemcachedListener: false)
         }
     }
 
@@ -172,7 +172,7 @@ package final class DocumentService: Sendable {
             )
         }
         return try environment.network.listen(on: address) { [self] port in
-            Connection(port: port, service: self, isPlain: true)
+            Connection(port: port, service: self, isMemcachedListener: true)
         }
     }
 

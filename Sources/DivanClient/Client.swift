@@ -97,7 +97,7 @@ package final class Client: Sendable {
     }
 
     /// Passes the current cluster map to `done`; nil if there is none yet, or the client is closed.
-    package func look(_ done: @escaping @Sendable (ClusterMap?) -> Void) {
+    package func currentMap(_ done: @escaping @Sendable (ClusterMap?) -> Void) {
         let isTaken = onLane { [core] in done(core.cache.current) }
         if !isTaken { done(nil) }
     }
@@ -118,7 +118,7 @@ package final class Client: Sendable {
     /// Submits a request; `read` turns its answer into the result for `handler`.
     func perform<Value: Sendable>(
         _ request: Request,
-        _ patience: Patience,
+        _ timeout: OperationTimeout,
         _ handler: @escaping Handler<Value>,
         _ read: @escaping @Sendable (Operation.Reply) throws(ClientError) -> Value
     ) {
@@ -133,29 +133,31 @@ package final class Client: Sendable {
                 }
             )
         }
-        let timeout = timeout(request, patience)
+        let nanoseconds = nanoseconds(for: request, timeout)
         let isTaken = onLane { [core] in
             if let refusal = request.refusal { return complete(.failure(refusal)) }
-            core.submit(request, timeout: timeout, complete)
+            core.submit(request, timeout: nanoseconds, complete)
         }
         if !isTaken { complete(.failure(Client.closed)) }
     }
 
-    private func timeout(_ request: Request, _ patience: Patience) -> UInt64 {
+    private func nanoseconds(for request: Request, _ timeout: OperationTimeout) -> UInt64 {
         let settings = core.settings
         let usual =
             request.durability == nil
             ? settings.timeoutMilliseconds : settings.durableTimeoutMilliseconds
-        return (patience.milliseconds ?? usual) * 1_000_000
+        return (timeout.milliseconds ?? usual) * 1_000_000
     }
 }
 
 /// The timeout of an operation, including all its attempts.
-package struct Patience: Sendable {
+package struct OperationTimeout: Sendable {
     /// Nil for the timeout in the client's settings.
     package let milliseconds: UInt64?
 
-    package static let usual = Patience(milliseconds: nil)
+    package static let usual = OperationTimeout(milliseconds: nil)
 
-    package static func milliseconds(_ count: UInt64) -> Patience { Patience(milliseconds: count) }
+    package static func milliseconds(_ count: UInt64) -> OperationTimeout {
+        OperationTimeout(milliseconds: count)
+    }
 }

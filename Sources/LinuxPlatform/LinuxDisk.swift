@@ -139,7 +139,7 @@ package final class LinuxDisk: Disk {
     /// Rewrites a file in place and syncs it; does nothing if it does not exist.
     ///
     /// - Throws: `DiskError` if the file cannot be read, written or synced.
-    package func secure(_ path: String) throws(DiskError) {
+    package func rewriteDurably(_ path: String) throws(DiskError) {
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT { return }
@@ -183,7 +183,7 @@ package final class LinuxDisk: Disk {
     /// Extends a file with zeros to at least `bytes`; does nothing if it does not exist.
     ///
     /// - Throws: `DiskError` if the file cannot be extended.
-    package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {
+    package func preallocate(_ path: String, to bytes: UInt64) throws(DiskError) {
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT { return }
@@ -226,7 +226,7 @@ package final class LinuxDisk: Disk {
     /// Locks a data directory; false if another process or disk has locked it.
     ///
     /// - Throws: `DiskError` if the lock file cannot be opened or locked.
-    package func claim(_ path: String) throws(DiskError) -> Bool {
+    package func lockDirectory(_ path: String) throws(DiskError) -> Bool {
         let file = path + "/lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
         guard descriptor >= 0 else { throw SystemError.disk(errno, "lock", file) }

@@ -12,7 +12,7 @@ package struct LogTrace: Trace {
         self.descriptor = descriptor
     }
 
-    package func tell(_ severity: Severity, _ module: String, _ message: String) {
+    package func log(_ severity: Severity, _ module: String, _ message: String) {
         guard severity >= threshold else { return }
         let now = LinuxClock().wallNanoseconds()
         let line = LogTrace.line(at: now, severity, module, message)

@@ -78,7 +78,7 @@ package final class CommitBatch {
 
     /// Records prepares of the current vBucket that were committed or aborted; unknown seqnos are
     /// ignored by the commit.
-    package func completed(_ seqnos: some Sequence<Seqno>) {
+    package func markCompleted(_ seqnos: some Sequence<Seqno>) {
         guard let section = sections.last else {
             preconditionFailure("completed prepares are added after their vBucket's record")
         }
@@ -86,7 +86,7 @@ package final class CommitBatch {
     }
 
     /// Records that this batch replaces a persisted version of the current vBucket.
-    package func superseded(_ seqno: Seqno) {
+    package func markSuperseded(_ seqno: Seqno) {
         guard let section = sections.last else {
             preconditionFailure("superseded versions are added after their vBucket's record")
         }
@@ -94,8 +94,8 @@ package final class CommitBatch {
     }
 
     /// Records that this batch replaces several persisted versions of the current vBucket.
-    package func superseded(_ seqnos: some Sequence<Seqno>) {
-        for seqno in seqnos { superseded(seqno) }
+    package func markSuperseded(_ seqnos: some Sequence<Seqno>) {
+        for seqno in seqnos { markSuperseded(seqno) }
     }
 
     /// The number of documents and prepares added so far.

@@ -35,7 +35,7 @@ package protocol Disk: Sendable {
     /// No error if there is no such file.
     ///
     /// - Throws: `DiskError` if the file cannot be read, written or synced.
-    func secure(_ path: String) throws(DiskError)
+    func rewriteDurably(_ path: String) throws(DiskError)
     /// Extends a file to `bytes` with zeros that are on disk, if it is shorter.
     ///
     /// Later syncs of writes within that length only write data. A sync of a file that has grown
@@ -43,11 +43,11 @@ package protocol Disk: Sendable {
     /// is no room, the file stays as it was. No error if there is no such file.
     ///
     /// - Throws: `DiskError` if the file cannot be extended: `full` if there is no room.
-    func fill(_ path: String, to bytes: UInt64) throws(DiskError)
+    func preallocate(_ path: String, to bytes: UInt64) throws(DiskError)
     /// Acquires the lock of a data directory for this process; false if another process holds it.
     ///
     /// - Throws: `DiskError` if the lock file cannot be opened.
-    func claim(_ path: String) throws(DiskError) -> Bool
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool
     /// The size in bytes of a file, or of all files in a directory; 0 if there is none.
     ///
     /// - Throws: `DiskError` if the size cannot be read.
@@ -60,7 +60,7 @@ package protocol Disk: Sendable {
 
 extension Disk {
     /// Does nothing, for disks whose syncs do not wait for metadata.
-    package func fill(_ path: String, to bytes: UInt64) throws(DiskError) {}
+    package func preallocate(_ path: String, to bytes: UInt64) throws(DiskError) {}
 }
 
 /// Why a call of `Disk` failed.

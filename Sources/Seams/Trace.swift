@@ -16,27 +16,27 @@ package enum Severity: Int, Comparable, Sendable {
 package protocol Trace: Sendable {
     /// Events below this severity are not logged; check it before building an expensive message.
     var threshold: Severity { get }
-    func tell(_ severity: Severity, _ module: String, _ message: String)
+    func log(_ severity: Severity, _ module: String, _ message: String)
 }
 
 extension Trace {
     package func debug(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .debug { tell(.debug, module, message()) }
+        if threshold <= .debug { log(.debug, module, message()) }
     }
 
     package func info(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .info { tell(.info, module, message()) }
+        if threshold <= .info { log(.info, module, message()) }
     }
 
     package func warning(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .warning { tell(.warning, module, message()) }
+        if threshold <= .warning { log(.warning, module, message()) }
     }
 
     package func error(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .error { tell(.error, module, message()) }
+        if threshold <= .error { log(.error, module, message()) }
     }
 
     package func fault(_ module: String, _ message: @autoclosure () -> String) {
-        tell(.fault, module, message())
+        log(.fault, module, message())
     }
 }

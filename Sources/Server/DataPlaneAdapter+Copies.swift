@@ -55,9 +55,9 @@ extension DataPlaneAdapter {
         data.reports(name, of: vBuckets)
     }
 
-    func served(bucket name: String) -> ServedHighs? { data.served(name) }
+    func served(bucket name: String) -> ActiveSeqnoDigest? { data.served(name) }
 
-    func takeDiscarded() -> [String: UInt64] { data.takeDiscarded() }
+    func removeDiscardedCounts() -> [String: UInt64] { data.removeDiscardedCounts() }
 
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
         let reports = data.seal(name, vBuckets.map { ($0.vBucket, $0.fence) })

@@ -19,7 +19,7 @@ struct DataPlaneAdapter: DataPlane {
 
     func retain(only buckets: [BucketSettings]) {
         do throws(StorageError) {
-            try data.removeStrangers(keeping: Set(buckets.map(\.name)))
+            try data.removeUnknownBuckets(keeping: Set(buckets.map(\.name)))
         } catch {
             data.environment.trace.error("storage", error.description)
         }

@@ -81,7 +81,7 @@ package final class Node: Sendable {
                         + "an empty or new directory with --data"
                 )
             }
-            guard try disk.claim(directory) else {
+            guard try disk.lockDirectory(directory) else {
                 throw DiskError(
                     code: .denied,
                     path: directory,

@@ -179,8 +179,8 @@ struct PlainDisk: Disk {
     func rename(_ path: String, to newPath: String) throws(DiskError) {}
     func remove(_ path: String) throws(DiskError) {}
     /// Writes never fail here.
-    func secure(_ path: String) throws(DiskError) {}
-    func claim(_ path: String) throws(DiskError) -> Bool { true }
+    func rewriteDurably(_ path: String) throws(DiskError) {}
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool { true }
     func size(_ path: String) throws(DiskError) -> UInt64 { 0 }
     func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) { (600, 1_000) }
 }

@@ -149,12 +149,12 @@ final class RecordingPlane: DataPlane {
         }
     }
 
-    let highs = Guarded<[String: ServedHighs]>([:])
+    let highs = Guarded<[String: ActiveSeqnoDigest]>([:])
     let discarded = Guarded<[String: UInt64]>([:])
 
-    func served(bucket name: String) -> ServedHighs? { highs.withLock { $0[name] } }
+    func served(bucket name: String) -> ActiveSeqnoDigest? { highs.withLock { $0[name] } }
 
-    func takeDiscarded() -> [String: UInt64] {
+    func removeDiscardedCounts() -> [String: UInt64] {
         discarded.withLock { counts in
             defer { counts = [:] }
             return counts

@@ -43,7 +43,7 @@ final class World: Sendable {
 
     func service(
         _ plane: RecordingPlane,
-        probe: any NodeProbe = NobodyThere()
+        probe: any NodeProbe = UnreachableProbe()
     ) throws(ClusterError) -> AdministrationService {
         try AdministrationService(
             settings: AdministrationService.Settings(
@@ -88,8 +88,8 @@ final class MemoryDisk: Disk {
     }
 
     /// Writes never fail here.
-    func secure(_ path: String) throws(DiskError) {}
-    func claim(_ path: String) throws(DiskError) -> Bool { true }
+    func rewriteDurably(_ path: String) throws(DiskError) {}
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool { true }
 
     func size(_ path: String) throws(DiskError) -> UInt64 {
         UInt64(files.withLock { $0[path]?.count ?? 0 })
@@ -214,10 +214,10 @@ struct NoNetwork: Network {
 struct SilentTrace: Trace {
     var threshold: Severity { .fault }
 
-    func tell(_ severity: Severity, _ module: String, _ message: String) {}
+    func log(_ severity: Severity, _ module: String, _ message: String) {}
 }
 
 /// No other node answers.
-struct NobodyThere: NodeProbe {
+struct UnreachableProbe: NodeProbe {
     func ask(_ request: ProbeRequest) async -> ProbeAnswer { .unreachable("no node answers") }
 }

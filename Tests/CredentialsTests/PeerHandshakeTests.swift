@@ -208,7 +208,7 @@ import Wire
             if number == 1 { recorded.withLock { $0 = message } }
             if number == 2 { message = recorded.withLock { $0 } }
         }
-        #expect(tampered.run().responder.refusal == .nonsense)
+        #expect(tampered.run().responder.refusal == .invalidHandshake)
     }
 
     @Test func joinWithoutASecretEstablishesAChannelOfItsOwn() {
@@ -238,8 +238,8 @@ import Wire
         let secret = PeerPair.secret
         var text = ""
         dump(secret, to: &text)
-        dump(PeerPair.me(1), to: &text)
-        text += "\(String(describing: secret)) \(PeerPair.me(1))"
+        dump(PeerPair.identity(1), to: &text)
+        text += "\(String(describing: secret)) \(PeerPair.identity(1))"
         #expect(!text.contains("5"), "\(text)")
     }
 

@@ -6,8 +6,8 @@ import Wire
 
 /// The handshake of two nodes in memory.
 struct PeerPair {
-    var one = PeerPair.me(1)
-    var other = PeerPair.me(2)
+    var one = PeerPair.identity(1)
+    var other = PeerPair.identity(2)
     var service = PeerService.control
     var expected: UInt16 = 2
     var versions: (UInt16, UInt16) = (PeerHandshake.version, PeerHandshake.version)
@@ -32,7 +32,7 @@ struct PeerPair {
 
     static let secret = PeerSecret([UInt8](repeating: 5, count: 32))
 
-    static func me(_ number: UInt16) -> PeerSelf {
+    static func identity(_ number: UInt16) -> PeerIdentityProof {
         let claim = PeerClaim(
             node: NodeNumber(number),
             nodeUUID: "node\(number)",
@@ -40,7 +40,7 @@ struct PeerPair {
             group: 77,
             epoch: 3
         )
-        return PeerSelf(claim: claim, secret: secret)
+        return PeerIdentityProof(claim: claim, secret: secret)
     }
 
     static func dice(_ seed: UInt64) -> [UInt8] {

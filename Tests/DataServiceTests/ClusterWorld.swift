@@ -281,8 +281,8 @@ final class ClusterNode {
 
     func delete(_ key: String, _ name: String) { _ = perform(.delete, key, name) }
 
-    var turn: Turn {
-        Turn(
+    var turn: ExecutionContext {
+        ExecutionContext(
             wallNanoseconds: world.environment.time.wallNanoseconds(),
             arena: arena,
             scratch: scratch

@@ -47,9 +47,9 @@ final class FillingDisk: Disk {
 
     func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
 
-    func secure(_ path: String) throws(DiskError) { try disk.secure(path) }
+    func rewriteDurably(_ path: String) throws(DiskError) { try disk.rewriteDurably(path) }
 
-    func claim(_ path: String) throws(DiskError) -> Bool { try disk.claim(path) }
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool { try disk.lockDirectory(path) }
 
     func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
 

@@ -58,7 +58,7 @@ private final class DeadPort: ConnectionPort {
             TestWorld.remove(directory)
         }
         try service.open(TestWorld.settings("guests"))
-        let connection = Connection(port: DeadPort(), service: service, isPlain: false)
+        let connection = Connection(port: DeadPort(), service: service, isMemcachedListener: false)
         let output = ByteWriter()
         func receive(_ bytes: [UInt8]) -> ReceiveProgress {
             output.removeAll()

@@ -218,7 +218,7 @@ import Vocabulary
     @Test func refusingPlainListenerAnswersWithReason() throws {
         let world = TestWorld(plainBucket: "plain")
         try world.service.open(TestWorld.settings("plain"))
-        let client = Client(world, isPlain: true)
+        let client = Client(world, isMemcachedListener: true)
         let set = frame(0x01, key: [0x6b], value: [0x31], extras: big(UInt64(0)))
         #expect(client.ask(set).map(\.status) == [0])
         world.service.servePlainClients(false)
@@ -230,7 +230,7 @@ import Vocabulary
         }
         // Requests that do not concern documents are answered, so that a client can quit.
         #expect(client.ask(frame(0x0a)).map(\.status) == [0])
-        #expect(Client(world, isPlain: true).ask(set).map(\.status) == [0x83])
+        #expect(Client(world, isMemcachedListener: true).ask(set).map(\.status) == [0x83])
         // Other listeners are not affected.
         #expect(world.client(of: "plain").ask(Ask.get("k")).map(\.status) == [0])
         world.service.servePlainClients(true)
@@ -239,7 +239,7 @@ import Vocabulary
 
     @Test func plainConnectionFindsBucketOnceOpened() throws {
         let world = TestWorld(plainBucket: "later")
-        let client = Client(world, isPlain: true)
+        let client = Client(world, isMemcachedListener: true)
         #expect(client.ask(Ask.get("k")).map(\.status) == [8])
         try world.service.open(TestWorld.settings("later"))
         #expect(client.ask(frame(0x01, key: [0x6b], extras: big(UInt64(0)))).map(\.status) == [0])

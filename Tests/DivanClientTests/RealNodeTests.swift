@@ -128,7 +128,7 @@ import Wire
             #expect(
                 await code { () async throws(ClientError) in
                     var options = WriteOptions()
-                    options.patience = .milliseconds(1_000)
+                    options.timeout = .milliseconds(1_000)
                     return try await client.set("n", [1], options)
                 } == .locked
             )

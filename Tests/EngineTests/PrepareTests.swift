@@ -25,7 +25,7 @@ struct PrepareTests {
         return viewing(bytes) { key in vBucket.withCore { body(&$0, key, hash) } }
     }
 
-    private func turn(_ level: DurabilityLevel? = nil) -> Turn {
+    private func turn(_ level: DurabilityLevel? = nil) -> ExecutionContext {
         var turn = stage.turn
         turn.durability = level
         return turn

@@ -68,7 +68,11 @@ import Vocabulary
                 HashTable.prefetchGroup(root: vBucket.root, hash: hash)
                 _ = HashTable.prefetchItem(root: vBucket.root, hash: hash)
             }
-            let turn = Turn(wallNanoseconds: UInt64(round + 1), arena: arena, scratch: scratch)
+            let turn = ExecutionContext(
+                wallNanoseconds: UInt64(round + 1),
+                arena: arena,
+                scratch: scratch
+            )
             for (number, hash) in zip(batch, hashes) {
                 guard let vBucket = bucket[UInt16(number % 64)] else { continue }
                 let mark = UInt8(truncatingIfNeeded: round)
@@ -91,7 +95,7 @@ import Vocabulary
         _ key: ByteView,
         _ hash: UInt64,
         _ value: [UInt8],
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Int {
         let outcome = viewing(value) { value in
             let request = StoreRequest(
@@ -115,7 +119,7 @@ import Vocabulary
         _ vBucket: VBucket,
         _ key: ByteView,
         _ hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         vBucket.withCore { core in
             guard case .found(let item, _) = core.get(key, hash: hash, turn) else { return false }

@@ -18,8 +18,8 @@ final class Stage {
         reclaimer = Reclaimer(quiescence: quiescence)
     }
 
-    var turn: Turn {
-        Turn(
+    var turn: ExecutionContext {
+        ExecutionContext(
             wallNanoseconds: UInt64(seconds) * 1_000_000_000 + nanoseconds,
             arena: arena,
             scratch: scratch

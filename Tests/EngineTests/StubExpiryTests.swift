@@ -115,7 +115,7 @@ private final class Shelf {
         let found = try #require(tombstone)
         #expect(found.isDeleted && found.isExpired && found.revision == 2)
         #expect(found.seqno.value > 320)
-        let isOwed = shelf.vBucket.withCore { $0.takeOwedWake() }
+        let isOwed = shelf.vBucket.withCore { $0.takePendingWakeup() }
         #expect(isOwed, "the flusher has to be told")
         shelf.stage.seconds += 199
         #expect(shelf.expireStubs() == nil)

@@ -161,9 +161,9 @@ final class MemoryPlane: DataPlane {
         }
     }
 
-    func served(bucket name: String) -> ServedHighs? { nil }
+    func served(bucket name: String) -> ActiveSeqnoDigest? { nil }
 
-    func takeDiscarded() -> [String: UInt64] { [:] }
+    func removeDiscardedCounts() -> [String: UInt64] { [:] }
 
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] { [] }
 

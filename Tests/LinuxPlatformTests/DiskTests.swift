@@ -30,14 +30,14 @@ import Testing
 
     @Test func fillExtendsAFileWithZerosAndNeverTruncatesIt() throws {
         let path = root + "/log"
-        try disk.fill(path, to: 1_000)
+        try disk.preallocate(path, to: 1_000)
         #expect(try disk.list(root) == ["a"])
         try disk.replace(path, with: [1, 2, 3])
-        try disk.fill(path, to: 700_001)
+        try disk.preallocate(path, to: 700_001)
         let content = try #require(try disk.read(path))
         #expect(content.count == 700_001)
         #expect(content.starts(with: [1, 2, 3]) && content.dropFirst(3).allSatisfy { $0 == 0 })
-        try disk.fill(path, to: 2)
+        try disk.preallocate(path, to: 2)
         #expect(try disk.size(path) == 700_001)
         // Blocks are allocated and written, so overwriting them changes no metadata.
         var status = stat()
@@ -46,19 +46,19 @@ import Testing
 
     /// The file is rewritten in place, so open descriptors of it stay valid.
     @Test func securePreservesContentAndInode() throws {
-        try disk.secure(root + "/nothing")
+        try disk.rewriteDurably(root + "/nothing")
         #expect(try disk.list(root) == ["a"])
         let path = root + "/log"
         for size in [0, 1, 262_144, 700_001] {
             let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7) }
             try disk.replace(path, with: content)
             let inode = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber]
-            try disk.secure(path)
+            try disk.rewriteDurably(path)
             #expect(try disk.read(path) == content)
             let after = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber]
             #expect(inode as? Int == after as? Int)
         }
-        #expect(throws: DiskError.self) { try disk.secure(root + "/a") }
+        #expect(throws: DiskError.self) { try disk.rewriteDurably(root + "/a") }
     }
 
     @Test func concurrentReplacesLeaveTheContentOfOne() throws {
@@ -103,14 +103,14 @@ import Testing
     }
 
     @Test func claimOfADirectoryFailsUntilItsHolderIsReleased() throws {
-        #expect(try disk.claim(root))
-        #expect(try !disk.claim(root))
+        #expect(try disk.lockDirectory(root))
+        #expect(try !disk.lockDirectory(root))
         var other: LinuxDisk? = LinuxDisk()
-        #expect(try other?.claim(root) == false)
-        #expect(try other?.claim(root + "/a") == true)
-        #expect(try !disk.claim(root + "/a"))
+        #expect(try other?.lockDirectory(root) == false)
+        #expect(try other?.lockDirectory(root + "/a") == true)
+        #expect(try !disk.lockDirectory(root + "/a"))
         other = nil
-        #expect(try disk.claim(root + "/a"))
+        #expect(try disk.lockDirectory(root + "/a"))
     }
 
     @Test func killedProcessReleasesItsClaim() throws {
@@ -121,7 +121,7 @@ import Testing
         holder.standardOutput = pipe
         try holder.run()
         #expect(pipe.fileHandleForReading.availableData == Data("held\n".utf8))
-        #expect(try !disk.claim(root))
+        #expect(try !disk.lockDirectory(root))
         // flock runs the command as its child, which holds the lock too.
         let number = holder.processIdentifier
         let list = "/proc/\(number)/task/\(number)/children"
@@ -133,7 +133,7 @@ import Testing
         holder.waitUntilExit()
         var isClaimed = false
         for _ in 0..<1_000 where !isClaimed {
-            isClaimed = try disk.claim(root)
+            isClaimed = try disk.lockDirectory(root)
             usleep(10_000)
         }
         #expect(isClaimed)
@@ -147,7 +147,7 @@ import Testing
             (.notADirectory, { _ = try self.disk.list(self.root + "/file") }),
             (.missing, { try self.disk.rename(self.root + "/none", to: self.root + "/other") }),
             (.missing, { try self.disk.replace(self.root + "/none/file", with: []) }),
-            (.missing, { _ = try self.disk.claim(self.root + "/none") }),
+            (.missing, { _ = try self.disk.lockDirectory(self.root + "/none") }),
         ]
         for (code, attempt) in cases {
             let error = #expect(throws: DiskError.self) { try attempt() }

@@ -97,8 +97,8 @@ import Vocabulary
         var world = world([[n(1), n(2)], [n(3), n(2)]])
         world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 5), deposes: [n(3)])))
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
-        let stake = EpochStake(world.state, without: [n(2)])
-        #expect(stake.buckets.map(\.lost) == [[VBucketID(1)]])
+        let impact = UnsafeFailoverImpact(world.state, without: [n(2)])
+        #expect(impact.buckets.map(\.lost) == [[VBucketID(1)]])
         world.apply(epoch(n(1), n(3)))
         #expect(world.placement(0).chain == [n(1)])
         #expect(world.placement(1).chain.isEmpty && world.placement(1).isConfirmed)
@@ -133,18 +133,18 @@ import Vocabulary
 
     @Test func lossesOfANewEpochAreListedBeforehand() {
         let world = world([[n(1), n(2)], [n(2), n(1)], [n(3), n(2)], [n(2), n(3)]])
-        let stake = EpochStake(world.state, without: [n(2), n(3)])
-        #expect(stake.buckets.map(\.lost) == [[VBucketID(2), VBucketID(3)]])
-        #expect(stake.buckets.map(\.doubtful) == [[VBucketID(1)]])
+        let impact = UnsafeFailoverImpact(world.state, without: [n(2), n(3)])
+        #expect(impact.buckets.map(\.lost) == [[VBucketID(2), VBucketID(3)]])
+        #expect(impact.buckets.map(\.doubtful) == [[VBucketID(1)]])
         #expect(
-            stake.sentences == [
+            impact.sentences == [
                 "Of the bucket “b”, vBuckets 2 and 3 have no copy there: all documents of them "
                     + "would be lost.",
                 "Of the bucket “b”, the copies there of vBucket 1 may lack the last changes, "
                     + "durable ones too.",
             ]
         )
-        #expect(EpochStake(world.state, without: []).buckets.isEmpty)
+        #expect(UnsafeFailoverImpact(world.state, without: []).buckets.isEmpty)
     }
 }
 

@@ -114,8 +114,8 @@ import Vocabulary
         table.heard(NodeNumber(4), now: ms(100))
         let suspicions = [FailureTable.Suspicion(node: two, silentNanoseconds: ms(400))]
         table.heard(three, suspicions: suspicions, now: ms(900))
-        #expect(table.betterSighted(among: nodes, now: ms(900)) == three)
+        #expect(table.nodeWithFewerSuspicions(among: nodes, now: ms(900)) == three)
         table.heard(NodeNumber(4), now: ms(950))
-        #expect(table.betterSighted(among: nodes, now: ms(950)) == nil)
+        #expect(table.nodeWithFewerSuspicions(among: nodes, now: ms(950)) == nil)
     }
 }

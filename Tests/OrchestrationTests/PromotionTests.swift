@@ -288,7 +288,9 @@ import Vocabulary
     /// failed over.
     @Test func vBucketThatWaitsForANodeIsAtStakeWithIt() {
         let restarted = [NodeNumber(1): copy(20, isIntact: false)]
-        func obstacles(_ failing: UInt16, former: UInt16? = nil, isWaiting: Bool) -> [WhyNot] {
+        func obstacles(_ failing: UInt16, former: UInt16? = nil, isWaiting: Bool)
+            -> [FailoverBlocker]
+        {
             let row = BucketAtStake.Row(
                 question: question(former == nil ? [1, 2] : [1], copies: 2, former: former),
                 reports: restarted,
@@ -297,7 +299,7 @@ import Vocabulary
             return BucketAtStake(name: "b", isEphemeral: false, rows: [row])
                 .obstacles(failing: [NodeNumber(failing)], mayLoseEphemeral: false)
         }
-        let loss = [WhyNot.wouldLoseDurable(bucket: "b", vBuckets: [VBucketID(7)])]
+        let loss = [FailoverBlocker.wouldLoseDurable(bucket: "b", vBuckets: [VBucketID(7)])]
         #expect(obstacles(2, isWaiting: true) == loss)
         #expect(obstacles(2, isWaiting: false) == [])
         #expect(obstacles(2, former: 2, isWaiting: true) == loss)
@@ -329,7 +331,7 @@ import Vocabulary
     /// The lost changes for one or two nodes that served some of four vBuckets, with their last
     /// digests.
     private func lost(
-        served: [UInt16: ServedHighs],
+        served: [UInt16: ActiveSeqnoDigest],
         highs: [UInt64] = [40, 40, 40, 40],
         former: [UInt16] = [1, 1, 1, 1]
     ) -> UInt64 {
@@ -352,8 +354,10 @@ import Vocabulary
         return round.changesLost
     }
 
-    private func digest(_ vBuckets: [UInt16], _ high: UInt64, fence: UInt64 = 10) -> ServedHighs {
-        var digest = ServedHighs()
+    private func digest(_ vBuckets: [UInt16], _ high: UInt64, fence: UInt64 = 10)
+        -> ActiveSeqnoDigest
+    {
+        var digest = ActiveSeqnoDigest()
         for vBucket in vBuckets {
             digest.add(VBucketID(vBucket), fence: fence, high: Seqno(high))
         }

@@ -9,17 +9,17 @@ import Vocabulary
     @Test func rebalanceWithProgressIsNotLogged() {
         var standstill = Standstill(now: 5 * second)
         for now in stride(from: 10 * second, to: 200 * second, by: 10_000_000_000) {
-            #expect(standstill.secondsToTell(now: now) == nil)
+            #expect(standstill.secondsToLog(now: now) == nil)
             standstill.moved(now: now)
         }
     }
 
     @Test func standstillIsLoggedAgainWithTheTotalTime() {
         var standstill = Standstill(now: 5 * second)
-        let seconds = (5..<105).compactMap { standstill.secondsToTell(now: $0 * second) }
+        let seconds = (5..<105).compactMap { standstill.secondsToLog(now: $0 * second) }
         #expect(seconds == [30, 60, 90])
         standstill.moved(now: 105 * second)
-        #expect(standstill.secondsToTell(now: 134 * second) == nil)
-        #expect(standstill.secondsToTell(now: 135 * second) == 30)
+        #expect(standstill.secondsToLog(now: 134 * second) == nil)
+        #expect(standstill.secondsToLog(now: 135 * second) == 30)
     }
 }

@@ -69,7 +69,7 @@ struct Model {
             record.maxRevision = table.record?.maxRevision ?? 0
             for document in documents.values.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
                 batch.append(document)
-                if let old = table.current[document.key] { batch.superseded(old.meta.seqno) }
+                if let old = table.current[document.key] { batch.markSuperseded(old.meta.seqno) }
                 table.current[document.key] = document
             }
             table.high = record.highSeqno.value
@@ -235,7 +235,7 @@ struct Model {
                 let key = Array("key-\(number)".utf8)
                 let value = [UInt8](repeating: 7, count: meta.isDeleted ? 0 : 100)
                 batch.append(TestDocument(meta: meta, key: key, value: value))
-                if let old = current[key] { batch.superseded(old) }
+                if let old = current[key] { batch.markSuperseded(old) }
                 current[key] = Seqno(seqno)
             }
             try lane.commit(batch)
@@ -316,7 +316,7 @@ struct Model {
                     let meta = DocumentMeta(seqno: Seqno(start + key + 1), cas: CAS(1))
                     let value = [UInt8](repeating: UInt8(round), count: 100)
                     batch.append(TestDocument(meta: meta, key: [UInt8(key)], value: value))
-                    if round > 0 { batch.superseded(Seqno(start + key + 1 - keys)) }
+                    if round > 0 { batch.markSuperseded(Seqno(start + key + 1 - keys)) }
                 }
             }
             try lane.commit(batch)

@@ -32,7 +32,7 @@ private final class Scanned {
     /// stores no document here.
     private func prepare(_ batch: CommitBatch, _ prepared: [StoredPrepare]) {
         let completed = prepares.filter { _ in random.below(3) == 0 }
-        batch.completed(completed.map(\.meta.seqno))
+        batch.markCompleted(completed.map(\.meta.seqno))
         prepares.removeAll { completed.contains($0) }
         for prepare in prepared {
             withView(prepare.key) { key in
@@ -72,14 +72,14 @@ private final class Scanned {
         prepare(batch, prepared)
         for document in documents.values.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
             batch.append(document)
-            if let old = current[document.key] { batch.superseded(old.meta.seqno) }
+            if let old = current[document.key] { batch.markSuperseded(old.meta.seqno) }
             current[document.key] = document
             history.append(document)
         }
         // Another vBucket in the same blocks.
         batch.begin(record(1, high: high))
         batch.append(random.document(seqno: high, key: [1], value: [UInt8](repeating: 1, count: 9)))
-        if high > 25 { batch.superseded(Seqno(neighbour)) }
+        if high > 25 { batch.markSuperseded(Seqno(neighbour)) }
         neighbour = high
         try lane.commit(batch)
     }
@@ -114,7 +114,7 @@ private final class Scanned {
     func slice(_ scan: VBucketScan, _ found: inout [[UInt8]: TestDocument]) throws -> Bool {
         var last = scan.position
         defer { #expect(scan.position >= last) }
-        return try scan.slice(
+        return try scan.readSlice(
             bytesMax: 1 + random.below(400),
             isNeeded: { key, seqno in
                 guard let current = current[key.bytes]?.meta.seqno else { return false }
@@ -217,7 +217,7 @@ private final class Scanned {
         for _ in 0..<10 { try scanned.commit() }
         let scan = try scanned.lane.scan(VBucketID(0), after: .zero)
         var (seen, slices) = (0, 0)
-        while try scan.slice(
+        while try scan.readSlice(
             isOverTime: { true },
             isNeeded: { _, _ in true },
             prepare: { _ in },

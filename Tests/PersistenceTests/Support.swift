@@ -52,8 +52,8 @@ struct FileDisk: Disk {
     }
 
     /// Does nothing: no write fails here.
-    func secure(_ path: String) throws(DiskError) {}
-    func claim(_ path: String) throws(DiskError) -> Bool { true }
+    func rewriteDurably(_ path: String) throws(DiskError) {}
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool { true }
 
     func size(_ path: String) throws(DiskError) -> UInt64 {
         guard FileManager.default.fileExists(atPath: path) else { return 0 }

@@ -28,7 +28,7 @@ import Vocabulary
                     )
                 )
                 batch.append(TestDocument(meta: goes, key: [1], value: stays))
-                if round > 0 { batch.superseded(Seqno(seqno)) }
+                if round > 0 { batch.markSuperseded(Seqno(seqno)) }
             }
             try lane.commit(batch)
         }

@@ -72,7 +72,9 @@ final class Copy {
 
     var lane: LaneStore { store.lane(of: id) }
 
-    var turn: Turn { Turn(wallNanoseconds: nanoseconds, arena: arena, scratch: scratch) }
+    var turn: ExecutionContext {
+        ExecutionContext(wallNanoseconds: nanoseconds, arena: arena, scratch: scratch)
+    }
 
     var standing: CopyStanding {
         vBucket.withCore {
@@ -85,7 +87,7 @@ final class Copy {
     // MARK: Documents
 
     /// A turn that has writes prepared, or an ordinary one.
-    func turn(_ level: DurabilityLevel?) -> Turn {
+    func turn(_ level: DurabilityLevel?) -> ExecutionContext {
         var turn = turn
         turn.durability = level
         return turn
@@ -216,8 +218,8 @@ final class Copy {
             return drain
         }
         guard !fails else { return vBucket.withCore { $0.undrain(drain) } }
-        batch.superseded(drain.superseded)
-        batch.completed(drain.completedPrepares)
+        batch.markSuperseded(drain.superseded)
+        batch.markCompleted(drain.completedPrepares)
         try lane.commit(batch)
         vBucket.withCore { $0.persisted(through: drain.boundary) }
     }
@@ -344,7 +346,7 @@ final class Copy {
         let scan = try lane.scan(id, after: .zero)
         var prepares: [Seqno] = []
         repeat {
-        } while try scan.slice(
+        } while try scan.readSlice(
             bytesMax: 1_000,
             isNeeded: { [self] key, seqno in
                 vBucket.withCore {

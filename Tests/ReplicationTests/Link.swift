@@ -141,7 +141,7 @@ final class Sender {
     private func scan(_ bytes: Int, _ last: Seqno) throws {
         guard let scan else { return }
         var sent: Seqno?
-        let progress = try scan.slice(
+        let progress = try scan.readSlice(
             bytesMax: bytes,
             isNeeded: { [copy] key, seqno in
                 copy.vBucket.withCore {

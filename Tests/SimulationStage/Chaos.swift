@@ -28,7 +28,7 @@ final class Chaos: @unchecked Sendable {
         self.world = world
         self.node = node
         client = clientAddress
-        random = world.dice("chaos")
+        random = world.random(for: "chaos")
         for kind in Kind.allCases {
             // Each kind is on in one seed of three. Power cuts in a commit are on in two of three:
             // lost writes are the main subject.

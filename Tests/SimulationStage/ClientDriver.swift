@@ -49,7 +49,7 @@ final class ClientDriver: @unchecked Sendable {
         self.judge = judge
         network = environment.network
         lane = environment.network.lane(ofReactor: 0)
-        random = world.dice("client \(number)")
+        random = world.random(for: "client \(number)")
         vBuckets = bucket.vBuckets
         thinkNanoseconds = 10_000_000 + random.next() % 60_000_000
         documents = (0..<keys).map {

@@ -43,7 +43,7 @@ final class NodeDriver {
         self.judge = judge
         self.buckets = buckets
         host = world.addHost(NodeDriver.address, reactors: 2)
-        host.died = { [weak self] in self?.startLater() }
+        host.onDeath = { [weak self] in self?.startLater() }
     }
 
     // MARK: Starting
@@ -62,7 +62,7 @@ final class NodeDriver {
         let environment = running.environment
         do throws(DiskError) {
             try environment.disk.createDirectory(directory)
-            _ = try environment.disk.claim(directory)
+            _ = try environment.disk.lockDirectory(directory)
         } catch {
             environment.trace.warning("node", error.description)
             return serveLater(running, buckets)

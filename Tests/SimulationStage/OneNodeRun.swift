@@ -30,7 +30,7 @@ package final class OneNodeRun {
 
     package init(seed: UInt64, without kinds: Set<String> = []) {
         world = SimulatedWorld(seed: seed)
-        var dice = world.dice("run")
+        var dice = world.random(for: "run")
         let count = 2 + Int(dice.next() % 2)
         let buckets = (0..<count).map { number in
             var settings = BucketSettings(

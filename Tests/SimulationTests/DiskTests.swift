@@ -15,7 +15,7 @@ import Testing
         var cutsInTheMiddle = 0
         for seed in 1...60 as ClosedRange<UInt64> {
             let world = SimulatedWorld(seed: seed)
-            var dice = world.dice("test")
+            var dice = world.random(for: "test")
             let host = world.addHost("10.0.0.1")
             var committed = 0
             for _ in 0..<6 {

@@ -21,7 +21,7 @@ import Testing
         var (errors, cuts) = (0, 0)
         for seed in 1...300 as ClosedRange<UInt64> {
             let world = SimulatedWorld(seed: seed)
-            var dice = world.dice("test")
+            var dice = world.random(for: "test")
             let host = world.addHost("10.0.0.1")
             var (kept, sent) = (0, 0)
             func commit(_ store: ControlStore) -> Bool {

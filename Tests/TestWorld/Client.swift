@@ -27,12 +27,16 @@ package final class Client {
 
     /// - Parameters:
     ///   - world: Where it connects.
-    ///   - isPlain: To the plain memcached listener.
+    ///   - isMemcachedListener: To the plain memcached listener.
     ///   - reactor: Who serves it: the thread that calls here, if there are threads.
-    package init(_ world: TestWorld, isPlain: Bool = false, reactor: Int = 0) {
+    package init(_ world: TestWorld, isMemcachedListener: Bool = false, reactor: Int = 0) {
         self.world = world
         port = MemoryPort(reactor: reactor)
-        connection = Connection(port: port, service: world.service, isPlain: isPlain)
+        connection = Connection(
+            port: port,
+            service: world.service,
+            isMemcachedListener: isMemcachedListener
+        )
     }
 
     /// Bytes come in; whatever can be done is done.

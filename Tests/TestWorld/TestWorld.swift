@@ -161,7 +161,7 @@ package final class RecordingTrace: Trace {
 
     package init() {}
 
-    package func tell(_ severity: Severity, _ module: String, _ message: String) {
+    package func log(_ severity: Severity, _ module: String, _ message: String) {
         lines.withLock { lines in
             if lines.count < 10_000 { lines.append((severity, "\(module): \(message)")) }
         }
@@ -212,8 +212,8 @@ package struct NoNetwork: Network {
 
 extension TestWorld {
     /// For whoever asks a vBucket himself.
-    package var turn: Turn {
-        Turn(wallNanoseconds: time.wallNanoseconds(), arena: arena, scratch: scratch)
+    package var turn: ExecutionContext {
+        ExecutionContext(wallNanoseconds: time.wallNanoseconds(), arena: arena, scratch: scratch)
     }
 
     /// Takes a document's value out of memory, as the item pager does; false where it may not go.

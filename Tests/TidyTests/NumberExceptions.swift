@@ -9,7 +9,7 @@ enum NumberExceptions {
         "ClusterService.BeatService": 17,
         "ClusterService.BucketStatistics": 29,
         "ClusterService.ClusterMember": 14,
-        "ClusterService.MoveCrew": 25,
+        "ClusterService.VBucketMoveRunner": 25,
         "ClusterService.Orchestrator": 19,
         "ClusterService.PeerConnection": 19,
         "ClusterService.PeerLimits": 15,

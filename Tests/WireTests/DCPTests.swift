@@ -155,8 +155,8 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
 
     @Test func shortFormOfDeletionOmitsTimeAndExpiration() {
         var short = encoder
-        short.tellsDeleteTimes = false
-        short.tellsExpirations = false
+        short.includesDeleteTimes = false
+        short.distinguishesExpirations = false
         let meta = DocumentMeta(
             seqno: Seqno(9),
             cas: CAS(4),

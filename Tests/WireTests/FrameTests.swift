@@ -99,7 +99,7 @@ import Wire
             for length in [1, 24] {
                 let bytes = [byte] + [UInt8](repeating: 0, count: length - 1)
                 bytes.withView { view in
-                    if case .nonsense(.magic(let found)) = FrameDecoder().next(in: view) {
+                    if case .invalid(.magic(let found)) = FrameDecoder().next(in: view) {
                         #expect(found == byte)
                         #expect(Magic(rawValue: byte) == nil)
                     } else if length == 1 {
@@ -120,7 +120,7 @@ import Wire
         ]
         for header in headers {
             header.withView { view in
-                guard case .nonsense(.lengths(let refused)) = FrameDecoder().next(in: view) else {
+                guard case .invalid(.lengths(let refused)) = FrameDecoder().next(in: view) else {
                     Issue.record("accepted \(header)")
                     return
                 }
@@ -141,8 +141,8 @@ import Wire
                 case .incomplete(let needed): "needs \(needed)"
                 case .frame: "frame"
                 case .valueTooBig(let header): "skip \(header.frameCount), answer \(header.opaque)"
-                case .nonsense(.tooLong(let header)): "too long for \(header.opaque)"
-                case .nonsense: "nonsense"
+                case .invalid(.tooLong(let header)): "too long for \(header.opaque)"
+                case .invalid: "nonsense"
                 }
             }
         }

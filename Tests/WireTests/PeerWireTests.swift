@@ -62,14 +62,14 @@ import Wire
             (0, true), (9, true), (10, false), (UInt32(most), false), (UInt32(most) + 1, true),
             (.max, true),
         ]
-        for (length, isNonsense) in cases {
+        for (length, isInvalid) in cases {
             let bytes = written { $0.append(bigEndian: length) }
             bytes.withView { view in
                 let outcome = PeerFrameDecoder().next(in: view)
-                if case .nonsense = outcome {
-                    #expect(isNonsense)
+                if case .invalid = outcome {
+                    #expect(isInvalid)
                 } else {
-                    #expect(!isNonsense)
+                    #expect(!isInvalid)
                 }
             }
         }
@@ -156,7 +156,7 @@ import Wire
         // A claim that ends beyond its message.
         later[12] = 1
         later.withView { view in
-            guard case .nonsense = PeerGreeting.next(in: view, version: 1) else {
+            guard case .invalid = PeerGreeting.next(in: view, version: 1) else {
                 Issue.record("the length is checked")
                 return
             }

@@ -34,7 +34,7 @@ final class ConstantReplies: ConnectionHandler {
             switch decoder.next(in: input.dropFirst(offset)) {
             case .incomplete(let needed):
                 return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
-            case .valueTooBig, .nonsense: return ReceiveProgress(consumed: offset, next: .close)
+            case .valueTooBig, .invalid: return ReceiveProgress(consumed: offset, next: .close)
             case .frame(let frame):
                 offset += frame.byteCount
                 if frame.header.opcodeByte == Opcode.get.rawValue {

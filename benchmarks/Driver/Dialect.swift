@@ -76,7 +76,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
     enum Scan {
         case reply(Reply)
         case incomplete(needed: Int)
-        case nonsense
+        case invalid
     }
 
     /// The fields of an answer that the driver uses.
@@ -100,7 +100,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
             return .incomplete(needed: FrameHeader.byteCount)
         }
         let header = FrameHeader(input)
-        guard header.magicByte == 0x81, header.valueCount >= 0 else { return .nonsense }
+        guard header.magicByte == 0x81, header.valueCount >= 0 else { return .invalid }
         let length = header.frameCount
         guard input.count >= length else { return .incomplete(needed: length) }
         return .reply(
@@ -131,13 +131,13 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
             var length = 0
             for offset in 1..<(end - 1) {
                 let digit = Int(input[offset]) - 48
-                guard (0...9).contains(digit), length < 1 << 30 else { return .nonsense }
+                guard (0...9).contains(digit), length < 1 << 30 else { return .invalid }
                 length = length * 10 + digit
             }
             let whole = line + length + 2
             guard input.count >= whole else { return .incomplete(needed: whole) }
             return .reply(Dialect.resp(0, whole, length))
-        default: return .nonsense
+        default: return .invalid
         }
     }
 

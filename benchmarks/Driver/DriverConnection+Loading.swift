@@ -27,7 +27,7 @@ extension DriverConnection {
             case .incomplete(let needed):
                 loadMore(output)
                 return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
-            case .nonsense: return giveUp("the server's answer makes no sense")
+            case .invalid: return giveUp("the server's answer makes no sense")
             case .reply(let reply):
                 loadsUnderWay -= 1
                 offset += reply.byteCount

@@ -124,7 +124,7 @@ final class DriverConnection: ConnectionHandler {
                 return giveUp(error.description)
             }
             return ReceiveProgress(consumed: frame.byteCount, next: .receive)
-        case .valueTooBig, .nonsense: return giveUp("the server's answer is no frame")
+        case .valueTooBig, .invalid: return giveUp("the server's answer is no frame")
         }
     }
 
@@ -172,7 +172,7 @@ final class DriverConnection: ConnectionHandler {
             case .incomplete(let count):
                 needed = count
                 break scanning
-            case .nonsense: return giveUp("the server's answer makes no sense")
+            case .invalid: return giveUp("the server's answer makes no sense")
             case .reply(let reply):
                 guard tail < stampHead, reply.opaque.map({ $0 == UInt32(expect) }) ?? true else {
                     return giveUp("the server answered out of order")

@@ -12,7 +12,7 @@ extension LoadTest {
     /// Below the limit of operations in flight of a client.
     private static let underWayMax = 50_000
     /// Retries documents as long as some can be stored.
-    private static let loadingPatience = 30.0
+    private static let loadingTimeoutSeconds = 30.0
 
     func runThroughClient(_ environment: Environment) throws(BenchError) -> Outcome {
         guard !workload.samplesPersistence else {
@@ -65,7 +65,7 @@ extension LoadTest {
             let (loaded, trouble) = lane.ask { (load.loaded, load.trouble) }
             if loaded == workload.keys { break }
             if loaded > last.loaded { last = (.now, loaded) }
-            guard Date.now.timeIntervalSince(last.time) < Self.loadingPatience else {
+            guard Date.now.timeIntervalSince(last.time) < Self.loadingTimeoutSeconds else {
                 progress.clear()
                 let reason = trouble.map { ": \($0)" } ?? ""
                 throw BenchError("no document could be stored for half a minute\(reason)")

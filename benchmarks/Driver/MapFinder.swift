@@ -31,7 +31,7 @@ final class MapFinder: ConnectionHandler {
             } catch {
                 tell(.failure(error))
             }
-        case .valueTooBig, .nonsense:
+        case .valueTooBig, .invalid:
             tell(.failure(BenchError("the server does not speak the memcached binary protocol")))
         }
         return ReceiveProgress(consumed: input.count, next: .close)

@@ -185,7 +185,7 @@ private final class Observer: ConnectionHandler {
             switch decoder.next(in: input.dropFirst(offset)) {
             case .incomplete(let needed):
                 return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
-            case .valueTooBig, .nonsense:
+            case .valueTooBig, .invalid:
                 driver.fail(BenchError("the server's answer is no frame"))
                 return ReceiveProgress(consumed: offset, next: .close)
             case .frame(let frame):

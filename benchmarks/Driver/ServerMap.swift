@@ -21,7 +21,7 @@ struct ServerMap: Sendable {
     /// `$HOST` in the map: the name by which the driver reached the node.
     init(configuration: ByteView, host: String) throws(BenchError) {
         let map: ClusterMap
-        do throws(ClusterMap.Nonsense) {
+        do throws(ClusterMap.InvalidMap) {
             map = try ClusterMap(configuration, host: host)
         } catch {
             throw BenchError("the bucket's configuration is of no use: \(error)")

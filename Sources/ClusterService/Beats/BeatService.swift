@@ -18,7 +18,7 @@ struct BeatSources {
     /// Answers another node's beat with a promise, or with the reason why not.
     var answer: (LeaseBeat) -> LeaseReply
     /// By bucket UUID: the seqnos of what this node serves.
-    var served: () -> [String: ServedHighs]
+    var served: () -> [String: ActiveSeqnoDigest]
     /// Receives the end of the lease: 0 for none, `.max` for ever.
     var leaseChanged: (UInt64) -> Void
 }
@@ -50,7 +50,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private var isStopped = false
     private var servedSentAt: UInt64 = 0
     /// By node: the last received seqnos of what it serves.
-    private var served: [NodeNumber: [String: ServedHighs]] = [:]
+    private var served: [NodeNumber: [String: ActiveSeqnoDigest]] = [:]
     /// Nodes whose last beat said that not all buckets serve.
     private var unready: Set<NodeNumber> = []
     /// When each node was last heard, and the log index by which it acts; for other threads.
@@ -121,7 +121,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
 
     /// By node: the last received seqnos of what it serves of a bucket; nodes without any are
     /// missing.
-    func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ServedHighs] {
+    func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ActiveSeqnoDigest] {
         others.reduce(into: [:]) { $0[$1] = served[$1]?[uuid] }
     }
 

@@ -195,7 +195,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     private static func served(
         of state: ClusterState,
         _ dataPlane: any DataPlane
-    ) -> [String: ServedHighs] {
+    ) -> [String: ActiveSeqnoDigest] {
         state.buckets.reduce(into: [:]) { served, bucket in
             served[bucket.settings.uuid] = dataPlane.served(bucket: bucket.settings.name)
         }

@@ -77,7 +77,7 @@ struct NodeIdentity: Sendable {
         return claim
     }
 
-    var peer: PeerSelf { PeerSelf(claim: claim, secret: PeerSecret(secret)) }
+    var peer: PeerIdentityProof { PeerIdentityProof(claim: claim, secret: PeerSecret(secret)) }
 }
 
 /// Encoded as one fact of the control file.

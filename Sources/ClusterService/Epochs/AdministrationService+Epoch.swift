@@ -71,7 +71,7 @@ extension AdministrationService {
         let index = survey.best.lastIndex + 1
         let term = survey.positions.values.map(\.term).reduce(survey.best.lastTerm, max) + 1
         let survivors = survey.positions.keys.sorted()
-        let stake = EpochStake(
+        let impact = UnsafeFailoverImpact(
             state,
             without: state.nodes.map(\.number).filter { !survivors.contains($0) }
         )
@@ -101,7 +101,7 @@ extension AdministrationService {
             .warning,
             .node,
             "At an operator's request a new epoch (\(state.revEpoch)) begins without "
-                + "\(names.joined(separator: ", ")). \(stake.sentences.joined(separator: " "))"
+                + "\(names.joined(separator: ", ")). \(impact.sentences.joined(separator: " "))"
         )
         let handover = EpochHandover(
             epoch: state.revEpoch,

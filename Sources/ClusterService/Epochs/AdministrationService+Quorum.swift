@@ -23,7 +23,7 @@ extension AdministrationService {
             return "Cannot fail over: \(answering) of the cluster's \(voters) voting nodes answer "
                 + "this one, but they did not agree in time. Retry."
         }
-        let stake = EpochStake(state, without: nodes)
+        let impact = UnsafeFailoverImpact(state, without: nodes)
         let parts = [
             "Cannot fail over: there is no quorum. Only \(answering) of the cluster's \(voters) "
                 + "voting nodes \(answering == 1 ? "answers" : "answer") this one, itself "
@@ -34,6 +34,6 @@ extension AdministrationService {
                 + "two clusters.",
             "This can lose decisions and documents that only the other nodes have.",
         ]
-        return (parts + stake.sentences).joined(separator: " ")
+        return (parts + impact.sentences).joined(separator: " ")
     }
 }

@@ -96,9 +96,9 @@ struct ServedMessage: PeerPayload, Hashable {
         /// Who serves it.
         var node: NodeNumber
         var uuid: String
-        var highs: ServedHighs
+        var highs: ActiveSeqnoDigest
 
-        init(node: NodeNumber, uuid: String, highs: ServedHighs) {
+        init(node: NodeNumber, uuid: String, highs: ActiveSeqnoDigest) {
             self.node = node
             self.uuid = uuid
             self.highs = highs
@@ -108,7 +108,7 @@ struct ServedMessage: PeerPayload, Hashable {
             guard let node = reader.node(), let uuid = reader.text(),
                 let mark = reader.bigEndian(UInt64.self), let sum = reader.leb128()
             else { return nil }
-            self.init(node: node, uuid: uuid, highs: ServedHighs(mark: mark, sum: sum))
+            self.init(node: node, uuid: uuid, highs: ActiveSeqnoDigest(mark: mark, sum: sum))
         }
 
         func append(to writer: ByteWriter) {

@@ -7,7 +7,7 @@ internal import Vocabulary
 struct EpochProgress: Sendable {
     var begunAt: UInt64?
     var nextRoundAt: UInt64 = 0
-    var obstacles: [WhyNot] = []
+    var obstacles: [FailoverBlocker] = []
     var changesLost: UInt64 = 0
     /// For the operator who asked for it; empty until it is done.
     var sentence = ""
@@ -55,8 +55,8 @@ extension Orchestrator {
         let givenUp = failedOver.sorted()
         let round = await sealAndChoose(orphans, of: bucket, without: gone, givenUp: givenUp)
         // A node that is only late may have the better copy.
-        let isPatient = now - (epoch.begunAt ?? now) < Self.timeoutNanoseconds
-        guard round.silent.isEmpty || !isPatient else { return }
+        let mayStillAnswer = now - (epoch.begunAt ?? now) < Self.timeoutNanoseconds
+        guard round.silent.isEmpty || !mayStillAnswer else { return }
         epoch.obstacles += round.decided.obstacles
         epoch.changesLost += round.decided.changesLost
         await promote(round, deposing: gone)
@@ -71,7 +71,10 @@ extension Orchestrator {
             let lost = bucket.placements.indices.filter { bucket.placements[$0].chain.isEmpty }
             guard !lost.isEmpty else { continue }
             parts.append(
-                EpochStake.lost(lost.map { VBucketID(UInt16($0)) }, ofBucket: bucket.settings.name)
+                UnsafeFailoverImpact.lost(
+                    lost.map { VBucketID(UInt16($0)) },
+                    ofBucket: bucket.settings.name
+                )
             )
         }
         parts += sentences(epoch.obstacles.filter(\.isAboutLateCopies))
@@ -82,7 +85,7 @@ extension Orchestrator {
     }
 }
 
-extension WhyNot {
+extension FailoverBlocker {
     /// Whether it concerns late copies: vBuckets without a copy are read from the map instead.
     fileprivate var isAboutLateCopies: Bool {
         if case .wouldLoseDurable = self { true } else { false }

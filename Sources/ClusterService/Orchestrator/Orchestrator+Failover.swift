@@ -101,7 +101,7 @@ extension Orchestrator {
         return round.stoppedForNothing.filter { round.bucket[$0].next.without(gone).isEmpty }
     }
 
-    func sentences(_ reasons: [WhyNot]) -> [String] {
+    func sentences(_ reasons: [FailoverBlocker]) -> [String] {
         let now = now
         return reasons.map { $0.sentence(now: now, naming: { self.name($0) }) }
     }

@@ -56,7 +56,7 @@ extension Orchestrator {
 
     /// Logs what the rebalance waits for after a while without progress.
     private func logStandstill() {
-        guard let seconds = rebalancing.standstill.secondsToTell(now: now) else { return }
+        guard let seconds = rebalancing.standstill.secondsToLog(now: now) else { return }
         let why = rebalancing.obstacle ?? "No node is known to delay it."
         member.logEvent(
             .warning,
@@ -267,7 +267,7 @@ extension Orchestrator {
                 rebalancing.progress?.replan(moves: moves)
             }
             isFirst = false
-            let runner = MoveCrew(self, bucket: name, record: record, moves: moves)
+            let runner = VBucketMoveRunner(self, bucket: name, record: record, moves: moves)
             switch await runner.run() {
             // Other entries may have moved vBuckets meanwhile: done only if a new plan is empty.
             case .done where passes > 0 && !isWaiting:

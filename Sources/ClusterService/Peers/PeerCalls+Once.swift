@@ -38,7 +38,7 @@ extension PeerCalls {
         _ done: @escaping Done,
         open: (@escaping PeerTransport.Accept, @escaping PeerTransport.Failed) -> Void
     ) {
-        let once = PeerOnce(done)
+        let once = SingleCall(done)
         once.timer = lane.post(after: timeoutNanoseconds) { once.finish(.failure(.timedOut)) }
         let frame = PeerCalls.frame(kind, 1, payload)
         let (lane, time, limits) = (lane, environment.time, limits)
@@ -73,7 +73,7 @@ extension PeerCalls {
 }
 
 /// A call that is finished once, by its answer, its timer or the end of its connection.
-final class PeerOnce: @unchecked Sendable {  // tidy:allow belongs to the control lane
+final class SingleCall: @unchecked Sendable {  // tidy:allow belongs to the control lane
     var timer: LaneTimer?
     private var done: PeerCalls.Done?
     private var channel: PeerChannel?
@@ -82,7 +82,7 @@ final class PeerOnce: @unchecked Sendable {  // tidy:allow belongs to the contro
         self.done = done
     }
 
-    func adopt(_ channel: PeerChannel, _ frame: PeerArrival) {
+    func adopt(_ channel: PeerChannel, _ frame: ReceivedPeerFrame) {
         guard done != nil, channel.enqueue(frame) else { return channel.close() }
         self.channel = channel
     }

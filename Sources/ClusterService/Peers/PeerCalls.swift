@@ -64,11 +64,12 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         self.transport = transport
         self.lane = lane
         environment = transport.environment
-        transport.register(.control) { [weak self] port in self?.accept(port) ?? Turned(away: port)
+        transport.register(.control) { [weak self] port in
+            self?.accept(port) ?? ClosingHandler(port)
         }
         for service in [PeerService.join, .epoch] {
             transport.register(service) { [weak self] port in
-                self?.accept(port) ?? Turned(away: port)
+                self?.accept(port) ?? ClosingHandler(port)
             }
         }
     }
@@ -113,8 +114,8 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     /// Sets this node's identity.
     ///
     /// Connections made under another identity are closed and reopened.
-    package func setIdentity(_ me: PeerSelf) {
-        transport.setIdentity(me)
+    package func setIdentity(_ identity: PeerIdentityProof) {
+        transport.setIdentity(identity)
         setDirectory(directory)
     }
 
@@ -239,7 +240,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         guard let handler = callHandlers[kind] else {
             return lane.post { done(.failure(.notHandled)) }
         }
-        let once = PeerOnce(done)
+        let once = SingleCall(done)
         once.timer = lane.post(after: timeoutNanoseconds) { once.finish(.failure(.timedOut)) }
         lane.post {
             handler(node, payload) { answer in
@@ -248,10 +249,10 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         }
     }
 
-    static func frame(_ kind: UInt16, _ call: UInt64, _ payload: [UInt8]) -> PeerArrival {
+    static func frame(_ kind: UInt16, _ call: UInt64, _ payload: [UInt8]) -> ReceivedPeerFrame {
         check(kind)
         precondition(payload.count <= PeerFrame.payloadBytesMax, "a payload is bounded")
-        return PeerArrival(kind: kind, call: call, payload: payload)
+        return ReceivedPeerFrame(kind: kind, call: call, payload: payload)
     }
 
     // MARK: For links
@@ -260,7 +261,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
 
     func ping(_ channel: PeerChannel) {
         numbers += 1
-        let ping = PeerArrival(kind: PeerChannel.pingKind, call: numbers, payload: [])
+        let ping = ReceivedPeerFrame(kind: PeerChannel.pingKind, call: numbers, payload: [])
         // If the queue is full, skip the ping: the other side already has frames to answer.
         _ = channel.enqueue(ping)
     }
@@ -304,14 +305,14 @@ extension PeerCalls {
         if accepted[node] === channel { accepted[node] = nil }
     }
 
-    private func handleFrames(_ frames: [PeerArrival], from channel: PeerChannel) {
+    private func handleFrames(_ frames: [ReceivedPeerFrame], from channel: PeerChannel) {
         for frame in frames {
             guard frame.kind & PeerFrame.answerBit == 0 else { return channel.close() }
             handleFrame(frame, from: channel)
         }
     }
 
-    private func handleFrame(_ frame: PeerArrival, from channel: PeerChannel) {
+    private func handleFrame(_ frame: ReceivedPeerFrame, from channel: PeerChannel) {
         let identity = channel.port.identity
         let (kind, call) = (frame.kind, frame.call)
         if call == 0 {
@@ -341,7 +342,7 @@ extension PeerCalls {
         _ payload: [UInt8]
     ) {
         precondition(payload.count <= PeerFrame.payloadBytesMax, "an answer is bounded")
-        let frame = PeerArrival(kind: kind, call: call, payload: payload)
+        let frame = ReceivedPeerFrame(kind: kind, call: call, payload: payload)
         if !channel.enqueue(frame) { channel.close() }
     }
 }

@@ -3,7 +3,7 @@ internal import Seams
 internal import Wire
 
 /// A received frame, with its own copy of the payload.
-struct PeerArrival: Sendable {
+struct ReceivedPeerFrame: Sendable {
     let kind: UInt16
     let call: UInt64
     let payload: [UInt8]
@@ -26,11 +26,11 @@ final class PeerChannel: ConnectionHandler,
     /// With the answer bit: the receiver has no handler for the call's kind.
     static let notHandledKind: UInt16 = 0x7fff
 
-    typealias Arrived = @Sendable ([PeerArrival]) -> Void
+    typealias Arrived = @Sendable ([ReceivedPeerFrame]) -> Void
 
     private struct State {
-        var urgent: [PeerArrival] = []
-        var bulk: [PeerArrival] = []
+        var urgent: [ReceivedPeerFrame] = []
+        var bulk: [ReceivedPeerFrame] = []
         var bulkSent = 0
         var queuedBytes = 0
         /// Frames that the lane has not handled yet.
@@ -71,7 +71,7 @@ final class PeerChannel: ConnectionHandler,
     // MARK: Called from any thread
 
     /// Queues a frame; false if the queue is full or the connection is closed.
-    func enqueue(_ frame: PeerArrival, isBulk: Bool? = nil) -> Bool {
+    func enqueue(_ frame: ReceivedPeerFrame, isBulk: Bool? = nil) -> Bool {
         let count = PeerFrame.headerCount + frame.payload.count
         let (isTaken, mustWake) = state.withLock { state in
             guard !state.isClosed, state.queuedBytes + count <= limits.queueBytesMax else {
@@ -145,11 +145,11 @@ final class PeerChannel: ConnectionHandler,
     )? {
         if state.withLock({ $0.isPaused }) { return (0, 0) }
         var consumed = 0
-        var frames: [PeerArrival] = []
+        var frames: [ReceivedPeerFrame] = []
         var needed = 0
         scan: while true {
             switch decoder.next(in: input.dropFirst(consumed)) {
-            case .nonsense: return nil
+            case .invalid: return nil
             case .incomplete(let missing):
                 needed = missing
                 break scan
@@ -206,7 +206,7 @@ final class PeerChannel: ConnectionHandler,
         }
     }
 
-    private static func append(_ frame: PeerArrival, to output: ByteWriter) {
+    private static func append(_ frame: ReceivedPeerFrame, to output: ByteWriter) {
         frame.payload.withUnsafeBytes {
             PeerFrame.append(
                 kind: frame.kind,

@@ -14,7 +14,7 @@ final class PeerDial: Sendable {
         /// 0 for a stranger.
         let node: NodeNumber
         let uuid: String?
-        let me: PeerSelf
+        let identity: PeerIdentityProof
     }
 
     private struct State {
@@ -80,20 +80,20 @@ final class PeerDial: Sendable {
 
     private func greet(_ port: any ConnectionPort) -> any ConnectionHandler {
         let isOver = state.withLock { $0.isOver }
-        guard !isOver, let (number, me) = transport.enter(port, isAccepted: false) else {
+        guard !isOver, let (number, identity) = transport.enter(port, isAccepted: false) else {
             fail(.closed)
-            return Turned(away: port)
+            return ClosingHandler(port)
         }
-        guard me?.claim == call.me.claim else {
+        guard identity?.claim == call.identity.claim else {
             transport.forget(number)
             fail(.closed)
-            return Turned(away: port)
+            return ClosingHandler(port)
         }
         let connection = PeerConnection(
             over: port,
             entry: number,
             handshake: .initiator(
-                call.me,
+                call.identity,
                 service: call.service,
                 expected: call.node,
                 dice: transport.dice()

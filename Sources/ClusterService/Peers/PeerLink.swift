@@ -31,7 +31,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     private var attempt: UInt64 = 0
     private var attemptedAt: UInt64 = 0
     private var backoff: UInt64
-    private var waiting: [(frame: PeerArrival, isBulk: Bool?)] = []
+    private var waiting: [(frame: ReceivedPeerFrame, isBulk: Bool?)] = []
     private var waitingBytes = 0
     private var pending: [UInt64: PeerPending] = [:]
     private var watch: LaneTimer?
@@ -52,7 +52,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     // MARK: Frames
 
     /// Sends a one-way frame; false where it was dropped.
-    func send(_ frame: PeerArrival, isBulk: Bool?) -> Bool {
+    func send(_ frame: ReceivedPeerFrame, isBulk: Bool?) -> Bool {
         guard case .open(let channel, _) = phase, channel.enqueue(frame, isBulk: isBulk) else {
             return false
         }
@@ -60,7 +60,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         return true
     }
 
-    func call(_ frame: PeerArrival, isBulk: Bool?, _ call: PeerPending) {
+    func call(_ frame: ReceivedPeerFrame, isBulk: Bool?, _ call: PeerPending) {
         switch phase {
         case .open(let channel, _):
             guard channel.enqueue(frame, isBulk: isBulk) else {
@@ -89,7 +89,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         finish(found, .failure(.timedOut))
     }
 
-    private func handleFrames(_ frames: [PeerArrival], from channel: PeerChannel) {
+    private func handleFrames(_ frames: [ReceivedPeerFrame], from channel: PeerChannel) {
         guard case .open(let current, _) = phase, current === channel else { return }
         for frame in frames {
             guard frame.kind & PeerFrame.answerBit != 0 else { return channel.close() }

@@ -26,7 +26,7 @@ package final class PeerTransport: Sendable {
     }
 
     private struct State {
-        var me: PeerSelf?
+        var identity: PeerIdentityProof?
         /// Counts identities.
         var generation: UInt64 = 0
         var directory = PeerDirectory()
@@ -52,11 +52,11 @@ package final class PeerTransport: Sendable {
     ///
     /// A change closes all connections except those of `join` and `epoch`, which still have to send
     /// the answer that reports the change.
-    package func setIdentity(_ me: PeerSelf) {
-        precondition(me.secret != nil, "a member of a cluster knows its secret")
+    package func setIdentity(_ identity: PeerIdentityProof) {
+        precondition(identity.secret != nil, "a member of a cluster knows its secret")
         let ending = state.withLock { state in
-            if let old = state.me, old.isSame(as: me) { return [any ConnectionPort]() }
-            state.me = me
+            if let old = state.identity, old.isSame(as: identity) { return [any ConnectionPort]() }
+            state.identity = identity
             state.generation += 1
             return PeerTransport.removeEntries(&state) { entry in
                 entry.identity?.service != .join && entry.identity?.service != .epoch
@@ -65,7 +65,7 @@ package final class PeerTransport: Sendable {
         for port in ending { port.close() }
     }
 
-    package var identity: PeerClaim? { state.withLock { $0.me?.claim } }
+    package var identity: PeerClaim? { state.withLock { $0.identity?.claim } }
 
     /// Sets the addresses of the other nodes; closes connections to nodes that left, or that announce a
     /// feature level below the cluster's.
@@ -113,7 +113,9 @@ package final class PeerTransport: Sendable {
     }
 
     private func accept(_ port: any ConnectionPort) -> any ConnectionHandler {
-        guard let (number, me) = enter(port, isAccepted: true) else { return Turned(away: port) }
+        guard let (number, identity) = enter(port, isAccepted: true) else {
+            return ClosingHandler(port)
+        }
         // A node without an identity has nothing to prove; it can answer only strangers.
         let unknownClaim = PeerClaim(
             node: NodeNumber(0),
@@ -122,7 +124,7 @@ package final class PeerTransport: Sendable {
             group: 0,
             epoch: 0
         )
-        let own = me ?? PeerSelf(claim: unknownClaim, secret: nil)
+        let own = identity ?? PeerIdentityProof(claim: unknownClaim, secret: nil)
         let connection = PeerConnection(
             over: port,
             entry: number,
@@ -191,10 +193,15 @@ package final class PeerTransport: Sendable {
         failed: @escaping Failed
     ) {
         precondition(service != .join, "strangers have no number")
-        let (me, address) = state.withLock { ($0.me, $0.directory.nodes[node]) }
-        guard let me else { return failed(.noIdentity) }
+        let (identity, address) = state.withLock { ($0.identity, $0.directory.nodes[node]) }
+        guard let identity else { return failed(.noIdentity) }
         guard let address else { return failed(.unknownNode(node)) }
-        let call = PeerDial.Call(service: service, node: node, uuid: address.uuid, me: me)
+        let call = PeerDial.Call(
+            service: service,
+            node: node,
+            uuid: address.uuid,
+            identity: identity
+        )
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
 
@@ -210,7 +217,7 @@ package final class PeerTransport: Sendable {
             service: .join,
             node: NodeNumber(0),
             uuid: nil,
-            me: PeerSelf(claim: claim, secret: nil)
+            identity: PeerIdentityProof(claim: claim, secret: nil)
         )
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
@@ -243,10 +250,14 @@ extension PeerTransport {
     /// Registers a new connection; nil after `stop`.
     ///
     /// If too many accepted connections have not finished the handshake, the oldest is closed.
-    func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (number: UInt64, me: PeerSelf?)? {
+    func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (
+        number: UInt64, identity: PeerIdentityProof?
+    )? {
         let (entered, ending) = state.withLock { state in
             guard !state.isStopped else {
-                return ((number: UInt64, me: PeerSelf?)?.none, (any ConnectionPort)?.none)
+                return (
+                    (number: UInt64, identity: PeerIdentityProof?)?.none, (any ConnectionPort)?.none
+                )
             }
             state.numbers += 1
             var ending: (any ConnectionPort)?
@@ -259,7 +270,7 @@ extension PeerTransport {
                 isAccepted: isAccepted,
                 identity: nil
             )
-            return ((state.numbers, state.me), ending)
+            return ((state.numbers, state.identity), ending)
         }
         ending?.close()
         return entered
@@ -321,16 +332,16 @@ extension PeerTransport {
     }
 }
 
-extension PeerSelf {
-    fileprivate func isSame(as other: PeerSelf) -> Bool {
+extension PeerIdentityProof {
+    fileprivate func isSame(as other: PeerIdentityProof) -> Bool {
         guard let secret, let otherSecret = other.secret else { return false }
         return claim == other.claim && secret.isEqual(to: otherSecret)
     }
 }
 
 /// Serves a connection that is refused at once.
-final class Turned: ConnectionHandler {
-    init(away port: any ConnectionPort) { port.close() }
+final class ClosingHandler: ConnectionHandler {
+    init(_ port: any ConnectionPort) { port.close() }
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         ReceiveProgress(consumed: input.count, next: .close)

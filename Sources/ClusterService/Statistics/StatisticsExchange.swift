@@ -109,7 +109,7 @@ extension AdministrationService {
 
     /// Logs how many changes copies here discarded, once the number does not grow any more.
     private func logDiscardedChanges() {
-        let found = dataPlane.takeDiscarded()
+        let found = dataPlane.removeDiscardedCounts()
         let settled: [String: UInt64] = board.core.withLock { core in
             core.discarded.merge(found) { $0 + $1 }
             guard found.isEmpty else { return [:] }

@@ -50,7 +50,7 @@ extension VoterConfiguration {
     ) throws(ConfigurationRefusal) -> VoterConfiguration {
         if change.steps.isEmpty {
             guard isJoint else { throw .notJoint }
-            return left
+            return afterLeaving
         }
         guard !isJoint else { throw .alreadyJoint }
         var simple = self
@@ -71,7 +71,7 @@ extension VoterConfiguration {
     }
 
     /// The configuration that remains after a joint configuration is left.
-    package var left: VoterConfiguration {
+    package var afterLeaving: VoterConfiguration {
         VoterConfiguration(voters: voters, learners: learners + learnersNext)
     }
 

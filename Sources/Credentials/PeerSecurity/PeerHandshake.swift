@@ -4,7 +4,7 @@ package import Vocabulary
 package import Wire
 
 /// What this node claims to be, and the secret that proves it.
-package struct PeerSelf: Sendable {
+package struct PeerIdentityProof: Sendable {
     package var claim: PeerClaim
     /// Nil for a connection without authentication.
     package var secret: PeerSecret?
@@ -54,7 +54,7 @@ package struct PeerHandshake: Sendable {
         case over
     }
 
-    private let me: PeerSelf
+    private let identity: PeerIdentityProof
     private let version: UInt16
     private let service: PeerService?
     private let expected: NodeNumber
@@ -64,7 +64,7 @@ package struct PeerHandshake: Sendable {
     private var state: State
 
     private init(
-        _ me: PeerSelf,
+        _ identity: PeerIdentityProof,
         service: PeerService?,
         expected: NodeNumber,
         dice: [UInt8],
@@ -75,7 +75,7 @@ package struct PeerHandshake: Sendable {
         let secretHalf = Array(dice[32...])
         guard let key = try? Curve25519.KeyAgreement.PrivateKey(rawRepresentation: secretHalf)
         else { preconditionFailure("any 32 bytes are a private key") }
-        self.me = me
+        self.identity = identity
         self.version = version
         self.service = service
         self.expected = expected
@@ -89,24 +89,24 @@ package struct PeerHandshake: Sendable {
     /// The side that opened the connection; `start` makes its first message.
     ///
     /// - Parameters:
-    ///   - me: This node; has a secret for all services but `join`.
+    ///   - identity: This node; has a secret for all services but `join`.
     ///   - service: The requested service.
     ///   - expected: The called node; 0 if its number is not known.
     ///   - dice: 64 random bytes, never used before.
     ///   - version: Differs from this build's version only in tests.
     /// - Returns: A handshake that has sent nothing yet.
     package static func initiator(
-        _ me: PeerSelf,
+        _ identity: PeerIdentityProof,
         service: PeerService,
         expected: NodeNumber,
         dice: [UInt8],
         version: UInt16 = PeerHandshake.version
     ) -> PeerHandshake {
-        var me = me
-        if service == .join { me.secret = nil }
-        precondition(me.secret != nil || service == .join, "only join needs no secret")
+        var identity = identity
+        if service == .join { identity.secret = nil }
+        precondition(identity.secret != nil || service == .join, "only join needs no secret")
         return PeerHandshake(
-            me,
+            identity,
             service: service,
             expected: expected,
             dice: dice,
@@ -117,12 +117,12 @@ package struct PeerHandshake: Sendable {
 
     /// The side that accepted the connection; `dice` as for `initiator`.
     package static func responder(
-        _ me: PeerSelf,
+        _ identity: PeerIdentityProof,
         dice: [UInt8],
         version: UInt16 = PeerHandshake.version
     ) -> PeerHandshake {
         PeerHandshake(
-            me,
+            identity,
             service: nil,
             expected: NodeNumber(0),
             dice: dice,
@@ -139,11 +139,11 @@ package struct PeerHandshake: Sendable {
         let hello = PeerGreeting.Hello(
             service: service.rawValue,
             expected: expected,
-            claim: me.claim,
+            claim: identity.claim,
             nonce: nonce,
             key: Array(key.publicKey.rawRepresentation)
         )
-        let early = me.secret.map { PeerKeys.early($0, "hello") }
+        let early = identity.secret.map { PeerKeys.early($0, "hello") }
         send(.hello(hello), output) { message in early.map { PeerKeys.proof(message, $0) } }
     }
 
@@ -159,7 +159,7 @@ package struct PeerHandshake: Sendable {
     ) -> (consumed: Int, step: Step) {
         switch PeerGreeting.next(in: input, version: version) {
         case .incomplete(let needed): return (0, .waiting(needed: needed))
-        case .nonsense: return (input.count, end(.nonsense))
+        case .invalid: return (input.count, end(.invalidHandshake))
         case .otherVersion(let theirs):
             let refusal = PeerRefusal.otherVersion(have: version, theirs: theirs)
             if case .awaitingHello = state { sendRefusal(refusal, proved: false, output) }
@@ -192,7 +192,7 @@ package struct PeerHandshake: Sendable {
             return .established(claim, service, cipher)
         case (.awaitingAnswer, .refusal(let refusal)):
             return end(verifiedRefusal(refusal, unproved, proof))
-        default: return end(.nonsense)
+        default: return end(.invalidHandshake)
         }
     }
 
@@ -208,17 +208,18 @@ package struct PeerHandshake: Sendable {
         guard let service = PeerService(rawValue: hello.service) else {
             return refuse(.notExpected, proved: false, output)
         }
-        let secret = service == .join ? nil : me.secret
+        let secret = service == .join ? nil : identity.secret
         if service != .join {
             guard let secret else { return refuse(.notExpected, proved: false, output) }
-            guard hello.claim.clusterUUID == me.claim.clusterUUID else {
+            guard hello.claim.clusterUUID == identity.claim.clusterUUID else {
                 return refuse(.otherCluster, proved: false, output)
             }
             let key = PeerKeys.early(secret, "hello")
             guard PeerKeys.isProof(proof, of: unproved, key) else {
                 return refuse(.wrongSecret, proved: false, output)
             }
-            guard hello.expected == me.claim.node, hello.claim.node != me.claim.node else {
+            guard hello.expected == identity.claim.node, hello.claim.node != identity.claim.node
+            else {
                 return refuse(.notExpected, proved: true, output)
             }
         }
@@ -226,7 +227,7 @@ package struct PeerHandshake: Sendable {
             return refuse(refusal, proved: service != .join, output)
         }
         let answer = PeerGreeting.Answer(
-            claim: me.claim,
+            claim: identity.claim,
             nonce: nonce,
             key: Array(key.publicKey.rawRepresentation)
         )
@@ -241,7 +242,7 @@ package struct PeerHandshake: Sendable {
             )
             return session.map { PeerKeys.proof(earlier + message, $0.responderProof) }
         }
-        guard let session else { return end(.nonsense) }
+        guard let session else { return end(.invalidHandshake) }
         state = .awaitingFinish(hello.claim, service, session)
         return .waiting(needed: PeerGreeting.headerCount)
     }
@@ -258,17 +259,20 @@ package struct PeerHandshake: Sendable {
         let session = PeerKeys.session(
             own: key,
             theirs: answer.key,
-            secret: me.secret,
+            secret: identity.secret,
             transcript: transcript + unproved
         )
-        guard let session else { return end(.nonsense) }
+        guard let session else { return end(.invalidHandshake) }
         guard PeerKeys.isProof(proof, of: transcript + unproved, session.responderProof) else {
             return end(.wrongSecret)
         }
         if service != .join {
             let theirs = answer.claim
-            guard theirs.clusterUUID == me.claim.clusterUUID else { return end(.otherCluster) }
-            let isCurrent = theirs.group == me.claim.group && theirs.epoch == me.claim.epoch
+            guard theirs.clusterUUID == identity.claim.clusterUUID else {
+                return end(.otherCluster)
+            }
+            let isCurrent =
+                theirs.group == identity.claim.group && theirs.epoch == identity.claim.epoch
             guard theirs.node == expected, isCurrent || service == .epoch else {
                 return end(.notExpected)
             }
@@ -316,7 +320,7 @@ package struct PeerHandshake: Sendable {
         let writer = ByteWriter(capacity: 64)
         PeerGreeting.refusal(refusal.message).appendWithoutProof(version: version, to: writer)
         let unproved = writer.bytes
-        let key = proved ? me.secret.map { PeerKeys.early($0, "refusal") } : nil
+        let key = proved ? identity.secret.map { PeerKeys.early($0, "refusal") } : nil
         output.append(unproved)
         // The proof covers the refused hello, whose nonce prevents a replay.
         output.append(key.map { PeerKeys.proof(transcript + unproved, $0) } ?? PeerKeys.noProof)
@@ -333,7 +337,7 @@ package struct PeerHandshake: Sendable {
     ) -> PeerRefusal {
         let understood = PeerRefusal(refusal, version: version)
         guard case .removed = understood else { return understood }
-        guard let secret = me.secret else { return .notExpected }
+        guard let secret = identity.secret else { return .notExpected }
         let key = PeerKeys.early(secret, "refusal")
         let isProved = PeerKeys.isProof(proof, of: transcript + unproved, key)
         return isProved ? understood : .wrongSecret
@@ -348,7 +352,7 @@ extension PeerRefusal {
         case .removed(let epoch): .init(reason: 3, detail: epoch)
         case .otherVersion(let have, _): .init(reason: 4, detail: UInt64(have))
         case .notExpected: .init(reason: 5, detail: 0)
-        case .nonsense: .init(reason: 6, detail: 0)
+        case .invalidHandshake: .init(reason: 6, detail: 0)
         case .levelTooLow(let required): .init(reason: 7, detail: UInt64(required.number))
         }
     }
@@ -365,7 +369,7 @@ extension PeerRefusal {
         case 7:
             let level = UInt16(truncatingIfNeeded: message.detail)
             self = .levelTooLow(required: FeatureLevel(level))
-        default: self = .nonsense
+        default: self = .invalidHandshake
         }
     }
 }

@@ -38,7 +38,7 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// unknown service. Retrying later may succeed.
     case notExpected
     /// The received bytes are not a valid handshake.
-    case nonsense
+    case invalidHandshake
 
     package var description: String {
         switch self {
@@ -51,7 +51,7 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
             "the cluster uses feature level \(required.number), and the node that was refused "
                 + "announces a lower one: start it with the release of the other nodes, or a later one"
         case .notExpected: "the other node did not expect this connection, or is not the one called"
-        case .nonsense: "the other side sent an invalid handshake"
+        case .invalidHandshake: "the other side sent an invalid handshake"
         }
     }
 }

@@ -17,7 +17,7 @@ package final class OpenBucket: Sendable {
     /// Writes to vBuckets in hand over.
     let handOvers: HandOverWaiters
     /// Completes its durable writes.
-    let desk: DurabilityDesk
+    let syncWrites: SyncWriteService
     private let assignmentBox = Guarded<BucketAssignment?>(nil)
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord
@@ -40,7 +40,7 @@ package final class OpenBucket: Sendable {
         self.selections = selections
         settingsBox = Guarded(settings)
         handOvers = HandOverWaiters(lane: service.lanes.nonIO.lane)
-        desk = DurabilityDesk(
+        syncWrites = SyncWriteService(
             .init(
                 engine: engine,
                 disk: disk,
@@ -69,7 +69,7 @@ package final class OpenBucket: Sendable {
         retired = SharedWord(at: word)
         change(settings)
         // Prepares from before the restart exist once they are loaded.
-        disk?.warmup.listen { [weak desk] in desk?.ownershipChanged([$0]) }
+        disk?.warmup.listen { [weak syncWrites] in syncWrites?.ownershipChanged([$0]) }
     }
 
     deinit { retired.address.deallocate() }
@@ -102,7 +102,7 @@ package final class OpenBucket: Sendable {
     func retire() {
         retired.store(1)
         pager.stop()
-        desk.stop()
+        syncWrites.stop()
         traffic.notify(.retired, of: (0..<engine.count).map { VBucketID(UInt16($0)) })
     }
 

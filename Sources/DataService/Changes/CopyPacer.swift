@@ -25,7 +25,7 @@ package final class CopyPacer: Sendable {
         var operations: UInt64 = 0
     }
 
-    private static let interval: UInt64 = 5_000_000
+    private static let intervalNanoseconds: UInt64 = 5_000_000
     /// Sampling stops after this long without copying.
     private static let idleNanoseconds: UInt64 = 1_000_000_000
 
@@ -85,7 +85,7 @@ package final class CopyPacer: Sendable {
         let operations = operations()
         state.withLock { $0.operations = operations }
         probeReactors()
-        lane.post(after: CopyPacer.interval) { [weak self] in self?.sample() }
+        lane.post(after: CopyPacer.intervalNanoseconds) { [weak self] in self?.sample() }
     }
 
     private func sample() {
@@ -108,7 +108,7 @@ package final class CopyPacer: Sendable {
         for notify in waiting { notify() }
         guard continues else { return }
         probeReactors()
-        lane.post(after: CopyPacer.interval) { [weak self] in self?.sample() }
+        lane.post(after: CopyPacer.intervalNanoseconds) { [weak self] in self?.sample() }
     }
 
     /// Posts a probe to every reactor without an outstanding one; its delay is the reactor's

@@ -110,7 +110,7 @@ final class IncomingStream {
     /// Applies a change and, at the end of a snapshot, the history with it.
     ///
     /// Both happen in one hold of the lock, since a seal may come between two holds.
-    func apply(_ entry: Entry, hash: UInt64, _ turn: borrowing Turn) -> ApplyResult {
+    func apply(_ entry: Entry, hash: UInt64, _ turn: borrowing ExecutionContext) -> ApplyResult {
         let seqno = entry.seqno
         guard case .apply = machine.received(changeAt: seqno) else { return .violation }
         var (wakesFlusher, isNews, wakesFeeds) = (false, false, false)
@@ -167,7 +167,7 @@ final class IncomingStream {
             guard isCurrent(core) else { return .overtaken }
             guard core.advance(to: seqno) else { return .violation }
             standing = core.highSeqno
-            isNews = noteApplied(seqno, &core) || core.takeOwedWake()
+            isNews = noteApplied(seqno, &core) || core.takePendingWakeup()
             wakesFeeds = core.takeOwedStreamWake()
             return .applied
         }
@@ -232,7 +232,7 @@ extension VBucketCore {
     fileprivate mutating func apply(
         _ entry: IncomingStream.Entry,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ApplyOutcome {
         switch entry {
         case .change(let change):

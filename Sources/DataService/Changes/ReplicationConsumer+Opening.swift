@@ -19,11 +19,11 @@ extension ReplicationConsumer {
                 guard !stream.awaitsLoading else { return }
                 stream.awaitsLoading = true
                 let lane = service.lanes.nonIO.lane
-                disk.warmup.whenLoaded(address.vBucket) { [letters] completion in
-                    if case .ready = completion { return letters.put(.loaded(address)) }
+                disk.warmup.whenLoaded(address.vBucket) { [events] completion in
+                    if case .ready = completion { return events.put(.loaded(address)) }
                     // It may become readable later.
                     lane.post(after: ReplicationConsumer.unreadablePause) {
-                        letters.put(.loaded(address))
+                        events.put(.loaded(address))
                     }
                 }
             } else {
@@ -45,8 +45,8 @@ extension ReplicationConsumer {
     private func requestStream(_ stream: IncomingStream, after nanoseconds: UInt64) {
         stream.phase = .waiting
         let address = stream.address
-        service.lanes.nonIO.lane.post(after: nanoseconds) { [letters] in
-            letters.put(.ask(address))
+        service.lanes.nonIO.lane.post(after: nanoseconds) { [events] in
+            events.put(.ask(address))
         }
     }
 
@@ -97,7 +97,7 @@ extension ReplicationConsumer {
             }
             link.noteStreamStarted()
             stream.acknowledged = nil
-            letters.put(.persisted(address))
+            events.put(.persisted(address))
         case .rollback(let seqno, let log):
             var step = stream.machine.rolledBack(to: seqno)
             if case .askLog = step { step = stream.machine.told(log) }
@@ -137,8 +137,8 @@ extension ReplicationConsumer {
             "replication",
             "Rebuilding \(address.vBucket) of bucket \(stream.bucket.name) from node \(source)"
         )
-        service.reset(address.vBucket, of: stream.bucket, fence: stream.fence) { [letters] in
-            letters.put(.reset(address))
+        service.reset(address.vBucket, of: stream.bucket, fence: stream.fence) { [events] in
+            events.put(.reset(address))
         }
     }
 

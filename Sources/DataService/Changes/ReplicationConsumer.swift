@@ -17,7 +17,7 @@ internal import Wire
 ///   which the stream was requested.
 /// - After each call every copy that progressed is acknowledged once.
 final class ReplicationConsumer: ConnectionHandler {
-    enum Letter: Sendable {
+    enum Event: Sendable {
         /// The wanted feeds changed.
         case wanted
         /// Request this stream again.
@@ -60,7 +60,7 @@ final class ReplicationConsumer: ConnectionHandler {
 
     let source: NodeNumber
     let service: DocumentService
-    let letters: Letters<Letter>
+    let events: EventQueue<Event>
     let link: ReplicationLink
     private let context: LaneContext
     var channels: [UInt16: Channel] = [:]
@@ -80,10 +80,10 @@ final class ReplicationConsumer: ConnectionHandler {
         self.link = link
         self.service = service
         source = link.source
-        letters = Letters(port: port)
+        events = EventQueue(port: port)
         context = service.contexts[port.reactor]
         receivedAt = service.environment.time.monotonicNanoseconds()
-        letters.put(.wanted)
+        events.put(.wanted)
         postTick()
     }
 
@@ -99,8 +99,8 @@ final class ReplicationConsumer: ConnectionHandler {
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for letter in letters.drain() {
-            guard open(letter, output) else {
+        for event in events.drain() {
+            guard handle(event, output) else {
                 return ReceiveProgress(consumed: 0, next: .close)
             }
         }
@@ -116,7 +116,7 @@ final class ReplicationConsumer: ConnectionHandler {
     func closed() {
         for stream in streams.values { stream.end() }
         streams = [:]
-        link.handleLoss(of: letters)
+        link.handleLoss(of: events)
     }
 
     private func process(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
@@ -139,7 +139,7 @@ final class ReplicationConsumer: ConnectionHandler {
                 }
             case .incomplete(let needed):
                 return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
-            case .valueTooBig, .nonsense:
+            case .valueTooBig, .invalid:
                 return ReceiveProgress(consumed: input.count, next: .close)
             }
         }
@@ -153,7 +153,9 @@ final class ReplicationConsumer: ConnectionHandler {
         case close
     }
 
-    private func handle(_ frame: Frame, _ turn: borrowing Turn, _ output: ByteWriter) -> Outcome {
+    private func handle(_ frame: Frame, _ turn: borrowing ExecutionContext, _ output: ByteWriter)
+        -> Outcome
+    {
         let address = NodeStreamAddress(opaque: frame.opaque)
         if frame.header.magic == .response {
             switch frame.opcode {
@@ -184,7 +186,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private func handle(
         _ message: DCPMessage,
         _ address: NodeStreamAddress,
-        _ turn: borrowing Turn,
+        _ turn: borrowing ExecutionContext,
         _ output: ByteWriter
     ) -> Outcome {
         // The message belongs to a stream that was closed meanwhile.
@@ -211,7 +213,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private func apply(
         _ entry: IncomingStream.Entry,
         _ stream: IncomingStream,
-        _ turn: borrowing Turn,
+        _ turn: borrowing ExecutionContext,
         _ output: ByteWriter
     ) -> Outcome {
         let hash = service.hash(entry.key)
@@ -251,7 +253,7 @@ final class ReplicationConsumer: ConnectionHandler {
                 return .done
             }
             service.lanes.nonIO.lane.post(after: ReplicationConsumer.memoryNanoseconds) {
-                [letters] in letters.put(.resume)
+                [events] in events.put(.resume)
             }
             return .paused
         case .overtaken:
@@ -271,11 +273,11 @@ final class ReplicationConsumer: ConnectionHandler {
     ) -> Outcome {
         guard let disk = stream.bucket.disk else { return .close }
         let address = stream.address
-        let resume: @Sendable (Completion) -> Void = { [letters] completion in
+        let resume: @Sendable (Completion) -> Void = { [events] completion in
             if case .failed = completion {
-                letters.put(.unreadable(address))
+                events.put(.unreadable(address))
             } else {
-                letters.put(.resume)
+                events.put(.resume)
             }
         }
         if case .handOver = wait { return .close }
@@ -283,10 +285,10 @@ final class ReplicationConsumer: ConnectionHandler {
         return .paused
     }
 
-    // MARK: Letters
+    // MARK: Events
 
-    private func open(_ letter: Letter, _ output: ByteWriter) -> Bool {
-        switch letter {
+    private func handle(_ event: Event, _ output: ByteWriter) -> Bool {
+        switch event {
         case .wanted: reconcile(output)
         case .ask(let address): if let stream = streams[address] { requestStream(stream, output) }
         case .loaded(let address):
@@ -325,8 +327,8 @@ final class ReplicationConsumer: ConnectionHandler {
     }
 
     private func postTick() {
-        service.lanes.nonIO.lane.post(after: ReplicationConsumer.tickNanoseconds) { [letters] in
-            letters.put(.tick)
+        service.lanes.nonIO.lane.post(after: ReplicationConsumer.tickNanoseconds) { [events] in
+            events.put(.tick)
         }
     }
 
@@ -392,10 +394,10 @@ final class ReplicationConsumer: ConnectionHandler {
             let address = NodeStreamAddress(channel: number, vBucket: id)
             guard streams[address] == nil, let vBucket = bucket.engine[id.number] else { continue }
             let stream = IncomingStream(address, fence: fence, bucket: bucket, vBucket: vBucket)
-            stream.listener = bucket.traffic.listen(to: id) { [letters] news in
+            stream.listener = bucket.traffic.listen(to: id) { [events] news in
                 switch news {
-                case .persisted: letters.put(.persisted(address))
-                case .ownership: letters.put(.ask(address))
+                case .persisted: events.put(.persisted(address))
+                case .ownership: events.put(.ask(address))
                 case .changed, .acknowledged, .retired: break
                 }
             }
@@ -413,7 +415,7 @@ final class ReplicationConsumer: ConnectionHandler {
             channels[number]?.state = .refused
             channels[number]?.refusals = refusals + 1
             let pause = ReplicationConsumer.channelNanoseconds << UInt64(min(refusals, 6))
-            service.lanes.nonIO.lane.post(after: pause) { [letters] in letters.put(.wanted) }
+            service.lanes.nonIO.lane.post(after: pause) { [events] in events.put(.wanted) }
             return
         }
         channels[number]?.state = .open

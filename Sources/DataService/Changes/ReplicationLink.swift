@@ -24,7 +24,7 @@ package protocol ChangeLinks: Sendable {
 final class ReplicationLink: Sendable {
     private struct State {
         var wanted: [String: ReplicationTopology.Feed] = [:]
-        var consumer: Letters<ReplicationConsumer.Letter>?
+        var consumer: EventQueue<ReplicationConsumer.Event>?
         var port: (any ConnectionPort)?
         var isConnecting = false
         var failures = 0
@@ -85,7 +85,7 @@ final class ReplicationLink: Sendable {
                 let consumer = ReplicationConsumer(self, port: port, service: service)
                 let isWanted = state.withLock { state in
                     state.isConnecting = false
-                    state.consumer = consumer.letters
+                    state.consumer = consumer.events
                     state.port = port
                     return !state.isStopped
                 }
@@ -100,7 +100,7 @@ final class ReplicationLink: Sendable {
     }
 
     /// Records that the connection was lost, and reconnects later.
-    func handleLoss(of consumer: Letters<ReplicationConsumer.Letter>) {
+    func handleLoss(of consumer: EventQueue<ReplicationConsumer.Event>) {
         state.withLock { state in
             guard state.consumer === consumer else { return }
             state.consumer = nil

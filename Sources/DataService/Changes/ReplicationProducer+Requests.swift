@@ -44,7 +44,7 @@ extension ReplicationProducer {
         return .replication(
             admits: { $0.feeds(fence) },
             encode: { item, output in encoder.append(item, at: address, to: output) },
-            wake: { [letters] in letters.put(.news(ticket)) }
+            wake: { [events] in events.put(.news(ticket)) }
         )
     }
 

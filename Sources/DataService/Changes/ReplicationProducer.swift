@@ -12,7 +12,7 @@ internal import Wire
 /// - A stream belongs to a fence and ends with the next one.
 /// - Acknowledgements count only on the connection on which they arrived.
 final class ReplicationProducer: ConnectionHandler {
-    enum Letter: Sendable {
+    enum Event: Sendable {
         /// The feed of this stream may have work.
         case news(UInt64)
         /// A new map was applied; held requests may wait for it.
@@ -47,7 +47,7 @@ final class ReplicationProducer: ConnectionHandler {
 
     let peer: NodeNumber
     let service: DocumentService
-    let letters: Letters<Letter>
+    let events: EventQueue<Event>
     private let port: any ConnectionPort
     var channels: [UInt16: Channel] = [:]
     var streams: [NodeStreamAddress: OutgoingStream] = [:]
@@ -70,11 +70,11 @@ final class ReplicationProducer: ConnectionHandler {
         self.peer = peer
         self.port = port
         self.service = service
-        let letters = Letters<Letter>(port: port)
-        self.letters = letters
+        let events = EventQueue<Event>(port: port)
+        self.events = events
         receivedAt = service.environment.time.monotonicNanoseconds()
         tickedAt = receivedAt
-        mapListener = service.listenToMaps { letters.put(.map) }
+        mapListener = service.listenToMaps { events.put(.map) }
         postTick()
     }
 
@@ -100,15 +100,15 @@ final class ReplicationProducer: ConnectionHandler {
                 }
                 offset += frame.byteCount
             case .incomplete(let needed): return pump(output, consumed: offset, needed: needed)
-            case .valueTooBig, .nonsense:
+            case .valueTooBig, .invalid:
                 return ReceiveProgress(consumed: input.count, next: .close)
             }
         }
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for letter in letters.drain() {
-            guard open(letter, output) else {
+        for event in events.drain() {
+            guard handle(event, output) else {
                 return ReceiveProgress(consumed: 0, next: .close)
             }
         }
@@ -228,10 +228,10 @@ final class ReplicationProducer: ConnectionHandler {
     /// The ticket of the stream that is started next.
     var nextTicket: UInt64 { lastTicket + 1 }
 
-    // MARK: Letters
+    // MARK: Events
 
-    private func open(_ letter: Letter, _ output: ByteWriter) -> Bool {
-        switch letter {
+    private func handle(_ event: Event, _ output: ByteWriter) -> Bool {
+        switch event {
         case .news(let ticket): if let stream = byTicket[ticket] { enqueue(stream) }
         case .map: retryHeld(output)
         case .room:
@@ -299,8 +299,8 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     private func postTick() {
-        service.lanes.nonIO.lane.post(after: ReplicationProducer.tickNanoseconds) { [letters] in
-            letters.put(.tick)
+        service.lanes.nonIO.lane.post(after: ReplicationProducer.tickNanoseconds) { [events] in
+            events.put(.tick)
         }
     }
 
@@ -365,6 +365,6 @@ final class ReplicationProducer: ConnectionHandler {
         guard !stream.isWaiting else { return }
         stream.isWaiting = true
         awaitingRoom.append(stream)
-        if awaitingRoom.count == 1 { service.copyPacer.wait { [letters] in letters.put(.room) } }
+        if awaitingRoom.count == 1 { service.copyPacer.wait { [events] in events.put(.room) } }
     }
 }

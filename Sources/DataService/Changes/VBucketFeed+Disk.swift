@@ -114,7 +114,7 @@ extension VBucketFeed {
             scratch.removeAll(keepingAtMost: 1 << 20)
             var slice = FeedSlice()
             let (encode, isVisibleOnly) = (consumer.encode, consumer.mode == .visibleOnly)
-            let progress = try scan.slice(
+            let progress = try scan.readSlice(
                 bytesMax: bytesMax,
                 isNeeded: { key, seqno in
                     vBucket.withCore {

@@ -16,7 +16,7 @@ struct Command {
     /// The login that a command needs.
     enum Access: UInt8 {
         /// None: commands that precede a login.
-        case everybody
+        case anyConnection
         /// A login.
         case user
         /// A login and a selected bucket.
@@ -113,10 +113,10 @@ struct Command {
             Shape(extras: extras, key: key, value: value, access: access)
         }
         return switch opcode {
-        case .quit, .noop, .version, .saslListMechanisms: shape(.everybody)
-        case .hello: shape(.everybody, key: .any, value: .any)
-        case .getErrorMap: shape(.everybody, value: .some)
-        case .saslAuth, .saslStep: shape(.everybody, key: .some, value: .any)
+        case .quit, .noop, .version, .saslListMechanisms: shape(.anyConnection)
+        case .hello: shape(.anyConnection, key: .any, value: .any)
+        case .getErrorMap: shape(.anyConnection, value: .some)
+        case .saslAuth, .saslStep: shape(.anyConnection, key: .some, value: .any)
         case .verbosity: shape(.user, extras: [4])
         case .selectBucket: shape(.user, key: .some)
         case .getClusterConfig: shape(.user, extras: [0, 16])

@@ -3,8 +3,8 @@ internal import Wire
 
 extension Connection {
     /// Answers a refused operation: the one switch from refusals to statuses.
-    func answer(_ refusal: DocumentRefusal, _ exchange: Exchange) {
-        if refusal == .notMyVBucket { return answerNotMyVBucket(exchange) }
+    func answer(_ refusal: DocumentRefusal, _ request: CommandContext) {
+        if refusal == .notMyVBucket { return answerNotMyVBucket(request) }
         let (status, reason): (Status, String?) =
             switch refusal {
             case .notMyVBucket: (.notMyVBucket, nil)
@@ -16,23 +16,23 @@ extension Connection {
             case .notANumber: (.deltaBadValue, nil)
             case .tooLarge, .exceedsMemory: (.tooBig, nil)
             case .temporaryFailure:
-                (.temporaryFailure, exchange.command.isMutation ? RoomText.full : nil)
-            case .writeInProgress: (outstanding(exchange, .syncWriteInProgress), nil)
-            case .writeRecommitting: (outstanding(exchange, .syncWriteRecommitInProgress), nil)
+                (.temporaryFailure, request.command.isMutation ? RoomText.full : nil)
+            case .writeInProgress: (outstanding(request, .syncWriteInProgress), nil)
+            case .writeRecommitting: (outstanding(request, .syncWriteRecommitInProgress), nil)
             case .durabilityLevelInvalid:
                 (.durabilityInvalidLevel, "The bucket has no disk to persist to.")
             case .durabilityImpossible:
                 (.durabilityImpossible, "Too few nodes have a copy for a durable write.")
             case .durabilityAmbiguous: (.syncWriteAmbiguous, nil)
             }
-        answer(status, to: exchange.replyTo, because: reason)
+        answer(status, to: request.replyTo, because: reason)
     }
 
     /// The status for a key with a pending durable write.
     ///
     /// A client that did not agree to this status gets one that makes it retry.
-    private func outstanding(_ exchange: Exchange, _ status: Status) -> Status {
-        let isKnown = features.contains(.syncReplication) || exchange.framing.durability != nil
+    private func outstanding(_ request: CommandContext, _ status: Status) -> Status {
+        let isKnown = features.contains(.syncReplication) || request.framing.durability != nil
         return isKnown ? status : .temporaryFailure
     }
 }

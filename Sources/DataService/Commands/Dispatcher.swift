@@ -5,49 +5,49 @@ internal import Wire
 
 extension Connection {
     /// Executes a request: the one switch from opcodes to commands.
-    func dispatch(_ exchange: Exchange, _ completion: Completion?) -> Execution {
-        switch exchange.command.opcode {
-        case .get, .getKey: get(exchange, completion)
-        case .set: store(exchange, .set, completion)
-        case .add: store(exchange, .add, completion)
-        case .replace: store(exchange, .replace, completion)
-        case .delete: delete(exchange, completion)
-        case .increment, .decrement: arithmetic(exchange, completion)
-        case .append: extend(exchange, atFront: false, completion)
-        case .prepend: extend(exchange, atFront: true, completion)
-        case .touch: touch(exchange, completion)
+    func dispatch(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        switch request.command.opcode {
+        case .get, .getKey: get(request, completion)
+        case .set: store(request, .set, completion)
+        case .add: store(request, .add, completion)
+        case .replace: store(request, .replace, completion)
+        case .delete: delete(request, completion)
+        case .increment, .decrement: arithmetic(request, completion)
+        case .append: extend(request, atFront: false, completion)
+        case .prepend: extend(request, atFront: true, completion)
+        case .touch: touch(request, completion)
         case .getAndTouch, .getAndTouchKey:
-            refusesReadingChange(exchange) ? .done : touch(exchange, completion)
+            refusesReadingChange(request) ? .done : touch(request, completion)
         case .getLocked:
-            refusesReadingChange(exchange) ? .done : getAndLock(exchange, completion)
-        case .unlock: unlock(exchange, completion)
-        case .getMeta: getMeta(exchange, completion)
-        case .getReplica: getReplica(exchange, completion)
-        case .observe: observe(exchange, completion)
-        case .observeSeqno: observeSeqno(exchange)
-        case .stat: stat(exchange)
-        case .flush: flush(exchange, completion)
-        case .saslAuth: authenticate(exchange, completion)
-        default: session(exchange)
+            refusesReadingChange(request) ? .done : getAndLock(request, completion)
+        case .unlock: unlock(request, completion)
+        case .getMeta: getMeta(request, completion)
+        case .getReplica: getReplica(request, completion)
+        case .observe: observe(request, completion)
+        case .observeSeqno: observeSeqno(request)
+        case .stat: stat(request)
+        case .flush: flush(request, completion)
+        case .saslAuth: authenticate(request, completion)
+        default: session(request)
         }
     }
 
     /// Executes a command about the connection itself.
-    private func session(_ exchange: Exchange) -> Execution {
-        switch exchange.command.opcode {
-        case .noop, .verbosity: answer(.success, to: exchange.replyTo)
+    private func session(_ request: CommandContext) -> Execution {
+        switch request.command.opcode {
+        case .noop, .verbosity: answer(.success, to: request.replyTo)
         case .quit:
-            if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
+            if !request.command.isQuiet { answer(.success, to: request.replyTo) }
             return .close
-        case .version: version(exchange)
-        case .hello: hello(exchange)
-        case .getErrorMap: errorMap(exchange)
-        case .saslListMechanisms: listMechanisms(exchange)
-        case .saslStep: continueAuthentication(exchange)
-        case .selectBucket: selectBucket(exchange)
-        case .getClusterConfig: clusterConfig(exchange)
-        case .getAllVBucketSeqnos: allSeqnos(exchange)
-        default: answer(.unknownCommand, to: exchange.replyTo)
+        case .version: version(request)
+        case .hello: hello(request)
+        case .getErrorMap: errorMap(request)
+        case .saslListMechanisms: listMechanisms(request)
+        case .saslStep: continueAuthentication(request)
+        case .selectBucket: selectBucket(request)
+        case .getClusterConfig: clusterConfig(request)
+        case .getAllVBucketSeqnos: allSeqnos(request)
+        default: answer(.unknownCommand, to: request.replyTo)
         }
         return .done
     }
@@ -61,17 +61,17 @@ extension Connection {
 
     /// The vBucket of a request; answers and returns nil if this node has no such vBucket.
     @inline(__always)
-    func vBucket(_ exchange: Exchange, _ engine: Bucket) -> VBucket? {
-        vBucket(vBucketNumber(exchange.frame, engine), exchange, engine)
+    func vBucket(_ request: CommandContext, _ engine: Bucket) -> VBucket? {
+        vBucket(vBucketNumber(request.frame, engine), request, engine)
     }
 
     /// The vBucket of an explicit number; answers and returns nil also if the lease is over.
     @inline(__always)
-    func vBucket(_ number: UInt16, _ exchange: Exchange, _ engine: Bucket) -> VBucket? {
+    func vBucket(_ number: UInt16, _ request: CommandContext, _ engine: Bucket) -> VBucket? {
         if let vBucket = engine[number], service.lease.end == .max || isLeased() {
             return vBucket
         }
-        answerNotMyVBucket(exchange)
+        answerNotMyVBucket(request)
         return nil
     }
 
@@ -81,11 +81,11 @@ extension Connection {
     /// A replica reports only about itself, and needs no lease for that.
     func observable(
         _ number: UInt16,
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ engine: Bucket
     ) -> (vBucket: VBucket, state: VBucketState)? {
         if let copy = engine[number], copy.withCore({ $0.isFollowing }) { return (copy, .replica) }
-        return vBucket(number, exchange, engine).map { ($0, .active) }
+        return vBucket(number, request, engine).map { ($0, .active) }
     }
 
     /// Whether an active copy may answer; its answer has to be sent before the lease is over.
@@ -97,15 +97,15 @@ extension Connection {
     }
 
     /// Answers that the vBucket is not here, with the map, so that the client need not request it.
-    func answerNotMyVBucket(_ exchange: Exchange) {
+    func answerNotMyVBucket(_ request: CommandContext) {
         guard let json = service.configuration(ofBucket: selectedBucket.name)?.json,
             isJSONAgreed
-        else { return answer(.notMyVBucket, to: exchange.replyTo) }
+        else { return answer(.notMyVBucket, to: request.replyTo) }
         json.withUnsafeBytes { buffer in
             ResponseEncoder.append(
                 .notMyVBucket,
                 to: output,
-                replyTo: exchange.replyTo,
+                replyTo: request.replyTo,
                 datatype: .json,
                 value: ByteView(buffer),
                 duration: duration
@@ -116,7 +116,7 @@ extension Connection {
     /// The operations on the selected bucket's documents, for one request.
     @inline(__always)
     func operations(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         on bucket: OpenBucket,
         _ completion: Completion?
     ) -> DocumentOperations {
@@ -124,7 +124,7 @@ extension Connection {
             bucket: bucket,
             context: context,
             turn: turn,
-            durability: exchange.framing.durability.map {
+            durability: request.framing.durability.map {
                 DocumentOperations.RequestedDurability(
                     level: $0.level,
                     timeoutMilliseconds: $0.timeoutMilliseconds.map(UInt64.init)
@@ -136,12 +136,12 @@ extension Connection {
 
     /// The document that a request names; answers and returns nil if this node has no such vBucket.
     @inline(__always)
-    func document(_ exchange: Exchange, _ bucket: OpenBucket) -> DocumentAddress? {
-        let number = vBucketNumber(exchange.frame, bucket.engine)
-        guard let vBucket = vBucket(number, exchange, bucket.engine) else { return nil }
+    func document(_ request: CommandContext, _ bucket: OpenBucket) -> DocumentAddress? {
+        let number = vBucketNumber(request.frame, bucket.engine)
+        guard let vBucket = vBucket(number, request, bucket.engine) else { return nil }
         return DocumentAddress(
-            key: exchange.frame.key,
-            hash: exchange.hash,
+            key: request.frame.key,
+            hash: request.hash,
             id: VBucketID(number),
             vBucket: vBucket
         )
@@ -150,7 +150,7 @@ extension Connection {
     /// Suspends a request until it can be attempted again; answers if its previous wait failed.
     ///
     /// - Parameters:
-    ///   - exchange: The request.
+    ///   - request: The request.
     ///   - wait: What the attempt needs.
     ///   - document: The document.
     ///   - bucket: The bucket.
@@ -158,7 +158,7 @@ extension Connection {
     /// - Returns: The execution to return.
     @inline(never)
     func wait(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         for wait: Wait,
         of document: DocumentAddress,
         _ bucket: OpenBucket,
@@ -168,12 +168,12 @@ extension Connection {
             if case .room = wait, status == .temporaryFailure {
                 bucket.counters.count(.temporaryFailures, on: context)
             }
-            answer(status, to: exchange.replyTo, because: reason)
+            answer(status, to: request.replyTo, because: reason)
             return .done
         }
         // A write for which room was made does not wait for room again.
         let isLast = completion?.isRoomMade ?? false
-        return self.wait(exchange) { done in
+        return self.wait(request) { done in
             let done = isLast ? Completion.last(done) : done
             bucket.resume(
                 after: wait,

@@ -7,23 +7,23 @@ internal import Wire
 extension Connection {
     /// Suspends a prepared write until it is decided.
     func waitForCopies(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ prepared: Stored,
         _ document: DocumentAddress,
         _ bucket: OpenBucket
     ) -> Execution {
-        wait(exchange) { done in
-            bucket.desk.wait(for: prepared.seqno, of: document.id) { done(.durable($0)) }
+        wait(request) { done in
+            bucket.syncWrites.wait(for: prepared.seqno, of: document.id) { done(.durable($0)) }
         }
     }
 
     /// Answers a durable write that has been decided.
-    func answerDurable(_ exchange: Exchange, _ end: DurableEnd) {
+    func answerDurable(_ request: CommandContext, _ end: SyncWriteOutcome) {
         switch end {
         case .committed(let cas, let seqno, let uuid, let number):
-            guard !exchange.command.isQuiet else { return }
-            answerStored(exchange, cas: cas, uuid: uuid, seqno: seqno, number: number)
-        case .ambiguous: answer(.durabilityAmbiguous, exchange)
+            guard !request.command.isQuiet else { return }
+            answerStored(request, cas: cas, uuid: uuid, seqno: seqno, number: number)
+        case .ambiguous: answer(.durabilityAmbiguous, request)
         }
     }
 }

@@ -12,7 +12,9 @@ enum Expiry {
     ///   - maxTTL: The bucket's longest lifetime of documents in seconds; 0 for none.
     ///   - turn: The current turn.
     /// - Returns: Seconds since 1970, or 0 for never.
-    static func absolute(_ field: UInt32, maxTTL: UInt32, _ turn: borrowing Turn) -> UInt32 {
+    static func absolute(_ field: UInt32, maxTTL: UInt32, _ turn: borrowing ExecutionContext)
+        -> UInt32
+    {
         let isRelative = field > 0 && field <= Limits.relativeExpiryMax
         let wanted = isRelative ? turn.end(after: field) : field
         guard maxTTL > 0 else { return wanted }

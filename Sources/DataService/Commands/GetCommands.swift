@@ -4,44 +4,44 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
-    func get(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func get(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let withKey = exchange.command.opcode == .getKey
-        let outcome = operations(exchange, on: bucket, completion).get(document) { item, cas in
-            guard hasRoom(for: item) else { return answerNoReplyMemory(exchange) }
-            appendDocument(item, cas, exchange, withKey: withKey)
+        guard let document = document(request, bucket) else { return .done }
+        let withKey = request.command.opcode == .getKey
+        let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
+            guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
+            appendDocument(item, cas, request, withKey: withKey)
         }
         switch outcome {
         case .found: return .done
         case .refused(.notFound):
-            miss(exchange)
+            miss(request)
             return .done
-        default: return finishRead(exchange, outcome, document, bucket, completion)
+        default: return finishRead(request, outcome, document, bucket, completion)
         }
     }
 
     /// GET_REPLICA: reads a replica, which may be stale.
-    func getReplica(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func getReplica(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        let number = vBucketNumber(exchange.frame, bucket.engine)
+        let number = vBucketNumber(request.frame, bucket.engine)
         guard let vBucket = bucket.engine[number] else {
-            answerNotMyVBucket(exchange)
+            answerNotMyVBucket(request)
             return .done
         }
         let document = DocumentAddress(
-            key: exchange.frame.key,
-            hash: exchange.hash,
+            key: request.frame.key,
+            hash: request.hash,
             id: VBucketID(number),
             vBucket: vBucket
         )
-        let outcome = operations(exchange, on: bucket, completion).getReplica(document) {
+        let outcome = operations(request, on: bucket, completion).getReplica(document) {
             item,
             cas in
-            guard hasRoom(for: item) else { return answerNoReplyMemory(exchange) }
-            appendDocument(item, cas, exchange, withKey: false)
+            guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
+            appendDocument(item, cas, request, withKey: false)
         }
-        return finishRead(exchange, outcome, document, bucket, completion)
+        return finishRead(request, outcome, document, bucket, completion)
     }
 
     /// Converts the outcome of a read into an answer or a wait; the visitor has answered a document
@@ -49,7 +49,7 @@ extension Connection {
     ///
     /// A quiet request is not answered if the document does not exist.
     func finishRead(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ outcome: AttemptOutcome,
         _ document: DocumentAddress,
         _ bucket: OpenBucket,
@@ -57,27 +57,27 @@ extension Connection {
     ) -> Execution {
         switch outcome {
         case .found: return .done
-        case .refused(.notFound) where exchange.command.isQuiet: return .done
+        case .refused(.notFound) where request.command.isQuiet: return .done
         case .refused(let refusal):
-            answer(refusal, exchange)
+            answer(refusal, request)
             return .done
         case .waits(let wait):
-            return self.wait(exchange, for: wait, of: document, bucket, completion)
+            return self.wait(request, for: wait, of: document, bucket, completion)
         case .stored, .prepared: preconditionFailure("a read stores nothing")
         }
     }
 
     /// Answers that a document does not exist; memcached's GETK then still echoes the key.
-    private func miss(_ exchange: Exchange) {
-        guard !exchange.command.isQuiet else { return }
-        guard exchange.command.opcode == .getKey, isPlain else {
-            return answer(.notFound, exchange)
+    private func miss(_ request: CommandContext) {
+        guard !request.command.isQuiet else { return }
+        guard request.command.opcode == .getKey, isMemcachedListener else {
+            return answer(.notFound, request)
         }
         ResponseEncoder.append(
             .keyNotFound,
             to: output,
-            replyTo: exchange.replyTo,
-            key: exchange.frame.key,
+            replyTo: request.replyTo,
+            key: request.frame.key,
             value: .empty
         )
     }
@@ -86,12 +86,12 @@ extension Connection {
     ///
     /// Called under the vBucket's lock.
     @inline(__always)
-    func appendDocument(_ item: Item, _ cas: CAS, _ exchange: Exchange, withKey: Bool) {
+    func appendDocument(_ item: Item, _ cas: CAS, _ request: CommandContext, withKey: Bool) {
         let datatype = isJSONAgreed ? item.datatype.intersection(.json) : []
         if !withKey {
             ResponseEncoder.appendDocument(
                 to: output,
-                replyTo: exchange.replyTo,
+                replyTo: request.replyTo,
                 datatype: datatype,
                 cas: cas,
                 flags: item.flags,
@@ -104,37 +104,37 @@ extension Connection {
             ResponseEncoder.append(
                 .success,
                 to: output,
-                replyTo: exchange.replyTo,
+                replyTo: request.replyTo,
                 datatype: datatype,
                 cas: cas,
                 extras: ByteView(flags),
-                key: exchange.frame.key,
+                key: request.frame.key,
                 value: item.value,
                 duration: duration
             )
         }
     }
 
-    func getMeta(_ exchange: Exchange, _ completion: Completion?) -> Execution {
-        let extras = exchange.frame.extras
+    func getMeta(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let extras = request.frame.extras
         let version = extras.isEmpty ? 1 : extras[0]
         guard version <= 2 else {
-            answer(.invalid, to: exchange.replyTo, because: "GET_META has versions 1 and 2.")
+            answer(.invalid, to: request.replyTo, because: "GET_META has versions 1 and 2.")
             return .done
         }
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).getMeta(document) { item, cas in
-            appendMeta(item.meta, cas, exchange, withDatatype: version == 2)
+        guard let document = document(request, bucket) else { return .done }
+        let outcome = operations(request, on: bucket, completion).getMeta(document) { item, cas in
+            appendMeta(item.meta, cas, request, withDatatype: version == 2)
         }
-        return finishRead(exchange, outcome, document, bucket, completion)
+        return finishRead(request, outcome, document, bucket, completion)
     }
 
     /// Extras: deleted 4, flags 4, expiry 4, revision 8, and in version 2 datatype 1.
     private func appendMeta(
         _ meta: DocumentMeta,
         _ cas: CAS,
-        _ exchange: Exchange,
+        _ request: CommandContext,
         withDatatype: Bool
     ) {
         let extras = context.scratch
@@ -147,7 +147,7 @@ extension Connection {
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             cas: cas,
             extras: extras.view,
             value: .empty,

@@ -5,60 +5,60 @@ internal import Wire
 
 extension Connection {
     /// TOUCH and GAT: sets the expiry; GAT also reads the document.
-    func touch(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func touch(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let operations = operations(exchange, on: bucket, completion)
-        let field = exchange.frame.extras.bigEndian(at: 0, as: UInt32.self)
-        let opcode = exchange.command.opcode
+        guard let document = document(request, bucket) else { return .done }
+        let operations = operations(request, on: bucket, completion)
+        let field = request.frame.extras.bigEndian(at: 0, as: UInt32.self)
+        let opcode = request.command.opcode
         let outcome = operations.touch(document, expiry: operations.expiry(ofField: field)) {
             item,
             cas in
             if opcode == .touch {
-                answerTouched(exchange, cas)
+                answerTouched(request, cas)
             } else {
-                appendDocument(item, cas, exchange, withKey: opcode == .getAndTouchKey)
+                appendDocument(item, cas, request, withKey: opcode == .getAndTouchKey)
             }
         }
-        return finishRead(exchange, outcome, document, bucket, completion)
+        return finishRead(request, outcome, document, bucket, completion)
     }
 
-    private func answerTouched(_ exchange: Exchange, _ cas: CAS) {
+    private func answerTouched(_ request: CommandContext, _ cas: CAS) {
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             cas: cas,
             duration: duration
         )
     }
 
-    func getAndLock(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func getAndLock(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let extras = exchange.frame.extras
+        guard let document = document(request, bucket) else { return .done }
+        let extras = request.frame.extras
         let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         let isFitting = asked > 0 && asked <= Limits.lockSecondsMax
-        let outcome = operations(exchange, on: bucket, completion).getAndLock(
+        let outcome = operations(request, on: bucket, completion).getAndLock(
             document,
             seconds: isFitting ? asked : Limits.lockSecondsDefault
         ) { item, cas in
-            appendDocument(item, cas, exchange, withKey: false)
+            appendDocument(item, cas, request, withKey: false)
         }
-        return finishRead(exchange, outcome, document, bucket, completion)
+        return finishRead(request, outcome, document, bucket, completion)
     }
 
-    func unlock(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func unlock(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard exchange.frame.cas != .none else {
-            answer(.invalid, to: exchange.replyTo, because: "UNLOCK needs the lock's CAS.")
+        guard request.frame.cas != .none else {
+            answer(.invalid, to: request.replyTo, because: "UNLOCK needs the lock's CAS.")
             return .done
         }
-        guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).unlock(
+        guard let document = document(request, bucket) else { return .done }
+        let outcome = operations(request, on: bucket, completion).unlock(
             document,
-            cas: exchange.frame.cas
+            cas: request.frame.cas
         )
-        return finishWrite(exchange, outcome, document, bucket, completion)
+        return finishWrite(request, outcome, document, bucket, completion)
     }
 }

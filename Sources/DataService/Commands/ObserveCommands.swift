@@ -9,17 +9,17 @@ extension Connection {
     ///
     /// Clients query all copies to count those that have a write: a replica reports its covered
     /// seqno. The commit of an unpersisted change starts at once, since a client waits for it.
-    func observeSeqno(_ exchange: Exchange) -> Execution {
+    func observeSeqno(_ request: CommandContext) -> Execution {
         let bucket = selectedBucket
-        guard exchange.frame.value.count == 8 else {
-            answer(.invalid, to: exchange.replyTo, because: "OBSERVE_SEQNO needs a vBucket UUID.")
+        guard request.frame.value.count == 8 else {
+            answer(.invalid, to: request.replyTo, because: "OBSERVE_SEQNO needs a vBucket UUID.")
             return .done
         }
-        let number = vBucketNumber(exchange.frame, bucket.engine)
-        guard let (vBucket, state) = observable(number, exchange, bucket.engine) else {
+        let number = vBucketNumber(request.frame, bucket.engine)
+        guard let (vBucket, state) = observable(number, request, bucket.engine) else {
             return .done
         }
-        let asked = VBucketUUID(exchange.frame.value.bigEndian(at: 0, as: UInt64.self))
+        let asked = VBucketUUID(request.frame.value.bigEndian(at: 0, as: UInt64.self))
         let scratch = context.scratch
         scratch.removeAll()
         var isBehind = false
@@ -47,14 +47,14 @@ extension Connection {
             return true
         }
         guard isHere else {
-            answerNotMyVBucket(exchange)
+            answerNotMyVBucket(request)
             return .done
         }
         if isBehind { bucket.disk?.flushNow(VBucketID(number)) }
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             value: scratch.view,
             duration: duration
         )
@@ -82,10 +82,10 @@ extension Connection {
     }
 
     /// OBSERVE: the state of single keys, for older clients.
-    func observe(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func observe(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
-        var reader = ByteReader(exchange.frame.value)
+        var reader = ByteReader(request.frame.value)
         while !reader.isAtEnd {
             guard let number = reader.bigEndian(UInt16.self),
                 let keyCount = reader.bigEndian(UInt16.self), keyCount > 0,
@@ -93,12 +93,12 @@ extension Connection {
             else {
                 answer(
                     .invalid,
-                    to: exchange.replyTo,
+                    to: request.replyTo,
                     because: "OBSERVE needs (vBucket, key) pairs."
                 )
                 return .done
             }
-            guard let copy = observable(number, exchange, bucket.engine) else { return .done }
+            guard let copy = observable(number, request, bucket.engine) else { return .done }
             let document = DocumentAddress(
                 key: key,
                 hash: service.hash(key),
@@ -106,7 +106,7 @@ extension Connection {
                 vBucket: copy.vBucket
             )
             var (state, cas) = (KeyState.notFound, CAS.none)
-            let operations = operations(exchange, on: bucket, completion)
+            let operations = operations(request, on: bucket, completion)
             let outcome =
                 copy.state == .active
                 ? operations.readMeta(document) { item, itsCAS, core in
@@ -121,10 +121,10 @@ extension Connection {
             // Metadata is neither locked nor prepared.
             case .found, .refused(.notFound), .refused(.locked), .refused(.writeInProgress): break
             case .refused(let refusal):
-                answer(refusal, exchange)
+                answer(refusal, request)
                 return .done
             case .waits(let need):
-                return wait(exchange, for: need, of: document, bucket, completion)
+                return wait(request, for: need, of: document, bucket, completion)
             case .stored, .prepared: preconditionFailure("a read stores nothing")
             }
             if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
@@ -137,7 +137,7 @@ extension Connection {
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             value: result.view,
             duration: duration
         )

@@ -12,11 +12,11 @@ extension Connection {
         .clusterMapNotificationBrief,
     ])
 
-    func hello(_ exchange: Exchange) {
-        guard let requested = FeatureSet(exchange.frame.value) else {
+    func hello(_ request: CommandContext) {
+        guard let requested = FeatureSet(request.frame.value) else {
             return answer(
                 .invalid,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: "The value has to be a list of two-byte features."
             )
         }
@@ -24,7 +24,7 @@ extension Connection {
         else {
             return answer(
                 .invalid,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: "Map notifications need the duplex feature."
             )
         }
@@ -32,13 +32,13 @@ extension Connection {
         let duration = duration
         features = agreed
         noteSubscription()
-        noteAgent(exchange.frame.key)
+        noteAgent(request.frame.key)
         context.scratch.removeAll()
-        agreed.append(inOrderOf: exchange.frame.value, to: context.scratch)
+        agreed.append(inOrderOf: request.frame.value, to: context.scratch)
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             value: context.scratch.view,
             duration: duration
         )
@@ -52,23 +52,23 @@ extension Connection {
         )
     }
 
-    func errorMap(_ exchange: Exchange) {
-        let value = exchange.frame.value
+    func errorMap(_ request: CommandContext) {
+        let value = request.frame.value
         guard value.count == 2,
             let json = ErrorMap.json(versionAsked: value.bigEndian(at: 0, as: UInt16.self))
         else {
-            return answer(.invalid, to: exchange.replyTo, because: "Error maps begin at version 1.")
+            return answer(.invalid, to: request.replyTo, because: "Error maps begin at version 1.")
         }
-        answerJSON(json, exchange)
+        answerJSON(json, request)
     }
 
-    func version(_ exchange: Exchange) {
+    func version(_ request: CommandContext) {
         var text = service.version
         text.withUTF8 { buffer in
             ResponseEncoder.append(
                 .success,
                 to: output,
-                replyTo: exchange.replyTo,
+                replyTo: request.replyTo,
                 value: ByteView(UnsafeRawBufferPointer(buffer)),
                 duration: duration
             )
@@ -76,14 +76,14 @@ extension Connection {
     }
 
     /// Selects the connection's bucket; status 0x24 makes clients stop at once.
-    func selectBucket(_ exchange: Exchange) {
-        let name = exchange.frame.key.text
+    func selectBucket(_ request: CommandContext) {
+        let name = request.frame.key.text
         guard let found = service.bucket(named: name) else {
             // The cluster has the bucket, but this node has not opened it yet: clients retry.
             let isComing = mayUse(bucketNamed: name) && service.configuration(ofBucket: name) != nil
             return answer(
                 isComing ? .keyNotFound : .accessDenied,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: isComing
                     ? "The bucket \(name) is not open on this node yet."
                     : "There is no bucket \(name), or you may not use it."
@@ -92,43 +92,43 @@ extension Connection {
         guard mayUse(found) else {
             return answer(
                 .accessDenied,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: "There is no bucket \(name), or you may not use it."
             )
         }
         bucket = found
         lostBucketName = nil
         noteMapScope()
-        answer(.success, to: exchange.replyTo)
+        answer(.success, to: request.replyTo)
     }
 
     /// Answers with the cluster's configuration or the selected bucket's; without a value if the
     /// client has it.
-    func clusterConfig(_ exchange: Exchange) {
+    func clusterConfig(_ request: CommandContext) {
         guard let configuration = currentConfiguration else {
             return answer(
                 .keyNotFound,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: "There is no configuration yet."
             )
         }
-        let extras = exchange.frame.extras
+        let extras = request.frame.extras
         if extras.count == 16 {
             let epoch = extras.bigEndian(at: 0, as: Int64.self)
             let revision = extras.bigEndian(at: 8, as: Int64.self)
             if (epoch, revision) >= (configuration.epoch, configuration.revision) {
-                return answer(.success, to: exchange.replyTo)
+                return answer(.success, to: request.replyTo)
             }
         }
-        answerJSON(configuration.json, exchange)
+        answerJSON(configuration.json, request)
     }
 
-    func answerJSON(_ json: [UInt8], _ exchange: Exchange) {
+    func answerJSON(_ json: [UInt8], _ request: CommandContext) {
         json.withUnsafeBytes { buffer in
             ResponseEncoder.append(
                 .success,
                 to: output,
-                replyTo: exchange.replyTo,
+                replyTo: request.replyTo,
                 datatype: isJSONAgreed ? .json : [],
                 value: ByteView(buffer),
                 duration: duration
@@ -137,41 +137,41 @@ extension Connection {
     }
 
     /// Flushes the bucket: plain memcached listeners only, whose clients have no other way.
-    func flush(_ exchange: Exchange, _ completion: Completion?) -> Execution {
-        guard isPlain else {
+    func flush(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        guard isMemcachedListener else {
             answer(
                 .notSupported,
-                to: exchange.replyTo,
+                to: request.replyTo,
                 because: "Flush the bucket over the admin interface."
             )
             return .done
         }
-        let extras = exchange.frame.extras
+        let extras = request.frame.extras
         let delay = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         guard delay == 0 else {
-            answer(.notSupported, to: exchange.replyTo, because: "A flush cannot be delayed.")
+            answer(.notSupported, to: request.replyTo, because: "A flush cannot be delayed.")
             return .done
         }
         switch completion {
         case .failed(let status, let reason):
-            answer(status, to: exchange.replyTo, because: reason)
+            answer(status, to: request.replyTo, because: reason)
             return .done
         case .done, .ready, .roomMade, .durable:
             findBucketAgain()
-            if !exchange.command.isQuiet { answer(.success, to: exchange.replyTo) }
+            if !request.command.isQuiet { answer(.success, to: request.replyTo) }
             return .done
         case nil:
             let name = selectedBucket.name
             guard !selectedBucket.isShared else {
                 answer(
                     .notSupported,
-                    to: exchange.replyTo,
+                    to: request.replyTo,
                     because: "Other nodes have copies of this bucket. Flush it over the admin "
                         + "interface."
                 )
                 return .done
             }
-            return wait(exchange) { done in service.flushInBackground(name, done) }
+            return wait(request) { done in service.flushInBackground(name, done) }
         }
     }
 }

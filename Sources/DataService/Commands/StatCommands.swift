@@ -5,32 +5,32 @@ internal import Wire
 
 extension Connection {
     /// STAT: one answer per line, and an empty one at the end.
-    func stat(_ exchange: Exchange) -> Execution {
+    func stat(_ request: CommandContext) -> Execution {
         let bucket = selectedBucket
-        switch exchange.frame.key.text {
+        switch request.frame.key.text {
         case "":
-            for (name, value) in service.generalStats(of: bucket) { line(name, value, exchange) }
+            for (name, value) in service.generalStats(of: bucket) { line(name, value, request) }
         case "memory":
-            for (name, value) in service.memoryStats(of: bucket) { line(name, value, exchange) }
-        case "vbucket": vBucketStates(bucket, exchange)
-        case "vbucket-seqno": vBucketSeqnos(bucket, exchange)
-        case "vbucket-details": vBucketDetails(bucket, exchange)
+            for (name, value) in service.memoryStats(of: bucket) { line(name, value, request) }
+        case "vbucket": vBucketStates(bucket, request)
+        case "vbucket-seqno": vBucketSeqnos(bucket, request)
+        case "vbucket-details": vBucketDetails(bucket, request)
         default:
-            answer(.keyNotFound, to: exchange.replyTo, because: "Unknown group of statistics.")
+            answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
             return .done
         }
-        ResponseEncoder.append(.success, to: output, replyTo: exchange.replyTo, value: .empty)
+        ResponseEncoder.append(.success, to: output, replyTo: request.replyTo, value: .empty)
         return .done
     }
 
-    private func line(_ name: String, _ value: String, _ exchange: Exchange) {
+    private func line(_ name: String, _ value: String, _ request: CommandContext) {
         var (name, value) = (name, value)
         name.withUTF8 { name in
             value.withUTF8 { value in
                 ResponseEncoder.append(
                     .success,
                     to: output,
-                    replyTo: exchange.replyTo,
+                    replyTo: request.replyTo,
                     key: ByteView(UnsafeRawBufferPointer(name)),
                     value: ByteView(UnsafeRawBufferPointer(value))
                 )
@@ -43,14 +43,14 @@ extension Connection {
         bucket.engine.all.filter { $0.withCore { $0.ownership.exists } }
     }
 
-    private func vBucketStates(_ bucket: OpenBucket, _ exchange: Exchange) {
+    private func vBucketStates(_ bucket: OpenBucket, _ request: CommandContext) {
         for vBucket in copies(of: bucket) {
             let (id, state) = vBucket.withCore { ($0.id, $0.state) }
-            line("vb_\(id.number)", state.name, exchange)
+            line("vb_\(id.number)", state.name, request)
         }
     }
 
-    private func vBucketSeqnos(_ bucket: OpenBucket, _ exchange: Exchange) {
+    private func vBucketSeqnos(_ bucket: OpenBucket, _ request: CommandContext) {
         for vBucket in copies(of: bucket) {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
@@ -62,21 +62,21 @@ extension Connection {
                     ("\(name):uuid", String(core.uuid.value)),
                 ]
             }
-            for (name, value) in lines { line(name, value, exchange) }
+            for (name, value) in lines { line(name, value, request) }
         }
     }
 
     /// GET_ALL_VB_SEQNOS: of all copies that are not dead, or of those in one state.
-    func allSeqnos(_ exchange: Exchange) {
-        let extras = exchange.frame.extras
+    func allSeqnos(_ request: CommandContext) {
+        let extras = request.frame.extras
         let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         let state = UInt8(exactly: asked).flatMap(VBucketState.init(rawValue:))
         guard asked == 0 || state != nil else {
-            return answer(.invalid, to: exchange.replyTo, because: "Unknown vBucket state.")
+            return answer(.invalid, to: request.replyTo, because: "Unknown vBucket state.")
         }
         guard extras.count < 8 || extras.bigEndian(at: 4, as: UInt32.self) == 0 else {
             let text = "Only the default collection, 0, exists."
-            return answer(.unknownCollection, to: exchange.replyTo, because: text)
+            return answer(.unknownCollection, to: request.replyTo, because: text)
         }
         let result = ByteWriter()
         for vBucket in selectedBucket.engine.all {
@@ -91,13 +91,13 @@ extension Connection {
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             value: result.view,
             duration: duration
         )
     }
 
-    private func vBucketDetails(_ bucket: OpenBucket, _ exchange: Exchange) {
+    private func vBucketDetails(_ bucket: OpenBucket, _ request: CommandContext) {
         for vBucket in copies(of: bucket) {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
@@ -114,7 +114,7 @@ extension Connection {
                     ("\(name):num_failover_entries", String(core.failoverLog.entries.count)),
                 ]
             }
-            for (name, value) in lines { line(name, value, exchange) }
+            for (name, value) in lines { line(name, value, request) }
         }
     }
 }

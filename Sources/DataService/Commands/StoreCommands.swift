@@ -6,27 +6,27 @@ internal import Wire
 
 extension Connection {
     func store(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ mode: StoreRequest.Mode,
         _ completion: Completion?
     ) -> Execution {
         let bucket = selectedBucket
-        let frame = exchange.frame
+        let frame = request.frame
         // A pattern, as `==` of another module's enum is a call through its witness table.
         if case .add = mode, frame.cas != .none {
-            answer(.invalid, to: exchange.replyTo, because: "ADD takes no CAS.")
+            answer(.invalid, to: request.replyTo, because: "ADD takes no CAS.")
             return .done
         }
         let value = frame.value
         guard let datatype = datatype(of: frame, value) else {
-            answer(.invalid, to: exchange.replyTo, because: "The datatype was not agreed on.")
+            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
             return .done
         }
-        guard let document = document(exchange, bucket) else { return .done }
-        let operations = operations(exchange, on: bucket, completion)
-        let request = StoreRequest(
+        guard let document = document(request, bucket) else { return .done }
+        let operations = operations(request, on: bucket, completion)
+        let operation = StoreRequest(
             key: frame.key,
-            hash: exchange.hash,
+            hash: request.hash,
             value: value,
             flags: frame.extras.bigEndian(at: 0, as: UInt32.self),
             expiry: operations.expiry(
@@ -35,10 +35,10 @@ extension Connection {
             datatype: datatype,
             cas: frame.cas,
             mode: mode,
-            preservesExpiry: exchange.framing.preservesExpiry
+            preservesExpiry: request.framing.preservesExpiry
         )
-        let outcome = operations.store(document, request)
-        return finishWrite(exchange, outcome, document, bucket, completion)
+        let outcome = operations.store(document, operation)
+        return finishWrite(request, outcome, document, bucket, completion)
     }
 
     /// The datatype of a request's value; nil if the client states one that it did not agree to.
@@ -51,61 +51,61 @@ extension Connection {
         return said == .json && isJSONAgreed ? .json : nil
     }
 
-    func delete(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func delete(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).delete(
+        guard let document = document(request, bucket) else { return .done }
+        let outcome = operations(request, on: bucket, completion).delete(
             document,
-            cas: exchange.frame.cas
+            cas: request.frame.cas
         )
-        return finishWrite(exchange, outcome, document, bucket, completion)
+        return finishWrite(request, outcome, document, bucket, completion)
     }
 
     func extend(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         atFront: Bool,
         _ completion: Completion?
     ) -> Execution {
         let bucket = selectedBucket
-        let said = exchange.frame.datatype
+        let said = request.frame.datatype
         guard said.isEmpty || said == .json && isJSONAgreed else {
-            answer(.invalid, to: exchange.replyTo, because: "The datatype was not agreed on.")
+            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
             return .done
         }
-        guard let document = document(exchange, bucket) else { return .done }
-        let outcome = operations(exchange, on: bucket, completion).extend(
+        guard let document = document(request, bucket) else { return .done }
+        let outcome = operations(request, on: bucket, completion).extend(
             document,
-            with: exchange.frame.value,
+            with: request.frame.value,
             atFront: atFront,
-            cas: exchange.frame.cas
+            cas: request.frame.cas
         )
-        return finishWrite(exchange, outcome, document, bucket, completion)
+        return finishWrite(request, outcome, document, bucket, completion)
     }
 
-    func arithmetic(_ exchange: Exchange, _ completion: Completion?) -> Execution {
+    func arithmetic(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        guard let document = document(exchange, bucket) else { return .done }
-        let operations = operations(exchange, on: bucket, completion)
-        let extras = exchange.frame.extras
+        guard let document = document(request, bucket) else { return .done }
+        let operations = operations(request, on: bucket, completion)
+        let extras = request.frame.extras
         let expiry = extras.bigEndian(at: 16, as: UInt32.self)
         let mustExist = expiry == .max
-        let request = ArithmeticRequest(
-            key: exchange.frame.key,
-            hash: exchange.hash,
-            isIncrement: exchange.command.opcode == .increment,
+        let operation = ArithmeticRequest(
+            key: request.frame.key,
+            hash: request.hash,
+            isIncrement: request.command.opcode == .increment,
             delta: extras.bigEndian(at: 0, as: UInt64.self),
             initial: mustExist ? nil : extras.bigEndian(at: 8, as: UInt64.self),
             expiry: mustExist ? 0 : operations.expiry(ofField: expiry),
-            cas: exchange.frame.cas
+            cas: request.frame.cas
         )
-        let outcome = operations.count(document, request)
-        return finishWrite(exchange, outcome, document, bucket, completion)
+        let outcome = operations.count(document, operation)
+        return finishWrite(request, outcome, document, bucket, completion)
     }
 
     /// Converts the outcome of a write into an answer or a wait.
     @inline(__always)
     func finishWrite(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ outcome: AttemptOutcome,
         _ document: DocumentAddress,
         _ bucket: OpenBucket,
@@ -113,18 +113,18 @@ extension Connection {
     ) -> Execution {
         switch outcome {
         case .stored(let stored):
-            guard !exchange.command.isQuiet else { break }
+            guard !request.command.isQuiet else { break }
             answerStored(
-                exchange,
+                request,
                 cas: stored.cas,
                 uuid: stored.uuid,
                 seqno: stored.seqno,
                 number: stored.number
             )
-        case .prepared(let prepared): return waitForCopies(exchange, prepared, document, bucket)
-        case .refused(let refusal): answer(refusal, exchange)
+        case .prepared(let prepared): return waitForCopies(request, prepared, document, bucket)
+        case .refused(let refusal): answer(refusal, request)
         case .waits(let wait):
-            return self.wait(exchange, for: wait, of: document, bucket, completion)
+            return self.wait(request, for: wait, of: document, bucket, completion)
         case .found: preconditionFailure("a write reads nothing")
         }
         return .done
@@ -132,20 +132,20 @@ extension Connection {
 
     @inline(__always)
     func answerStored(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         cas: CAS,
         uuid: VBucketUUID,
         seqno: Seqno,
         number: UInt64
     ) {
-        switch exchange.command.opcode {
-        case .increment, .decrement: answerCounter(exchange, cas, uuid, seqno, number)
-        case .unlock: answer(.success, to: exchange.replyTo)
+        switch request.command.opcode {
+        case .increment, .decrement: answerCounter(request, cas, uuid, seqno, number)
+        case .unlock: answer(.success, to: request.replyTo)
         default:
             if isTokenAgreed {
                 ResponseEncoder.appendMutation(
                     to: output,
-                    replyTo: exchange.replyTo,
+                    replyTo: request.replyTo,
                     cas: cas,
                     uuid: uuid,
                     seqno: seqno,
@@ -155,9 +155,9 @@ extension Connection {
                 ResponseEncoder.append(
                     .success,
                     to: output,
-                    replyTo: exchange.replyTo,
+                    replyTo: request.replyTo,
                     // Plain memcached has no tombstones, and its clients check that.
-                    cas: isPlain && exchange.command.opcode == .delete ? .none : cas,
+                    cas: isMemcachedListener && request.command.opcode == .delete ? .none : cas,
                     duration: duration
                 )
             }
@@ -166,7 +166,7 @@ extension Connection {
 
     /// A counter's answer always has its eight bytes: clients copy them unchecked (kv.md 9).
     private func answerCounter(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ cas: CAS,
         _ uuid: VBucketUUID,
         _ seqno: Seqno,
@@ -183,7 +183,7 @@ extension Connection {
         ResponseEncoder.append(
             .success,
             to: output,
-            replyTo: exchange.replyTo,
+            replyTo: request.replyTo,
             cas: cas,
             extras: scratch.view.slice(0, extrasCount),
             value: scratch.view.dropFirst(extrasCount),

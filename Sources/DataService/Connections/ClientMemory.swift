@@ -32,11 +32,11 @@ extension Connection {
     }
 
     /// Answers a read that needs more memory for its reply than is free: the client retries.
-    func answerNoReplyMemory(_ exchange: Exchange) {
+    func answerNoReplyMemory(_ request: CommandContext) {
         bucket?.counters.count(.temporaryFailures, row: context.row)
         answer(
             .temporaryFailure,
-            to: exchange.replyTo,
+            to: request.replyTo,
             because: "Replies that clients have not read fill the node's memory for them. Retry."
         )
     }
@@ -45,9 +45,9 @@ extension Connection {
     /// executed, since the size of its reply is unknown.
     ///
     /// Answers it if so.
-    func refusesReadingChange(_ exchange: Exchange) -> Bool {
+    func refusesReadingChange(_ request: CommandContext) -> Bool {
         guard memory.isFullOfReplies else { return false }
-        answerNoReplyMemory(exchange)
+        answerNoReplyMemory(request)
         return true
     }
 

@@ -14,7 +14,8 @@ extension Connection {
     /// Answers with a status, and with the reason if the client can read it.
     func answer(_ status: Status, to replyTo: ReplyTo, because reason: String? = nil) {
         let status =
-            features.contains(.extendedErrors) || isPlain ? status : status.withoutExtendedErrors
+            features.contains(.extendedErrors) || isMemcachedListener
+            ? status : status.withoutExtendedErrors
         guard let reason, isJSONAgreed, features.contains(.extendedErrors) else {
             // Old clients identify it by this text.
             let isInWords = status == .keyNotFound && !isJSONAgreed

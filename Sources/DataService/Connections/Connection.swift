@@ -34,7 +34,7 @@ package final class Connection: ConnectionHandler {
     let context: LaneContext
     let mailbox: Mailbox
     /// The client of a plain memcached listener: no login, and vBucket numbers are computed.
-    let isPlain: Bool
+    let isMemcachedListener: Bool
     private let commands: [Command?]
 
     // Session.
@@ -42,7 +42,7 @@ package final class Connection: ConnectionHandler {
         didSet { noteFeatures() }
     }
     var agent = ""
-    var login = Login.nobody {
+    var login = Login.anonymous {
         didSet {
             decoder = FrameDecoder()
             lostBucketName = nil
@@ -74,7 +74,7 @@ package final class Connection: ConnectionHandler {
     /// A parked request is being executed again: its frame is not in the input.
     private var isResuming = false
     /// Results for parked requests that are not handled yet.
-    private var letters: ArraySlice<Mailbox.Letter> = []
+    private var results: ArraySlice<Mailbox.WorkResult> = []
     private var lastTicket: UInt64 = 0
     /// The ticket of the request at the front of the input while it waits, and when it arrived.
     private var blockedTicket: UInt64?
@@ -91,15 +91,15 @@ package final class Connection: ConnectionHandler {
     var turnStart: UInt64 = 0
     var output: ByteWriter
 
-    package init(port: any ConnectionPort, service: DocumentService, isPlain: Bool) {
+    package init(port: any ConnectionPort, service: DocumentService, isMemcachedListener: Bool) {
         self.port = port
         self.service = service
-        self.isPlain = isPlain
+        self.isMemcachedListener = isMemcachedListener
         context = service.contexts[port.reactor]
         mailbox = Mailbox(port: port)
         commands = Command.table
         output = context.scratch
-        if isPlain {
+        if isMemcachedListener {
             login = .plain
             decoder = FrameDecoder()
         }
@@ -112,37 +112,37 @@ package final class Connection: ConnectionHandler {
         bucket = nil
         parked = []
         parkedBytes = 0
-        letters = []
+        results = []
     }
 
-    var turn: Turn { context.turn(wallNanoseconds) }
+    var turn: ExecutionContext { context.turn(wallNanoseconds) }
 
     // MARK: ConnectionHandler
 
     package func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
         let progress =
-            letters.isEmpty && blockedTicket == nil ? process(input) : settle(input)
+            results.isEmpty && blockedTicket == nil ? process(input) : settle(input)
         return endTurn(progress)
     }
 
     package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
-        letters += mailbox.takeAll()
+        results += mailbox.takeAll()
         if subscription != nil { pushMap() }
         return endTurn(settle(input))
     }
 
     /// Resumes parked requests as far as the output has room, then continues with the input.
     private func settle(_ input: ByteView) -> ReceiveProgress {
-        while let letter = letters.popFirst() {
-            if letter.ticket == blockedTicket {
+        while let result = results.popFirst() {
+            if result.ticket == blockedTicket {
                 blockedTicket = nil
-                resumption = letter.completion
-            } else if let index = parked.firstIndex(where: { $0.ticket == letter.ticket }) {
+                resumption = result.completion
+            } else if let index = parked.firstIndex(where: { $0.ticket == result.ticket }) {
                 let request = parked.remove(at: index)
                 parkedBytes -= request.frame.count
-                guard resume(request, with: letter.completion) else {
+                guard resume(request, with: result.completion) else {
                     return ReceiveProgress(consumed: 0, next: .close)
                 }
             }
@@ -160,23 +160,24 @@ package final class Connection: ConnectionHandler {
         wallNanoseconds = time.wallNanoseconds()
         if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
         if service.lease.end != .max { beginLeasedTurn(time) }
-        if isPlain, service.plain.isRefusing { bucket = nil }
-        if bucket?.isRetired ?? (isPlain || lostBucketName != nil) { findBucketAgain() }
+        if isMemcachedListener, service.plain.isRefusing { bucket = nil }
+        if bucket?.isRetired ?? (isMemcachedListener || lostBucketName != nil) { findBucketAgain() }
     }
 
     /// Looks the bucket up again: it was flushed or deleted, or may have been created meanwhile.
     func findBucketAgain() {
-        if isPlain, service.plain.isRefusing {
+        if isMemcachedListener, service.plain.isRefusing {
             bucket = nil
             return
         }
         let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
         bucket = name.flatMap { service.bucket(named: $0) }
-        defer { lostBucketName = bucket == nil && !isPlain ? name : nil }
+        defer { lostBucketName = bucket == nil && !isMemcachedListener ? name : nil }
         // A plain client has no map, so that a redirection is of no use to it.
-        isElsewhere = !isPlain && bucket == nil && name.map { service.isGivenUp($0) } ?? false
+        isElsewhere =
+            !isMemcachedListener && bucket == nil && name.map { service.isGivenUp($0) } ?? false
         // The bucket may have been created again with a password.
-        if let found = bucket, !isPlain, !mayUse(found) { bucket = nil }
+        if let found = bucket, !isMemcachedListener, !mayUse(found) { bucket = nil }
     }
 
     // MARK: Frames
@@ -202,23 +203,23 @@ package final class Connection: ConnectionHandler {
             case .valueTooBig(let header):
                 answer(.tooBig, to: header.replyTo, because: "A value has at most 20 MiB.")
                 discarding = header.frameCount
-            case .nonsense(.tooLong) where login == .nobody && becomeGuestOfDefault():
+            case .invalid(.tooLong) where login == .anonymous && becomeGuestOfDefault():
                 // The bound before login does not apply to clients that need no login.
                 continue
-            case .nonsense(let nonsense):
-                refuse(nonsense)
+            case .invalid(let error):
+                refuse(error)
                 return ReceiveProgress(consumed: input.count, next: .close)
             }
         }
     }
 
-    private func refuse(_ nonsense: FrameDecoder.Nonsense) {
-        switch nonsense {
+    private func refuse(_ error: FrameDecoder.FrameError) {
+        switch error {
         case .magic: break
         case .lengths(let header):
             answer(.invalid, to: header.replyTo, because: "Key and extras exceed the body.")
         case .tooLong(let header):
-            let limit = login == .nobody ? "64 KiB before login" : "30 MiB"
+            let limit = login == .anonymous ? "64 KiB before login" : "30 MiB"
             answer(.invalid, to: header.replyTo, because: "A frame has at most \(limit).")
         }
     }
@@ -259,7 +260,7 @@ package final class Connection: ConnectionHandler {
 
     @inline(__always)
     func vBucketNumber(_ frame: Frame, _ engine: Bucket) -> UInt16 {
-        isPlain
+        isMemcachedListener
             ? VBucketID(ofKey: frame.key, count: engine.count).number : frame.vBucket.number
     }
 
@@ -337,27 +338,28 @@ package final class Connection: ConnectionHandler {
             }
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
         }
-        let exchange = Exchange(frame: frame, hash: hash, command: command, framing: framing)
+        let request = CommandContext(frame: frame, hash: hash, command: command, framing: framing)
         // The write was applied; report its outcome even if the bucket has been deleted since.
         if case .durable(let end) = completion {
-            answerDurable(exchange, end)
+            answerDurable(request, end)
             return .done
         }
         // Parked requests belong to the login and the bucket with which they were sent. The rare
         // conditions come first, because reading `parked` is checked for exclusive access.
         if framing.isBarrier || command.changesSession, !parked.isEmpty { return .blocked }
-        guard command.access == .everybody || login != .nobody || becomeGuestOfDefault() else {
+        guard command.access == .anyConnection || login != .anonymous || becomeGuestOfDefault()
+        else {
             return refuse(frame, .accessDenied)
         }
         guard command.access != .bucketUser || bucket != nil else {
-            if isPlain, service.plain.isRefusing {
+            if isMemcachedListener, service.plain.isRefusing {
                 refusePlainClient(frame)
                 return .done
             }
             // The client asks other nodes for the map that names the bucket's nodes.
             return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
         }
-        return dispatch(exchange, completion)
+        return dispatch(request, completion)
     }
 
     /// The status that refuses framing extras of a command; nil if they are accepted.
@@ -383,20 +385,20 @@ package final class Connection: ConnectionHandler {
     /// Suspends a request until `start` reports its completion.
     ///
     /// - Parameters:
-    ///   - exchange: The request.
+    ///   - request: The request.
     ///   - start: Starts the work, which calls the closure once, from any lane.
     /// - Returns: The execution to return: the request is parked, or blocks the ones after it.
     func wait(
-        _ exchange: Exchange,
+        _ request: CommandContext,
         _ start: (@escaping @Sendable (Completion) -> Void) -> Void
     ) -> Execution {
         lastTicket += 1
         let ticket = lastTicket
-        let isParked = isResuming || mayPark(exchange)
+        let isParked = isResuming || mayPark(request)
         if isParked {
-            let frame = exchange.frame.whole.bytes
+            let frame = request.frame.whole.bytes
             parked.append(Parked(ticket: ticket, frame: frame, start: turnStart))
-            parkedBytes += exchange.frame.byteCount
+            parkedBytes += request.frame.byteCount
         } else {
             blockedTicket = ticket
             blockedStart = turnStart
@@ -407,12 +409,12 @@ package final class Connection: ConnectionHandler {
 
     /// Whether later requests may overtake a request: only requests for single documents, and up to
     /// a bound.
-    private func mayPark(_ exchange: Exchange) -> Bool {
-        isUnordered && exchange.command.isKeyed && !exchange.framing.isBarrier
+    private func mayPark(_ request: CommandContext) -> Bool {
+        isUnordered && request.command.isKeyed && !request.framing.isBarrier
             && parked.count
-                < (exchange.command.isDurable
+                < (request.command.isDurable
                     ? Connection.parkedWritesMax : Connection.parkedMax)
-            && mayPark(bytes: parkedBytes + exchange.frame.byteCount)
+            && mayPark(bytes: parkedBytes + request.frame.byteCount)
     }
 
     /// Executes a parked request again.

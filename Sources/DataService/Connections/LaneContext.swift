@@ -34,7 +34,7 @@ package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane u
         hashes.deallocate()
     }
 
-    func turn(_ wallNanoseconds: UInt64) -> Turn {
-        Turn(wallNanoseconds: wallNanoseconds, arena: arena, scratch: scratch)
+    func turn(_ wallNanoseconds: UInt64) -> ExecutionContext {
+        ExecutionContext(wallNanoseconds: wallNanoseconds, arena: arena, scratch: scratch)
     }
 }

@@ -13,7 +13,7 @@ enum Completion: Sendable {
     /// The work itself is complete; for commands that must not run twice.
     case done
     /// The write was prepared, and this is its outcome.
-    case durable(DurableEnd)
+    case durable(SyncWriteOutcome)
 
     var isRoomMade: Bool {
         if case .roomMade = self { true } else { false }
@@ -41,12 +41,12 @@ struct Parked {
 /// The results that other lanes deliver for parked requests.
 final class Mailbox: Sendable {
     /// The result for the request with a ticket.
-    struct Letter: Sendable {
+    struct WorkResult: Sendable {
         let ticket: UInt64
         let completion: Completion
     }
 
-    private let letters = Guarded<[Letter]>([])
+    private let results = Guarded<[WorkResult]>([])
     private let port: any ConnectionPort
 
     init(port: any ConnectionPort) {
@@ -54,12 +54,12 @@ final class Mailbox: Sendable {
     }
 
     func put(_ completion: Completion, ticket: UInt64) {
-        letters.withLock { $0.append(Letter(ticket: ticket, completion: completion)) }
+        results.withLock { $0.append(WorkResult(ticket: ticket, completion: completion)) }
         port.wake()
     }
 
-    func takeAll() -> [Letter] {
-        letters.withLock { list in
+    func takeAll() -> [WorkResult] {
+        results.withLock { list in
             defer { list = [] }
             return list
         }

@@ -13,13 +13,14 @@ internal import Wire
 ///
 /// - An attempt that returns `.waits` had no effect. The caller repeats the operation after
 ///   `OpenBucket.resume(after:of:_:)` has called back.
-/// - An attempt that returns `.prepared` is not repeated. `OpenBucket.desk` reports its outcome.
+/// - An attempt that returns `.prepared` is not repeated. `OpenBucket.syncWrites` reports its
+///   outcome.
 /// - The caller checks the lease: before the attempt, and again before the answer is sent.
 /// - Not copyable, because a copy would retain all references.
 struct DocumentOperations: ~Copyable {
     let bucket: OpenBucket
     let context: LaneContext
-    let turn: Turn
+    let turn: ExecutionContext
     /// The durability that the request states; the bucket's minimum also applies.
     var durability: RequestedDurability?
     /// Whether a large write may wait once for the pager to free memory.
@@ -61,7 +62,7 @@ extension DocumentOperations {
                 return .found
             case let other:
                 // The read may have turned an expired document into a tombstone.
-                wakesFlusher = core.takeOwedWake()
+                wakesFlusher = core.takePendingWakeup()
                 return AttemptOutcome(withoutItem: other)
             }
         }
@@ -104,7 +105,7 @@ extension DocumentOperations {
     ) -> AttemptOutcome {
         var wakesFlusher = false
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            defer { wakesFlusher = core.takeOwedWake() }
+            defer { wakesFlusher = core.takePendingWakeup() }
             switch core.getMeta(document.key, hash: document.hash, turn) {
             case .found(let item, let cas):
                 visit(item, cas, core)
@@ -240,13 +241,13 @@ extension DocumentOperations {
         context.validator.isDocument(value) ? .json : []
     }
 
-    /// Executes a write; a durable one is registered with the desk in the same hold of the lock.
+    /// Executes a write; a durable one is registered with the service in the same hold of the lock.
     @inline(__always)
     func write(
         _ document: DocumentAddress,
         _ counter: BucketCounter,
         cas: CAS,
-        _ body: (inout VBucketCore, borrowing Turn) -> MutationOutcome
+        _ body: (inout VBucketCore, borrowing ExecutionContext) -> MutationOutcome
     ) -> AttemptOutcome {
         guard isDurable else {
             let outcome = document.vBucket.withCore { body(&$0, turn) }
@@ -268,12 +269,12 @@ extension DocumentOperations {
         case applied(Outcome)
     }
 
-    /// Calls `body` with a turn that prepares, and registers a prepared write with the desk in the
-    /// same hold of the lock: the desk completes writes in the order of their seqnos.
+    /// Calls `body` with a turn that prepares, and registers a prepared write with the service in
+    /// the same hold of the lock: the service completes writes in the order of their seqnos.
     @inline(never)
     func applyDurably<Outcome: MutationCarrier>(
         _ document: DocumentAddress,
-        _ body: (inout VBucketCore, borrowing Turn) -> Outcome
+        _ body: (inout VBucketCore, borrowing ExecutionContext) -> Outcome
     ) -> DurableApplication<Outcome> {
         let level = [durability?.level, bucket.minimumDurability].compactMap { $0 }
             .max { $0.rawValue < $1.rawValue }
@@ -281,12 +282,12 @@ extension DocumentOperations {
         if let refusal = bucket.refusal(of: level, document) { return .refused(refusal) }
         var turn = turn
         turn.durability = level
-        let timeout = durability?.timeoutMilliseconds ?? DurabilityDesk.timeoutMilliseconds
-        let deadline = bucket.desk.deadline(afterMilliseconds: timeout)
+        let timeout = durability?.timeoutMilliseconds ?? SyncWriteService.timeoutMilliseconds
+        let deadline = bucket.syncWrites.deadline(afterMilliseconds: timeout)
         let outcome = document.vBucket.withCore { core in
             let outcome = body(&core, turn)
             if case .prepared(let stored) = outcome.mutation {
-                bucket.desk.enter(stored, level, deadline: deadline, of: core.id)
+                bucket.syncWrites.enter(stored, level, deadline: deadline, of: core.id)
             }
             return outcome
         }

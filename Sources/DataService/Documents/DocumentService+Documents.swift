@@ -177,7 +177,7 @@ extension DocumentService {
         case .refused(let refusal): finish(task, .refused(refusal))
         case .stored(let stored): finish(task, .written(DocumentVersion(stored)))
         case .prepared(let stored):
-            task.bucket.desk.wait(for: stored.seqno, of: document.id) { end in
+            task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) { end in
                 switch end {
                 case .committed(let cas, let seqno, let uuid, _):
                     task.done(.written(DocumentVersion(cas: cas, uuid: uuid, seqno: seqno)))

@@ -63,7 +63,7 @@ extension DocumentOperations {
         bytesMax: Int,
         _ transform: DocumentTransform
     ) -> UpdateOutcome {
-        func body(_ core: inout VBucketCore, _ turn: borrowing Turn) -> Change {
+        func body(_ core: inout VBucketCore, _ turn: borrowing ExecutionContext) -> Change {
             change(document, cas: cas, bytesMax: bytesMax, transform, &core, turn)
         }
         let result: Change
@@ -117,7 +117,7 @@ extension DocumentOperations {
         bytesMax: Int,
         _ transform: DocumentTransform,
         _ core: inout VBucketCore,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Change {
         var old: DocumentMeta?
         let change: DocumentChange

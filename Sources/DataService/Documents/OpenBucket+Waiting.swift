@@ -72,11 +72,11 @@ extension OpenBucket {
     private func obstacle(to level: DurabilityLevel, of vBucket: VBucketID) -> DocumentRefusal? {
         if level.needsDisk, !engine.isPersistent { return .durabilityLevelInvalid }
         guard let map = assignment, vBucket.number < map.vBuckets.count else {
-            return settings.replicas > DurabilityDesk.replicasMax ? .durabilityImpossible : nil
+            return settings.replicas > SyncWriteService.replicasMax ? .durabilityImpossible : nil
         }
         let entry = map[vBucket]
         let copies = max(entry.copies, entry.nextChain.isEmpty ? 0 : entry.nextCopies)
-        if copies - 1 > DurabilityDesk.replicasMax { return .durabilityImpossible }
+        if copies - 1 > SyncWriteService.replicasMax { return .durabilityImpossible }
         return entry.chain.count < entry.majority ? .durabilityImpossible : nil
     }
 }

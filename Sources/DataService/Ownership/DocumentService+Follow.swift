@@ -120,8 +120,8 @@ extension DocumentService {
             bucket.handOvers.resume(id)
         }
         bucket.traffic.notify(.ownership, of: ids)
-        bucket.desk.ownershipChanged(ids)
-        bucket.desk.mapChanged()
+        bucket.syncWrites.ownershipChanged(ids)
+        bucket.syncWrites.mapChanged()
         let anew = changes.reduce(into: [:]) { $0[$1.id] = $1.beginsAnew }
         drop(changes.filter(\.isDropped).map(\.id), of: bucket) { [self] id in
             guard let fence = anew[id] else { return }

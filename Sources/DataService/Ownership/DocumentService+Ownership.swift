@@ -36,7 +36,7 @@ extension DocumentService {
             bucket.handOvers.resume(id)
         }
         bucket.traffic.notify(.ownership, of: vBuckets.map(\.vBucket))
-        bucket.desk.ownershipChanged(vBuckets.map(\.vBucket))
+        bucket.syncWrites.ownershipChanged(vBuckets.map(\.vBucket))
         return reports
     }
 
@@ -65,9 +65,9 @@ extension DocumentService {
 
     /// A digest of the fences and high seqnos of a bucket's active copies here; nil if there is no
     /// such bucket.
-    package func served(_ name: String) -> ServedHighs? {
+    package func served(_ name: String) -> ActiveSeqnoDigest? {
         guard let bucket = bucket(named: name) else { return nil }
-        var served = ServedHighs()
+        var served = ActiveSeqnoDigest()
         for vBucket in bucket.engine.all {
             vBucket.withCore { core in
                 guard core.state == .active, core.ownership.exists else { return }
@@ -80,7 +80,7 @@ extension DocumentService {
     /// The number of changes that copies here discarded since the last call, by bucket.
     ///
     /// No other node had them, and the cluster's history does not contain them.
-    package func takeDiscarded() -> [String: UInt64] {
+    package func removeDiscardedCounts() -> [String: UInt64] {
         discarded.withLock { counts in
             defer { counts = [:] }
             return counts
@@ -109,7 +109,7 @@ extension DocumentService {
                 if isReady, !wasReady, case .promotion = activation.reason {
                     let began = core.failoverLog.current.seqno
                     let lost = core.outstandingPrepares.map(\.seqno).filter { $0 > began }
-                    bucket.desk.void(lost, of: id)
+                    bucket.syncWrites.void(lost, of: id)
                 }
                 return isReady
             }
@@ -118,7 +118,7 @@ extension DocumentService {
             bucket.disk?.noteDirty(id)
         }
         bucket.traffic.notify(.ownership, of: activations.map(\.vBucket))
-        bucket.desk.ownershipChanged(activations.map(\.vBucket))
+        bucket.syncWrites.ownershipChanged(activations.map(\.vBucket))
         notifyMapListeners()
         return outcomes
     }

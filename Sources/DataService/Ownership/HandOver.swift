@@ -129,7 +129,7 @@ private final class HandOver: Sendable {
         let number = bucket.traffic.listen(to: id) { [self] _ in checkProgress() }
         listener.withLock { $0 = number }
         bucket.handOvers.watch(id) { [self] in checkProgress() }
-        bucket.desk.handOverBegins(id)
+        bucket.syncWrites.handOverBegins(id)
         lanes.nonIO.lane.post(after: Limits.handOverMilliseconds * 1_000_000) { [self] in
             finish(isDrained: false)
         }
@@ -177,7 +177,7 @@ private final class HandOver: Sendable {
             } ?? .refused
         // Persisted, since the copy must not serve or feed under this fence after a restart either.
         if case .drained = outcome { bucket.disk?.noteDirty(id) }
-        bucket.desk.handOverEnded(id, wasHeldUp: outcome == .busy && final == nil)
+        bucket.syncWrites.handOverEnded(id, wasHeldUp: outcome == .busy && final == nil)
         bucket.handOvers.resume(id)
         done(outcome)
     }

@@ -251,8 +251,8 @@ final class Flusher: Sendable {
                 guard let (drain, record) = share else { continue }
                 batch.begin(record)
                 append(drain.entries, of: vBucket, to: batch)
-                batch.superseded(drain.superseded)
-                batch.completed(drain.completedPrepares)
+                batch.markSuperseded(drain.superseded)
+                batch.markCompleted(drain.completedPrepares)
                 shares.append(Share(vBucket: vBucket, drain: drain))
                 if batch.documentCount >= Limits.commitChangesMax
                     || batch.byteCount >= Limits.commitBytesMax

@@ -158,7 +158,7 @@ final class StubPager: Sendable {
     private func expire(
         _ cursor: MetadataCursor,
         _ place: Place,
-        _ turn: Turn,
+        _ turn: ExecutionContext,
         _ tally: inout Tally
     ) -> Bool {
         while cursor.next() {
@@ -180,7 +180,7 @@ final class StubPager: Sendable {
                     )
                     if isExpired { tally.expired += 1 }
                 } while cursor.next()
-                if core.takeOwedWake() { tally.wakesFlusher = true }
+                if core.takePendingWakeup() { tally.wakesFlusher = true }
                 if core.takeOwedStreamWake() { tally.wakesStreams = true }
             }
             return !tally.isBroken

@@ -59,7 +59,7 @@ extension Warmup {
         }
         for id in left {
             do throws(StorageError) {
-                try lane.checkWhole(id)
+                try lane.checkNoUnidentifiedBlocks(id)
                 end(id, try lane.prepares(of: id), worker.context)
             } catch {
                 guard noteFailure(id, lane, error) else { return }
@@ -151,7 +151,7 @@ extension Warmup {
             })
         else { return }
         lane.resetLive(id)
-        try lane.checkWhole(id)
+        try lane.checkNoUnidentifiedBlocks(id)
         var place: Seqno? = .zero
         while let after = place {
             place = try lane.scanMetadata(id, after: after, blocksMax: Warmup.blocksPerStep) {

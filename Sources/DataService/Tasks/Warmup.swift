@@ -181,7 +181,7 @@ extension VBucketCore {
     fileprivate mutating func load(
         _ prepare: StoredPrepare,
         _ hash: KeyHash,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) {
         prepare.key.withUnsafeBytes { key in
             prepare.value.withUnsafeBytes { value in

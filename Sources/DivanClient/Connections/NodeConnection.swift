@@ -139,7 +139,7 @@ final class NodeConnection: ConnectionHandler,
             case .incomplete(let count):
                 needed = count
                 break decoding
-            case .valueTooBig, .nonsense: note(machine.handleInvalidFrame())
+            case .valueTooBig, .invalid: note(machine.handleInvalidFrame())
             case .frame(let frame):
                 note(machine.handle(frame, output))
                 offset += frame.byteCount

@@ -20,9 +20,9 @@ extension Client {
     /// - Throws: `ClientError`: `notFound`, and what any operation may throw.
     package func get(
         _ key: String,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> Document {
-        try await wait { get(Array(key.utf8), patience, $0) }
+        try await wait { get(Array(key.utf8), timeout, $0) }
     }
 
     /// Reads one replica, numbered from 1; it may be older than the active copy.
@@ -32,9 +32,9 @@ extension Client {
     package func getReplica(
         _ key: String,
         number: Int,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> Document {
-        try await wait { getReplica(Array(key.utf8), number: number, patience, $0) }
+        try await wait { getReplica(Array(key.utf8), number: number, timeout, $0) }
     }
 
     /// Reads all copies and returns the first that arrives.
@@ -43,9 +43,9 @@ extension Client {
     ///   operation may throw.
     package func getAnyCopy(
         _ key: String,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> CopyOfDocument {
-        try await wait { getAnyCopy(Array(key.utf8), patience, $0) }
+        try await wait { getAnyCopy(Array(key.utf8), timeout, $0) }
     }
 
     /// Reads all copies and returns those that have the document, the active one first.
@@ -54,9 +54,9 @@ extension Client {
     ///   operation may throw.
     package func getAllCopies(
         _ key: String,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> [CopyOfDocument] {
-        try await wait { getAllCopies(Array(key.utf8), patience, $0) }
+        try await wait { getAllCopies(Array(key.utf8), timeout, $0) }
     }
 
     /// Stores a document.
@@ -152,9 +152,9 @@ extension Client {
     package func touch(
         _ key: String,
         _ expiry: Expiry,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> CAS {
-        try await wait { touch(Array(key.utf8), expiry, patience, $0) }
+        try await wait { touch(Array(key.utf8), expiry, timeout, $0) }
     }
 
     /// Reads a document and sets its expiry.
@@ -163,9 +163,9 @@ extension Client {
     package func getAndTouch(
         _ key: String,
         _ expiry: Expiry,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> Document {
-        try await wait { getAndTouch(Array(key.utf8), expiry, patience, $0) }
+        try await wait { getAndTouch(Array(key.utf8), expiry, timeout, $0) }
     }
 
     /// Reads a document and locks it for `seconds`.
@@ -174,9 +174,9 @@ extension Client {
     package func getAndLock(
         _ key: String,
         seconds: UInt32,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> Document {
-        try await wait { getAndLock(Array(key.utf8), seconds: seconds, patience, $0) }
+        try await wait { getAndLock(Array(key.utf8), seconds: seconds, timeout, $0) }
     }
 
     /// Unlocks a document by the CAS that `getAndLock` returned.
@@ -186,9 +186,9 @@ extension Client {
     package func unlock(
         _ key: String,
         cas: CAS,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) {
-        try await wait { unlock(Array(key.utf8), cas: cas, patience, $0) }
+        try await wait { unlock(Array(key.utf8), cas: cas, timeout, $0) }
     }
 
     /// Reads the seqnos of a vBucket from its active node.
@@ -197,9 +197,9 @@ extension Client {
     ///   throw.
     package func observeSeqno(
         _ token: MutationToken,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) -> ObservedSeqno {
-        try await wait { observeSeqno(token, patience, $0) }
+        try await wait { observeSeqno(token, timeout, $0) }
     }
 
     /// Returns once the change is on the active node's disk.
@@ -208,8 +208,8 @@ extension Client {
     ///   operation may throw.
     package func waitPersisted(
         _ token: MutationToken,
-        _ patience: Patience = .usual
+        _ timeout: OperationTimeout = .usual
     ) async throws(ClientError) {
-        try await wait { waitPersisted(token, patience, $0) }
+        try await wait { waitPersisted(token, timeout, $0) }
     }
 }

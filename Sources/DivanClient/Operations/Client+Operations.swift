@@ -11,30 +11,30 @@ extension Client {
 
     package func get(
         _ key: [UInt8],
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Document>
     ) {
-        read(Request(.get, key: key, isWrite: false), patience, handler)
+        read(Request(.get, key: key, isWrite: false), timeout, handler)
     }
 
     /// Reads one replica, numbered from 1; it may be older than the active copy.
     package func getReplica(
         _ key: [UInt8],
         number: Int,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Document>
     ) {
         var request = Request(.getReplica, key: key, isWrite: false)
         request.copy = .replica(number)
-        read(request, patience, handler)
+        read(request, timeout, handler)
     }
 
     private func read(
         _ request: Request,
-        _ patience: Patience,
+        _ timeout: OperationTimeout,
         _ handler: @escaping Handler<Document>
     ) {
-        perform(request, patience, handler) { $0.document }
+        perform(request, timeout, handler) { $0.document }
     }
 
     // MARK: Writes
@@ -119,7 +119,7 @@ extension Client {
             extras.append(bigEndian: initial ?? 0)
             extras.append(bigEndian: expiry)
         }
-        perform(request, options.patience, handler) { (reply) throws(ClientError) in
+        perform(request, options.timeout, handler) { (reply) throws(ClientError) in
             try reply.counter()
         }
     }
@@ -146,7 +146,7 @@ extension Client {
         _ options: WriteOptions,
         _ handler: @escaping Handler<MutationResult>
     ) {
-        perform(request, options.patience, handler) { $0.mutation }
+        perform(request, options.timeout, handler) { $0.mutation }
     }
 
     private func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
@@ -154,11 +154,11 @@ extension Client {
         request.cas = options.cas
         request.preservesExpiry = options.preservesExpiry
         if let level = options.durability {
-            let patience =
-                options.patience.milliseconds ?? core.settings.durableTimeoutMilliseconds
+            let milliseconds =
+                options.timeout.milliseconds ?? core.settings.durableTimeoutMilliseconds
             let timeout =
                 options.durabilityTimeoutMilliseconds
-                ?? UInt16(min(max(patience * 9 / 10, 1), 65_534))
+                ?? UInt16(min(max(milliseconds * 9 / 10, 1), 65_534))
             request.durability = DurabilityRequirement(level: level, timeoutMilliseconds: timeout)
         }
         return request
@@ -169,50 +169,50 @@ extension Client {
     package func touch(
         _ key: [UInt8],
         _ expiry: Expiry,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<CAS>
     ) {
         var request = Request(.touch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        perform(request, patience, handler) { $0.answer.cas }
+        perform(request, timeout, handler) { $0.answer.cas }
     }
 
     package func getAndTouch(
         _ key: [UInt8],
         _ expiry: Expiry,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Document>
     ) {
         var request = Request(.getAndTouch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, patience, handler)
+        read(request, timeout, handler)
     }
 
     /// Reads and locks: for `seconds`, only writes with the returned CAS are accepted.
     package func getAndLock(
         _ key: [UInt8],
         seconds: UInt32,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Document>
     ) {
         var request = Request(.getLocked, key: key, isWrite: true)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, patience, handler)
+        read(request, timeout, handler)
     }
 
     package func unlock(
         _ key: [UInt8],
         cas: CAS,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Void>
     ) {
         var request = Request(.unlock, key: key, isWrite: true)
         request.cas = cas
         // "Locked" means that this is not the lock's CAS: a retry would not help.
         request.waitsForLock = false
-        perform(request, patience, handler) { _ in () }
+        perform(request, timeout, handler) { _ in () }
     }
 
     // MARK: Persistence
@@ -220,13 +220,13 @@ extension Client {
     /// Reads the seqnos of the vBucket of `token` from its active node.
     package func observeSeqno(
         _ token: MutationToken,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<ObservedSeqno>
     ) {
         var request = Request(.observeSeqno, isWrite: false)
         request.vBucket = token.vBucket
         request.value = Client.extras { $0.append(bigEndian: token.uuid.value) }
-        perform(request, patience, handler) { (reply) throws(ClientError) in
+        perform(request, timeout, handler) { (reply) throws(ClientError) in
             try reply.observedSeqno()
         }
     }

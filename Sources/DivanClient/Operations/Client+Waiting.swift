@@ -11,10 +11,10 @@ extension Client {
     /// that of the active copy.
     package func getAnyCopy(
         _ key: [UInt8],
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<CopyOfDocument>
     ) {
-        gather(key, patience, handler) { found in
+        gather(key, timeout, handler) { found in
             let first = found.first { if case .success = $0.result { true } else { false } }
             return first.flatMap { try? $0.result.get() }
         } atEnd: { found in
@@ -27,10 +27,10 @@ extension Client {
     /// If none has it, the error is that of the active copy.
     package func getAllCopies(
         _ key: [UInt8],
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<[CopyOfDocument]>
     ) {
-        gather(key, patience, handler) { _ in
+        gather(key, timeout, handler) { _ in
             nil
         } atEnd: { found in
             let sorted = found.sorted { $0.copy.column < $1.copy.column }
@@ -49,12 +49,12 @@ extension Client {
     /// Ends when `early` returns a result, or with the result of `atEnd` when all have answered.
     private func gather<Value: Sendable>(
         _ key: [UInt8],
-        _ patience: Patience,
+        _ timeout: OperationTimeout,
         _ handler: @escaping Handler<Value>,
         early: @escaping @Sendable ([Found]) -> Value?,
         atEnd: @escaping @Sendable ([Found]) -> Result<Value, ClientError>
     ) {
-        look { [self] map in
+        currentMap { [self] map in
             let copies: [KeyRouter.Copy] = [.active] + replicas(map, key)
             let found = Guarded<[Found]?>([])
             for copy in copies {
@@ -73,9 +73,9 @@ extension Client {
                     if let end { handler(end) }
                 }
                 if case .replica(let number) = copy {
-                    getReplica(key, number: number, patience, note)
+                    getReplica(key, number: number, timeout, note)
                 } else {
-                    get(key, patience, note)
+                    get(key, timeout, note)
                 }
             }
         }
@@ -94,10 +94,10 @@ extension Client {
     /// Fails with `historyChanged` if a failover has lost the change, or with `deadline`.
     package func waitPersisted(
         _ token: MutationToken,
-        _ patience: Patience = .usual,
+        _ timeout: OperationTimeout = .usual,
         _ handler: @escaping Handler<Void>
     ) {
-        let milliseconds = patience.milliseconds ?? core.settings.durableTimeoutMilliseconds
+        let milliseconds = timeout.milliseconds ?? core.settings.durableTimeoutMilliseconds
         let deadline = core.environment.time.monotonicNanoseconds() + milliseconds * 1_000_000
         pollPersistence(token, deadline: deadline, attempt: 1, handler)
     }

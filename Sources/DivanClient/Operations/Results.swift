@@ -91,7 +91,7 @@ package struct WriteOptions: Sendable {
     package var durability: DurabilityLevel?
     /// How long the server may wait for the copies; nil for nine tenths of the operation's timeout.
     package var durabilityTimeoutMilliseconds: UInt16?
-    package var patience = Patience.usual
+    package var timeout = OperationTimeout.usual
 
     package init() {}
 

@@ -68,19 +68,19 @@ package struct ClusterMap: Hashable, Sendable {
 
 extension ClusterMap {
     /// Why a configuration is unusable, as a sentence.
-    package struct Nonsense: Error, Hashable, Sendable, CustomStringConvertible {
+    package struct InvalidMap: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
     }
 
     /// Parses a bucket's configuration that `host` has sent.
     ///
-    /// - Throws: `Nonsense` if it is not JSON, not of a bucket, empty, or contradicts itself.
-    package init(_ json: ByteView, host: String) throws(Nonsense) {
+    /// - Throws: `InvalidMap` if it is not JSON, not of a bucket, empty, or contradicts itself.
+    package init(_ json: ByteView, host: String) throws(InvalidMap) {
         guard let tree = JSONValue.parse(json) else {
-            throw Nonsense(description: "the configuration is not JSON")
+            throw InvalidMap(description: "the configuration is not JSON")
         }
         guard let map = tree["vBucketServerMap"], let name = tree["name"]?.string else {
-            throw Nonsense(description: "the configuration is not that of a bucket")
+            throw InvalidMap(description: "the configuration is not that of a bucket")
         }
         bucket = name
         revision = Revision(
@@ -90,7 +90,7 @@ extension ClusterMap {
         nodes = try ClusterMap.nodes(tree, map, host: host)
         let rows = map["vBucketMap"]?.array ?? []
         guard let width = rows.first?.array?.count, width > 0, !nodes.isEmpty else {
-            throw Nonsense(description: "the map of bucket \(name) is still empty")
+            throw InvalidMap(description: "the map of bucket \(name) is still empty")
         }
         vBucketCount = rows.count
         copies = width
@@ -105,16 +105,16 @@ extension ClusterMap {
         _ rows: [JSONValue],
         _ width: Int,
         nodeCount: Int
-    ) throws(Nonsense) -> [Int16] {
+    ) throws(InvalidMap) -> [Int16] {
         var columns: [Int16] = []
         columns.reserveCapacity(rows.count * width)
         for row in rows {
             guard let cells = row.array, cells.count == width else {
-                throw Nonsense(description: "the rows of the vBucket map differ in length")
+                throw InvalidMap(description: "the rows of the vBucket map differ in length")
             }
             for cell in cells {
                 guard let index = cell.int, (-1..<nodeCount).contains(index) else {
-                    throw Nonsense(description: "the vBucket map names an unknown node")
+                    throw InvalidMap(description: "the vBucket map names an unknown node")
                 }
                 columns.append(Int16(index))
             }
@@ -130,7 +130,7 @@ extension ClusterMap {
         _ tree: JSONValue,
         _ map: JSONValue,
         host: String
-    ) throws(Nonsense) -> [SocketAddress] {
+    ) throws(InvalidMap) -> [SocketAddress] {
         let servers = map["serverList"]?.array ?? []
         let extended = (tree["nodesExt"]?.array ?? []).compactMap { node -> SocketAddress? in
             guard let port = node["services"]?["kv"]?.int.flatMap(UInt16.init(exactly:)) else {
@@ -142,7 +142,7 @@ extension ClusterMap {
         var found: [SocketAddress] = []
         for server in servers {
             guard let text = server.string, let address = SocketAddress(parsing: text) else {
-                throw Nonsense(description: "the vBucket map names a node without a port")
+                throw InvalidMap(description: "the vBucket map names a node without a port")
             }
             found.append(SocketAddress(host: real(address.host, host), port: address.port))
         }

@@ -27,7 +27,7 @@ package struct ClusterMapCache: Sendable {
 
     /// Applies a configuration that `host` has sent, if it is newer.
     package mutating func apply(_ json: ByteView, host: String) -> Outcome {
-        do throws(ClusterMap.Nonsense) {
+        do throws(ClusterMap.InvalidMap) {
             return apply(try ClusterMap(json, host: host))
         } catch {
             return .refused(error.description)

@@ -78,7 +78,7 @@ extension Checkpoint {
         let cursor = cursors[index]
         if cursor.isInSnapshot { return .range(start: cursor.position, end: cursor.end) }
         guard cursor.position < highSeqno else {
-            isSomebodyAsleep = true
+            hasWaitingCursor = true
             return .drained
         }
         closedThrough = highSeqno

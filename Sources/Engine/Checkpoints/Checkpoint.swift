@@ -66,7 +66,7 @@ package struct Checkpoint: ~Copyable {
     /// The changes up to `heldBoundary` that were replaced or completed behind it.
     private var replacedSince: Set<UInt64> = []
     /// A cursor has read everything and wants to hear of the next change.
-    var isSomebodyAsleep = false
+    var hasWaitingCursor = false
     /// That change came.
     var owesStreams = false
     /// Bytes of blocks that only this checkpoint holds.
@@ -138,8 +138,8 @@ package struct Checkpoint: ~Copyable {
         highSeqno = seqno
         guard hasReaders else { return false }
         changes.append(word, seqno: seqno, arena: arena)
-        if isSomebodyAsleep {
-            isSomebodyAsleep = false
+        if hasWaitingCursor {
+            hasWaitingCursor = false
             owesStreams = true
         }
         return wasDrained
@@ -149,8 +149,8 @@ package struct Checkpoint: ~Copyable {
     mutating func advance(to seqno: Seqno) {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         highSeqno = seqno
-        if isSomebodyAsleep {
-            isSomebodyAsleep = false
+        if hasWaitingCursor {
+            hasWaitingCursor = false
             owesStreams = true
         }
     }

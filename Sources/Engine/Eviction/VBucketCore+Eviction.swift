@@ -54,7 +54,7 @@ extension VBucketCore {
         groupsMax: Int,
         threshold: UInt8,
         isWhole: Bool = false,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> PagerSlice {
         var slice = PagerSlice()
         var victims: [HashTable.Place] = []
@@ -89,7 +89,7 @@ extension VBucketCore {
         from start: UInt64,
         groupsMax: Int,
         threshold: UInt8,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> PagerSlice {
         var slice = PagerSlice()
         guard case .active = state, isWritable else { return slice }
@@ -109,7 +109,7 @@ extension VBucketCore {
             slice.freed += before - SizeClass.footprint(of: tombstone.blockBytes)
             slice.count += 1
         }
-        slice.wakesFlusher = takeOwedWake()
+        slice.wakesFlusher = takePendingWakeup()
         return slice
     }
 
@@ -120,7 +120,7 @@ extension VBucketCore {
     package mutating func expireSlice(
         from start: UInt64,
         groupsMax: Int,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> PagerSlice {
         var slice = PagerSlice()
         guard case .active = state, isWritable else { return slice }
@@ -143,7 +143,7 @@ extension VBucketCore {
         }
         for place in due { expire(place, turn) }
         slice.count = due.count
-        slice.wakesFlusher = takeOwedWake()
+        slice.wakesFlusher = takePendingWakeup()
         return slice
     }
 }

@@ -42,14 +42,14 @@ extension VBucketCore {
     private var mayExpire: Bool { state == .active && isWritable }
 
     /// Whether a look at the disk is worth its reads.
-    package func mayHaveDueStubs(_ turn: borrowing Turn) -> Bool {
+    package func mayHaveDueStubs(_ turn: borrowing ExecutionContext) -> Bool {
         mayExpire && stubExpiry.earliest <= turn.seconds
     }
 
     /// Begins a look at the disk; nil where nothing is due.
     ///
     /// Every version up to `last` is to be shown to `expireStub`, or the scan to be abandoned.
-    package mutating func beginStubScan(_ turn: borrowing Turn) -> StubScan? {
+    package mutating func beginStubScan(_ turn: borrowing ExecutionContext) -> StubScan? {
         guard mayHaveDueStubs(turn) else { return nil }
         return StubScan(
             last: persistedSeqno,
@@ -83,7 +83,7 @@ extension VBucketCore {
         _ meta: DocumentMeta,
         key: ByteView,
         valueCount: Int,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         guard !meta.isDeleted, meta.expiry != 0 else { return false }
         let hash = table.hash(key)

@@ -45,7 +45,7 @@ extension VBucketCore {
     mutating func evict(
         _ place: HashTable.Place,
         isForced: Bool,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Int {
         let item = place.item
         let last = min(checkpoint.lowestCursor, persistedSeqno)
@@ -80,7 +80,7 @@ extension VBucketCore {
         key: ByteView,
         valueCount: Int,
         value: ByteView?,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         let hash = table.hash(key)
         guard let stub = table.findStub(hash, where: { $0.seqno == meta.seqno.value }) else {

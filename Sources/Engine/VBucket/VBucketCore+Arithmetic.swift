@@ -36,10 +36,12 @@ extension VBucketCore {
     /// Increments (wrapping at 2^64) or decrements (stopping at 0) a number stored as its digits.
     package mutating func arithmetic(
         _ request: borrowing ArithmeticRequest,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = writeRefusal(request.key, request.hash) { return refusal }
+        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
+            return refusal
+        }
         let place = table.find(request.key, hash: request.hash)
         let makesNew = request.initial != nil
         if let wait = missing(place, request.hash, tombstones: makesNew) {

@@ -3,7 +3,7 @@ package import Vocabulary
 
 extension VBucketCore {
     /// Whether a document is locked now; a lock whose time is over counts for nothing.
-    func isLocked(_ item: Item, _ turn: borrowing Turn) -> Bool {
+    func isLocked(_ item: Item, _ turn: borrowing ExecutionContext) -> Bool {
         guard item.state.contains(.locked) else { return false }
         guard let expiry = lockExpiries[item.key.bytes] else {
             preconditionFailure("a locked document has an entry in the lock table")
@@ -18,10 +18,10 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         seconds: UInt32,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = lockRefusal(key, hash) { return refusal }
+        if !allowsFastWrite, let refusal = lockRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let item = live(place, turn) else { return .notFound }
@@ -39,10 +39,10 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         cas: CAS,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
+        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let item = live(place, turn) else { return .notFound }
@@ -70,13 +70,13 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         expiry: UInt32,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Touched {
         func only(_ outcome: ReadOutcome) -> Touched {
             Touched(outcome: outcome, wakesFlusher: false)
         }
         guard case .active = state else { return only(.notMyVBucket) }
-        if !isPlain, let refusal = lockRefusal(key, hash) { return only(refusal) }
+        if !allowsFastWrite, let refusal = lockRefusal(key, hash) { return only(refusal) }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return only(.wouldBlock(wait)) }
         guard let old = live(place, turn) else { return only(.notFound) }

@@ -48,10 +48,12 @@ extension VBucketCore {
     @inline(__always)
     package mutating func store(
         _ request: borrowing StoreRequest,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = writeRefusal(request.key, request.hash) { return refusal }
+        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
+            return refusal
+        }
         let place = table.find(request.key, hash: request.hash)
         if let wait = missing(place, request.hash, tombstones: true) { return .wouldBlock(wait) }
         let old = live(place, turn)
@@ -84,7 +86,9 @@ extension VBucketCore {
 
     /// Why a change with `cas` must not touch `old`: it is locked, missing, or another version.
     @inline(__always)
-    package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing Turn) -> MutationOutcome? {
+    package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing ExecutionContext)
+        -> MutationOutcome?
+    {
         guard let old else { return cas == .none ? nil : .notFound }
         if old.state.contains(.locked), isLocked(old, turn), cas != old.cas { return .locked }
         return cas == .none || cas == old.cas ? nil : .exists
@@ -107,10 +111,10 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         cas: CAS,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
+        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return .notFound }
@@ -149,10 +153,10 @@ extension VBucketCore {
         atFront: Bool,
         cas: CAS,
         isJSON: (ByteView) -> Bool,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         guard case .active = state else { return .notMyVBucket }
-        if !isPlain, let refusal = writeRefusal(key, hash) { return refusal }
+        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }

@@ -128,13 +128,13 @@ extension VBucketCore {
     package mutating func eject(
         _ key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Int {
         guard let place = table.find(key, hash: hash) else { return 0 }
         return eject(place, turn)
     }
 
-    mutating func eject(_ place: HashTable.Place, _ turn: borrowing Turn) -> Int {
+    mutating func eject(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) -> Int {
         let old = place.item
         guard isEjectable(old) else { return 0 }
         let (meta, oldBytes) = (old.meta, old.blockBytes)
@@ -162,7 +162,7 @@ extension VBucketCore {
         of seqno: Seqno,
         key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         guard let place = table.find(key, hash: hash), place.item.seqno == seqno,
             place.item.isEjected
@@ -199,7 +199,7 @@ extension VBucketCore {
         key: ByteView,
         valueCount: Int,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Seqno? {
         precondition(!isLoaded, "documents are loaded before requests are served")
         precondition(table.stubCount == 0, "keys are compared until all of them are known")

@@ -91,7 +91,7 @@ extension VBucketCore {
         hash: UInt64,
         value: ByteView,
         place: HashTable.Place?,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         var meta = meta
         meta.seqno = Seqno(highSeqno.value + 1)
@@ -100,7 +100,7 @@ extension VBucketCore {
         let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
         noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
-        let wakes = takeOwedWake() || isFirst
+        let wakes = takePendingWakeup() || isFirst
         return .prepared(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
@@ -112,7 +112,7 @@ extension VBucketCore {
         _ hash: UInt64,
         _ value: ByteView,
         isInherited: Bool,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Item {
         let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
         let item = Item(turn.arena.allocate(bytes))
@@ -136,7 +136,7 @@ extension VBucketCore {
     package mutating func commit(
         _ prepare: Seqno,
         fence: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> CommitOutcome {
         guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
         guard isLoaded else { return .wouldBlock(.warmup) }
@@ -158,7 +158,7 @@ extension VBucketCore {
             turn
         )
         complete(found)
-        let wakes = takeOwedWake() || isFirst
+        let wakes = takePendingWakeup() || isFirst
         return .committed(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
@@ -166,14 +166,14 @@ extension VBucketCore {
     package mutating func abort(
         _ prepare: Seqno,
         fence: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> CommitOutcome {
         guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
         guard isLoaded else { return .wouldBlock(.warmup) }
         let (cas, seqno) = (found.item.cas, Seqno(highSeqno.value + 1))
         let isFirst = appendAbort(of: prepare, at: seqno, found.item.key, turn)
         complete(found)
-        let wakes = takeOwedWake() || isFirst
+        let wakes = takePendingWakeup() || isFirst
         return .aborted(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
     }
 
@@ -182,7 +182,7 @@ extension VBucketCore {
         of prepare: Seqno,
         at seqno: Seqno,
         _ key: ByteView,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         noteInvisible(at: seqno)
         guard checkpoint.hasReaders else {

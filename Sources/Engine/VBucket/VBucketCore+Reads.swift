@@ -10,7 +10,7 @@ extension VBucketCore {
     package mutating func get(
         _ key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         guard let place = table.find(key, hash: hash) else {
@@ -30,7 +30,7 @@ extension VBucketCore {
     /// The rarer cases of `get`.
     private mutating func getSpecial(
         _ place: HashTable.Place,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         let item = place.item
         guard !item.isDeleted else { return .notFound }
@@ -48,7 +48,7 @@ extension VBucketCore {
     package mutating func getReplica(
         _ key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
@@ -84,7 +84,7 @@ extension VBucketCore {
     package mutating func getMeta(
         _ key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         guard case .active = state else { return .notMyVBucket }
         if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
@@ -104,7 +104,7 @@ extension VBucketCore {
     /// Turns a document whose time has come into a tombstone with a seqno of its own.
     ///
     /// Reads have no way to tell the flusher, so the vBucket owes it.
-    mutating func expire(_ place: HashTable.Place, _ turn: borrowing Turn) {
+    mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) {
         bury(place, isExpired: true, turn)
     }
 
@@ -113,7 +113,7 @@ extension VBucketCore {
     mutating func bury(
         _ place: HashTable.Place,
         isExpired: Bool,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Item {
         let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: isExpired)
         let key = place.item.key
@@ -129,7 +129,7 @@ extension VBucketCore {
                 place: place,
                 turn
             )
-            oweWake(put.wakesFlusher)
+            setPendingWakeup(put.wakesFlusher)
         }
         return place.current
     }

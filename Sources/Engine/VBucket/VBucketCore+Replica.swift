@@ -78,7 +78,7 @@ extension VBucketCore {
         key: ByteView,
         hash: UInt64,
         value: ByteView,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ApplyOutcome {
         guard case .replica = state else { return .refused }
         guard isLoaded else { return .wouldBlock(.warmup) }
@@ -91,9 +91,9 @@ extension VBucketCore {
         count(meta)
         clock.advance(past: meta.cas)
         let isFirst = settle(meta, key: key, hash: hash, value, isFresh: true, at: found, turn)
-        if !isPlain { completePrepare(of: key, hash) }
+        if !allowsFastWrite { completePrepare(of: key, hash) }
         endSnapshotIfWhole()
-        return .applied(wakesFlusher: takeOwedWake() || isFirst)
+        return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
     /// What a full bucket has to take all the same: a deletion makes room, and what a commit brings
@@ -105,7 +105,7 @@ extension VBucketCore {
         _ count: Int
     ) -> Bool {
         if meta.isDeleted || account.admitsCopy(count) { return true }
-        return !isPlain && prepares.find(key, hash) != nil
+        return !allowsFastWrite && prepares.find(key, hash) != nil
     }
 
     /// The active copy's snapshot is all here, though its last change was not sent: a newer version
@@ -113,7 +113,7 @@ extension VBucketCore {
     package mutating func advance(to seqno: Seqno) -> Bool {
         guard let snapshot = openSnapshot, seqno <= snapshot.end else { return false }
         if seqno > highSeqno {
-            oweWake(isPersistent && checkpoint.isDrained)
+            setPendingWakeup(isPersistent && checkpoint.isDrained)
             noteInvisible(at: seqno)
             checkpoint.advance(to: seqno)
         }

@@ -15,7 +15,7 @@ extension VBucketCore {
         key: ByteView,
         hash: UInt64,
         value: ByteView,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ApplyOutcome {
         if let obstacle = obstacle(at: meta.seqno) { return obstacle }
         guard account.admitsCopy(value.count) else { return .temporaryFailure }
@@ -26,7 +26,7 @@ extension VBucketCore {
         noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
         endSnapshotIfWhole()
-        return .applied(wakesFlusher: takeOwedWake() || isFirst)
+        return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
     /// Forgets what the active copy gave up; a prepare that is not here is nothing to forget.
@@ -35,13 +35,13 @@ extension VBucketCore {
         of prepare: Seqno,
         key: ByteView,
         hash: UInt64,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> ApplyOutcome {
         if let obstacle = obstacle(at: seqno) { return obstacle }
         let isFirst = appendAbort(of: prepare, at: seqno, key, turn)
         completePrepare(of: key, hash)
         endSnapshotIfWhole()
-        return .applied(wakesFlusher: takeOwedWake() || isFirst)
+        return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
     private func obstacle(at seqno: Seqno) -> ApplyOutcome? {
@@ -94,7 +94,7 @@ extension VBucketCore {
         key: ByteView,
         hash: UInt64,
         value: ByteView,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) {
         precondition(!isLoaded, "documents are loaded before requests are served")
         if let newest = table.find(key, hash: hash)?.item.seqno, newest > meta.seqno {

@@ -90,8 +90,8 @@ extension VBucketCore {
         visibleHigh.noteSnapshot(after: highSeqno)
         checkpoint.holdBoundary()
         // They have read everything, and there is nothing for them before the snapshot's end.
-        if checkpoint.isSomebodyAsleep {
-            checkpoint.isSomebodyAsleep = false
+        if checkpoint.hasWaitingCursor {
+            checkpoint.hasWaitingCursor = false
             waitingReaders.isAnyAsleep = true
         }
     }

@@ -28,7 +28,7 @@ package struct VBucketCore: ~Copyable {
         didSet { lookAtPrepares() }
     }
     /// Writable and without prepares: one look for every write.
-    private(set) var isPlain = true
+    private(set) var allowsFastWrite = true
     /// Loaded and without inherited prepares: one look for every read.
     private(set) var isReadable = true
     /// Writes that wait for other copies; nobody sees them.
@@ -68,7 +68,7 @@ package struct VBucketCore: ~Copyable {
     /// Whole documents may leave memory, not only their values.
     var ejectsWhole: Bool
     /// A read turned an expired document into a change that the flusher was not told of yet.
-    private var owesWake = false
+    private var hasPendingWakeup = false
     private var coin: UInt32
 
     init(
@@ -96,7 +96,7 @@ package struct VBucketCore: ~Copyable {
 
     /// Follows what became of the prepares.
     mutating func lookAtPrepares() {
-        isPlain = isWritable && prepares.isEmpty
+        allowsFastWrite = isWritable && prepares.isEmpty
         isReadable = isLoaded && prepares.inheritedCount == 0
     }
 
@@ -109,13 +109,13 @@ package struct VBucketCore: ~Copyable {
 
     /// A document that exists for clients: not deleted, not expired.
     @inline(__always)
-    func live(_ place: HashTable.Place?, _ turn: borrowing Turn) -> Item? {
+    func live(_ place: HashTable.Place?, _ turn: borrowing ExecutionContext) -> Item? {
         guard let item = place?.item, !item.isDeleted, !isDue(item, turn) else { return nil }
         return item
     }
 
     @inline(__always)
-    func isDue(_ item: Item, _ turn: borrowing Turn) -> Bool {
+    func isDue(_ item: Item, _ turn: borrowing ExecutionContext) -> Bool {
         let expiry = item.expiry
         return expiry != 0 && expiry <= turn.seconds
     }
@@ -158,7 +158,7 @@ package struct VBucketCore: ~Copyable {
         value: ByteView,
         isFresh: Bool,
         place: HashTable.Place?,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Put {
         var meta = meta
         let old = place?.item
@@ -168,7 +168,7 @@ package struct VBucketCore: ~Copyable {
         if let old { forget(old) }
         count(meta)
         let isFirst = settle(meta, key: key, hash: hash, value, isFresh: isFresh, at: place, turn)
-        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takeOwedWake() || isFirst)
+        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takePendingWakeup() || isFirst)
     }
 
     /// Makes a version with everything given the newest of its key and the newest change.
@@ -182,7 +182,7 @@ package struct VBucketCore: ~Copyable {
         _ value: ByteView,
         isFresh: Bool,
         at place: HashTable.Place?,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Bool {
         let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
         let item: Item
@@ -200,14 +200,14 @@ package struct VBucketCore: ~Copyable {
     }
 
     /// Leaves it to the next change, or to whoever asks, to tell the flusher.
-    mutating func oweWake(_ owes: Bool) {
-        if owes { owesWake = true }
+    mutating func setPendingWakeup(_ owes: Bool) {
+        if owes { hasPendingWakeup = true }
     }
 
     /// Whether reads made changes that the flusher has to be told of; says so once.
-    package mutating func takeOwedWake() -> Bool {
-        defer { owesWake = false }
-        return owesWake
+    package mutating func takePendingWakeup() -> Bool {
+        defer { hasPendingWakeup = false }
+        return hasPendingWakeup
     }
 
     /// Puts a version in the place of `old`, in its very block where nobody else reads that.
@@ -219,7 +219,7 @@ package struct VBucketCore: ~Copyable {
         _ value: ByteView,
         _ bytes: Int,
         _ isFresh: Bool,
-        _ turn: borrowing Turn
+        _ turn: borrowing ExecutionContext
     ) -> Item {
         let oldBytes = old.blockBytes
         let oldSeqno = old.seqno

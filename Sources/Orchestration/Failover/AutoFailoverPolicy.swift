@@ -24,7 +24,7 @@ package enum AutoFailoverPolicy {
         case nothing
         case wait(NodeNumber, untilNanoseconds: UInt64)
         case failOver([NodeNumber], Cause)
-        case blocked([NodeNumber], [WhyNot])
+        case blocked([NodeNumber], [FailoverBlocker])
     }
 
     private static let together = Limits.suspectMilliseconds * 1_000_000
@@ -112,8 +112,8 @@ package enum AutoFailoverPolicy {
         _ situation: FailoverSituation,
         _ table: FailureTable,
         _ now: UInt64
-    ) -> [WhyNot] {
-        var found: [WhyNot] = []
+    ) -> [FailoverBlocker] {
+        var found: [FailoverBlocker] = []
         for node in nodes {
             let seers = table.seers(
                 of: node,
@@ -139,8 +139,8 @@ package enum AutoFailoverPolicy {
         _ situation: FailoverSituation,
         _ table: FailureTable,
         now: UInt64
-    ) -> [WhyNot] {
-        var found: [WhyNot] = []
+    ) -> [FailoverBlocker] {
+        var found: [FailoverBlocker] = []
         let failing = Set(nodes)
         let left = situation.members.filter { !failing.contains($0.node) }
         let voters = situation.members.filter(\.isVoter)

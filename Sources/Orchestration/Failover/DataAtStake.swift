@@ -49,7 +49,7 @@ extension BucketAtStake {
     package func obstacles(
         failing nodes: Set<NodeNumber>,
         mayLoseEphemeral: Bool
-    ) -> [WhyNot] {
+    ) -> [FailoverBlocker] {
         var round = PromotionRound(bucket: name, activeCounts: [:])
         var isWithoutReplica = false
         for row in rows where row.isAtStake(failing: nodes) {

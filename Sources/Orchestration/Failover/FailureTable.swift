@@ -164,7 +164,7 @@ package struct FailureTable: Sendable {
 
     /// A node that suspects fewer nodes than this one and would be a better leader; nil if there is
     /// none.
-    package func betterSighted(among nodes: [NodeNumber], now: UInt64) -> NodeNumber? {
+    package func nodeWithFewerSuspicions(among nodes: [NodeNumber], now: UInt64) -> NodeNumber? {
         let mine = suspicions(among: nodes, now: now).count
         guard mine > 0 else { return nil }
         var best: (count: Int, node: NodeNumber)?

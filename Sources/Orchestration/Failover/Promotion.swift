@@ -204,7 +204,7 @@ package struct PromotionRound: Hashable, Sendable {
     package private(set) var lost: [VBucketID] = []
     private var activeCounts: [NodeNumber: Int]
     private let givenUp: [NodeNumber]
-    private let served: [NodeNumber: ServedHighs]
+    private let served: [NodeNumber: ActiveSeqnoDigest]
 
     /// - Parameters:
     ///   - bucket: The bucket's name, for the texts of reasons.
@@ -214,7 +214,7 @@ package struct PromotionRound: Hashable, Sendable {
     package init(
         bucket: String,
         activeCounts: [NodeNumber: Int],
-        served: [NodeNumber: ServedHighs] = [:],
+        served: [NodeNumber: ActiveSeqnoDigest] = [:],
         givenUp: [NodeNumber] = []
     ) {
         self.bucket = bucket
@@ -256,7 +256,7 @@ package struct PromotionRound: Hashable, Sendable {
     package var changesLost: UInt64 {
         Dictionary(grouping: promotions, by: \.former).reduce(0) { lost, group in
             let seen = group.value.reduce(0) { $0 + $1.changesLost }
-            let kept = group.value.reduce(into: ServedHighs()) { kept, choice in
+            let kept = group.value.reduce(into: ActiveSeqnoDigest()) { kept, choice in
                 kept.add(choice.vBucket, fence: choice.fence, high: choice.expected.covered)
             }
             guard let former = group.key, let said = served[former], said.mark == kept.mark,
@@ -269,8 +269,8 @@ package struct PromotionRound: Hashable, Sendable {
     /// Reasons against an automatic failover; an operator may override them.
     ///
     /// Empty if nothing is lost.
-    package var obstacles: [WhyNot] {
-        var found: [WhyNot] = []
+    package var obstacles: [FailoverBlocker] {
+        var found: [FailoverBlocker] = []
         if !lost.isEmpty { found.append(.noReplica(bucket: bucket, vBuckets: lost)) }
         if !unsafe.isEmpty { found.append(.wouldLoseDurable(bucket: bucket, vBuckets: unsafe)) }
         return found

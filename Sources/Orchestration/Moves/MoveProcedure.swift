@@ -99,7 +99,7 @@ package struct MoveProcedure: Sendable {
     }
 
     /// Whether a hand-over was tried more than once.
-    package var wasPutOff: Bool { tries > 1 }
+    package var wasPostponed: Bool { tries > 1 }
 
     /// Whether the move is ready for its takeover and the scheduler may allow it.
     package func wantsTurn(now: UInt64) -> Bool {

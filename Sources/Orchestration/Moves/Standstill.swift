@@ -16,7 +16,7 @@ package struct Standstill: Hashable, Sendable {
     package mutating func moved(now: UInt64) { self = Standstill(now: now) }
 
     /// - Returns: Seconds since the last progress, if a log line is due; otherwise nil.
-    package mutating func secondsToTell(now: UInt64) -> UInt64? {
+    package mutating func secondsToLog(now: UInt64) -> UInt64? {
         let silence = Limits.rebalanceSilenceMilliseconds * 1_000_000
         guard now >= loggedAt + silence else { return nil }
         loggedAt = now

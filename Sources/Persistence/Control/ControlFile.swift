@@ -24,7 +24,7 @@ final class ControlFile {
 
     init(path: String, disk: any Disk) throws(StorageError) {
         // As for lanes (`LaneStore.secureLog`): everything read from the WAL is on disk afterwards.
-        try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
+        try storage { () throws(DiskError) in try disk.rewriteDurably(path + "-wal") }
         connection = try Connection(path: path, mode: .create, vfs: disk.vfsName)
         try ControlSchema.prepare(connection)
         // After a crash or an error, frames in the WAL may be readable and still not on disk: the
@@ -35,7 +35,7 @@ final class ControlFile {
         // Every node waits for a decision to be on disk, so its sync must not wait for the file
         // system's journal. A full disk is ignored here: it may have room for the next decision.
         do throws(DiskError) {
-            try disk.fill(path + "-wal", to: Self.walBytes)
+            try disk.preallocate(path + "-wal", to: Self.walBytes)
         } catch {
             guard error.code == .full else { throw StorageError(error) }
         }

@@ -71,7 +71,7 @@ extension LaneStore {
     /// Such a block may hold newer versions than those that can be read.
     ///
     /// - Throws: `StorageError` with `.damaged` if there is such a block.
-    package func checkWhole(_ vBucket: VBucketID) throws(StorageError) {
+    package func checkNoUnidentifiedBlocks(_ vBucket: VBucketID) throws(StorageError) {
         let born = directory.withLock { $0[vBucket.number].bornBlock }
         let first = lost.withLock { lost in lost.filter { $0 >= born }.min() }
         guard let block = first else { return }

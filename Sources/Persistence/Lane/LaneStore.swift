@@ -156,7 +156,7 @@ package final class LaneStore: Sendable {
     /// The WAL is rewritten first. If its beginning never reached the disk, a power cut would leave
     /// the previous WAL there; replaying that over the file would undo the frames copied into it.
     private func secureLog(_ connection: Connection) throws(StorageError) {
-        try storage { () throws(DiskError) in try disk.secure(path + "-wal") }
+        try storage { () throws(DiskError) in try disk.rewriteDurably(path + "-wal") }
         try connection.checkpoint(.truncate)
     }
 

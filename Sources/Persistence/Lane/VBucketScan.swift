@@ -84,7 +84,7 @@ package final class VBucketScan: Sendable {
     /// - Throws: `StorageError`: `.gone` if the copy was dropped; with `damage` if a block is
     ///   unreadable.
     /// - Returns: `.ended` if everything up to `end` was read.
-    package func slice(
+    package func readSlice(
         bytesMax: Int = 4 << 20,
         isOverTime: () -> Bool = { false },
         isNeeded: (_ key: ByteView, Seqno) -> Bool,

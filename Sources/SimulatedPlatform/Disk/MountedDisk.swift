@@ -141,7 +141,7 @@ struct MountedDisk: Disk {
         try syncParent(of: path)
     }
 
-    func secure(_ path: String) throws(DiskError) {
+    func rewriteDurably(_ path: String) throws(DiskError) {
         guard let file = disk.files[path] else { return }
         try operate("write again", path, isChange: true)
         let bytes = file.live.bytes
@@ -158,7 +158,7 @@ struct MountedDisk: Disk {
     }
 
     /// Only one process runs on a host, so the lock is always free.
-    func claim(_ path: String) throws(DiskError) -> Bool {
+    func lockDirectory(_ path: String) throws(DiskError) -> Bool {
         let file = path + "/lock"
         try operate("lock", file, isChange: true)
         try checkParent(of: file, "lock")

@@ -305,7 +305,7 @@ final class SimulatedConnection: ConnectionPort,
         process.deferUntilThaw { [self] in
             guard phase == .open else { return }
             said.withUnsafeBytes { bytes in
-                process.host.saidLate?(ByteView(bytes))
+                process.host.onDeferredOutput?(ByteView(bytes))
                 outgoing.send(ByteView(bytes))
             }
             apply(progress, consumed)

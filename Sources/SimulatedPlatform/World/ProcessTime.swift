@@ -50,7 +50,7 @@ final class ProcessTime: TimeSource, @unchecked Sendable {  // tidy:allow one th
         guard pending.turns <= 0 else { return }
         process.stop = (queue.steps, pending.nanoseconds)
         process.freeze()
-        process.host.stoppedInTurn?()
+        process.host.onStopInTurn?()
         queue.time.add(
             at: queue.time.now + pending.nanoseconds,
             .happen { [weak process] in process?.thaw() }

@@ -12,11 +12,11 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     package let disk: SimulatedDisk
     package let reactorCount: Int
     /// Called when the process died at the disk operation scheduled by a fault.
-    package var died: (() -> Void)?
+    package var onDeath: (() -> Void)?
     /// Called when the process is stopped in the middle of a turn.
-    package var stoppedInTurn: (() -> Void)?
+    package var onStopInTurn: (() -> Void)?
     /// Called after the process continues, with the output of the interrupted turn per connection.
-    package var saidLate: ((ByteView) -> Void)?
+    package var onDeferredOutput: ((ByteView) -> Void)?
     /// Whether connection attempts time out.
     package internal(set) var hangsConnects = false
     /// Whether connection attempts are refused.
@@ -37,7 +37,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         queue = world.queue
         network = world.network
         transcript = world.transcript
-        var dice = world.dice("host \(address)")
+        var dice = world.random(for: "host \(address)")
         let uptime = 1_000_000_000 + dice.next() % 1_000_000_000_000
         clock = SimulatedClock(time: queue.time, uptime: uptime)
         entropy = SimulatedEntropy(seed: dice.next())
@@ -119,7 +119,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
 
     private func cutAtDisk(isPower: Bool) {
         end(isPower ? .lostPower : .crashed)
-        died?()
+        onDeath?()
     }
 
     private func end(_ event: Transcript.Event) {
@@ -138,9 +138,9 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
 
     /// Breaks the reference cycles at the world's end.
     func dismantle() {
-        died = nil
-        stoppedInTurn = nil
-        saidLate = nil
+        onDeath = nil
+        onStopInTurn = nil
+        onDeferredOutput = nil
         process?.die(isSilent: true)
         process = nil
         disk.dismantle()

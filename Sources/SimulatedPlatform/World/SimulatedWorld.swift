@@ -26,7 +26,7 @@ package final class SimulatedWorld {
         self.seed = seed
         queue = RunQueue(seed: seed)
         transcript = Transcript(queue: queue)
-        var dice = SimulatedWorld.dice(seed, "world")
+        var dice = SimulatedWorld.random(seed, "world")
         network = PacketSimulator(seed: dice.next(), queue: queue)
         SimulatedVFS.seedRandomness(seed: dice.next())
     }
@@ -38,9 +38,11 @@ package final class SimulatedWorld {
     }
 
     /// A random generator for one purpose; drawing from it does not affect other purposes.
-    package func dice(_ purpose: String) -> SeededRandom { SimulatedWorld.dice(seed, purpose) }
+    package func random(for purpose: String) -> SeededRandom {
+        SimulatedWorld.random(seed, purpose)
+    }
 
-    private static func dice(_ seed: UInt64, _ purpose: String) -> SeededRandom {
+    private static func random(_ seed: UInt64, _ purpose: String) -> SeededRandom {
         var mixed = seed ^ 0x5bd1_e995_9d1b_58e7
         for byte in purpose.utf8 { mixed = (mixed ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
         return SeededRandom(seed: mixed)

@@ -72,7 +72,7 @@ extension CopyContent {
         var stored: [[UInt8]: Version] = [:]
         do throws(StorageError) {
             let scan = try file.scan(vBucket, after: .zero)
-            while try scan.slice(
+            while try scan.readSlice(
                 isNeeded: { _, _ in true },
                 prepare: { _ in },
                 visit: { meta, key, value in

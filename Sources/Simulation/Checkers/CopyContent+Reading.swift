@@ -51,7 +51,7 @@ extension CopyContent {
             let scan = try file.scan(vBucket, after: .zero)
             var isEnded = false
             while !isEnded {
-                let progress = try scan.slice(
+                let progress = try scan.readSlice(
                     isNeeded: { key, seqno in
                         table.withCore {
                             $0.currentSeqno(of: key, hash: hash(key), asked: seqno) == seqno

@@ -32,7 +32,7 @@ final class FeedWatch {
         let uuid: VBucketUUID
     }
 
-    private static let interval: UInt64 = 25_000_000
+    private static let intervalNanoseconds: UInt64 = 25_000_000
     private static let vBucketsOfBucket = 4
     private static let stepsMax = 40
     /// Steps without a change before a follower continues on another node.
@@ -60,7 +60,7 @@ final class FeedWatch {
     func start() { scheduleStep() }
 
     private func scheduleStep() {
-        cluster.world.after(FeedWatch.interval) { [weak self] in
+        cluster.world.after(FeedWatch.intervalNanoseconds) { [weak self] in
             guard let self else { return }
             followBuckets()
             scheduleStep()

@@ -23,7 +23,7 @@ internal import Vocabulary
 /// - MapOrder: (revEpoch, rev) of a bucket never decreases at a node, and its rows have distinct
 ///   nodes.
 final class Watch {
-    static let interval: UInt64 = 20_000_000
+    static let intervalNanoseconds: UInt64 = 20_000_000
     private static let statesMax = 400
     /// Inspections between two comparisons of histories.
     private static let historyInterval = 250
@@ -95,7 +95,7 @@ final class Watch {
     }
 
     private func next() {
-        cluster.world.after(Watch.interval) { [weak self] in
+        cluster.world.after(Watch.intervalNanoseconds) { [weak self] in
             guard let self else { return }
             inspect()
             next()
@@ -230,7 +230,7 @@ final class Watch {
     // MARK: Raft
 
     /// Checks conditions that last only a moment; also called before a fault ends a process.
-    func lookClosely() {
+    func checkMomentaryState() {
         checkLogs()
         if let state = cluster.newestState { checkCopies(ClusterView(cluster, state)) }
     }

@@ -36,7 +36,7 @@ final class SimulatedCluster {
         for node in nodes {
             node.isWanted = false
             node.crash(isPower: true)
-            node.host.died = nil
+            node.host.onDeath = nil
         }
         world.run(for: 1)
     }
@@ -135,7 +135,9 @@ final class SimulatedCluster {
     var restarts: Int { nodes.reduce(0) { $0 + $1.restarts } }
 
     /// The leader, or any node of the cluster that runs; nil if there is none.
-    var anybody: SimulatedNode? { leader ?? nodes.first { $0.isInCluster && !$0.host.isFrozen } }
+    var reachableNode: SimulatedNode? {
+        leader ?? nodes.first { $0.isInCluster && !$0.host.isFrozen }
+    }
 
     func waitUntil(seconds: UInt64, _ isSo: () -> Bool) -> Bool {
         let end = world.now + seconds * 1_000_000_000
@@ -216,7 +218,7 @@ final class SimulatedCluster {
     ///
     /// - Returns: A sentence on the failure; nil after success.
     func rebalance(seconds: UInt64) -> String? {
-        guard let node = self.anybody else { return "no node can start a rebalance" }
+        guard let node = self.reachableNode else { return "no node can start a rebalance" }
         let asked = ask(node) { await SimulatedCluster.startRebalance($0) }
         guard case .running(let id)? = asked else {
             return "no rebalance began: \(asked.map { "\($0)" } ?? "no answer")"

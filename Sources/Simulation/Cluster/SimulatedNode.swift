@@ -53,7 +53,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         world = cluster.world
         host = world.addHost(SimulatedNode.address(number), reactors: 1)
         probe = SimulatedProbe(cluster, from: host.address)
-        host.died = { [weak self] in self?.ended() }
+        host.onDeath = { [weak self] in self?.ended() }
     }
 
     static func address(_ number: Int) -> String { "10.0.0.\(number)" }
@@ -160,7 +160,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         beforeRestart = nil
         callback?()
         world.after(0) { before?.node?.data.abandon() }
-        var dice = world.dice("restart \(address) \(world.now)")
+        var dice = world.random(for: "restart \(address) \(world.now)")
         let delay = restartDelay ?? 200_000_000 + dice.next() % 4_000_000_000
         restartDelay = nil
         world.after(delay) { [weak self] in self?.start() }

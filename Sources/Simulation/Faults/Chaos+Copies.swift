@@ -21,7 +21,7 @@ extension Chaos {
         case unequal
     }
 
-    static let interval: UInt64 = 100_000
+    static let intervalNanoseconds: UInt64 = 100_000
     /// Checks of the rows before the map is read again.
     private static let checksOfOneMap = 200
 
@@ -61,7 +61,7 @@ extension Chaos {
         guard checks > 0 else { return chaseCopies(wanted, until: end) }
         let found = rows.first { $0.isThere && isUneven($0, wanted) }
         guard let active = found?.active else {
-            return cluster.world.after(Chaos.interval) { [weak self] in
+            return cluster.world.after(Chaos.intervalNanoseconds) { [weak self] in
                 self?.chaseCopies(wanted, rows, checks: checks - 1, until: end)
             }
         }

@@ -33,8 +33,8 @@ extension Chaos {
     func stopInTurn() {
         guard let (leader, active) = nodeToSpare() else { return }
         let host = active.node.host
-        host.saidLate = saidLate
-        host.stoppedInTurn = { [weak self] in
+        host.onDeferredOutput = onDeferredOutput
+        host.onStopInTurn = { [weak self] in
             guard let self, !isOver else { return }
             cluster.world.transcript.note("\(host.address) is stopped in the middle of a turn")
             failOver(active, asking: leader)

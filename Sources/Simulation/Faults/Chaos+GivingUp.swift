@@ -44,7 +44,7 @@ extension Chaos {
         else { return }
         let isGone = state.nodes.contains { $0.number == gone && $0.membership != .active }
         guard isGone else {
-            return cluster.world.after(Chaos.interval) { [weak self] in
+            return cluster.world.after(Chaos.intervalNanoseconds) { [weak self] in
                 self?.awaitGivenUp(active, late, without: gone, until: end)
             }
         }

@@ -113,7 +113,7 @@ extension Chaos {
         let outside = deaf.filter { !row.isInside($0.node) }
         for replica in outside { squeeze(replica.node, leaving: replica.room) }
         guard outside.isEmpty else {
-            return cluster.world.after(Chaos.interval) { [weak self] in
+            return cluster.world.after(Chaos.intervalNanoseconds) { [weak self] in
                 self?.awaitSnapshots(row, deaf, until: end)
             }
         }

@@ -71,7 +71,7 @@ final class Chaos {
     var ageOfRest: ClusterState.Age?
     private(set) var counts: [Kind: Int] = [:]
     /// Requested failovers, and those whose reply reports that no durable write is lost.
-    let failovers = Guarded(ByHand())
+    let failovers = Guarded(ManualFailovers())
     /// Whether all lost copies have been replaced.
     var isWhole: () -> Bool = { true }
     /// Whether the content of all discarded disks is on other disks.
@@ -79,7 +79,7 @@ final class Chaos {
     /// Called before a node ends that may have state that no other node has.
     var beforeEnd: () -> Void = {}
     /// Called with the output of a node that was stopped while it made it.
-    var saidLate: (ByteView) -> Void = { _ in }
+    var onDeferredOutput: (ByteView) -> Void = { _ in }
     /// Nodes with disk errors, and the number of their ended processes at that time.
     var sick: [(node: SimulatedNode, restarts: Int)] = []
     /// Nodes whose disks fail now.
@@ -95,7 +95,7 @@ final class Chaos {
     /// if a name is unknown.
     init?(_ cluster: SimulatedCluster, faults: String) {
         self.cluster = cluster
-        random = cluster.world.dice("chaos")
+        random = cluster.world.random(for: "chaos")
         let usual = Kind.allCases.filter { !$0.isForWorkload }
         switch faults {
         case "none": kinds = []
@@ -103,7 +103,7 @@ final class Chaos {
         case "harmless": kinds = usual.filter(\.isHarmless)
         case "swarm":
             // A separate random sequence keeps the draws of the other kinds unchanged.
-            var memory = cluster.world.dice("memory")
+            var memory = cluster.world.random(for: "memory")
             for kind in usual {
                 let isDrawn =
                     kind == .dropCursor || kind == .tinyQuota

@@ -5,7 +5,7 @@ internal import SimulatedPlatform
 internal import Vocabulary
 
 /// Failovers by hand, and those that cannot have lost a durable write.
-struct ByHand: Sendable {
+struct ManualFailovers: Sendable {
     private var asked = 0
     private var safe = 0
 
@@ -55,14 +55,14 @@ final class Operator {
     private var random: SeededRandom
     private var isOver = false
     private(set) var counts: [Action: Int] = [:]
-    let failovers = Guarded(ByHand())
+    let failovers = Guarded(ManualFailovers())
     private var deleted = 0
 
     init(_ cluster: SimulatedCluster, _ judge: Judge, _ script: Workload.Script) {
         self.cluster = cluster
         self.judge = judge
         self.script = script
-        random = cluster.world.dice("operator")
+        random = cluster.world.random(for: "operator")
     }
 
     func start() { next() }

@@ -102,7 +102,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     }
 
     /// Records the output of a node that was stopped while it made this output (`OneWriter`).
-    func saysLate(_ bytes: ByteView) { oneWriter.recordLateOutput(bytes) }
+    func checkDeferredOutput(_ bytes: ByteView) { oneWriter.recordLateOutput(bytes) }
 
     /// Records a write of unknown outcome.
     func mayHaveWritten(_ document: Document, _ value: [UInt8]?) {

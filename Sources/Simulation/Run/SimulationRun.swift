@@ -71,8 +71,8 @@ package final class SimulationRun {
         feeds = FeedWatch(cluster, judge, seed: plan.seed)
         chaos.isWhole = { [watch] in watch.exposure.losses == 0 }
         chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
-        chaos.beforeEnd = { [watch] in watch.lookClosely() }
-        chaos.saidLate = { [judge] in judge.saysLate($0) }
+        chaos.beforeEnd = { [watch] in watch.checkMomentaryState() }
+        chaos.onDeferredOutput = { [judge] in judge.checkDeferredOutput($0) }
         administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
     }
 
@@ -228,7 +228,9 @@ package final class SimulationRun {
         for round in 0..<4 where recoveryNeed != nil {
             // A node that lost power during a handshake is reachable again after six seconds.
             if round > 0 { cluster.world.run(for: 3_000_000_000) }
-            guard let node = cluster.anybody else { return judge.accuse("Live: no node answers") }
+            guard let node = cluster.reachableNode else {
+                return judge.accuse("Live: no node answers")
+            }
             let type: RecoveryType = (plan.seed + UInt64(round)) & 1 == 0 ? .delta : .full
             let outcome = cluster.ask(node, seconds: 60) { service in
                 let added = await Operator.addAll(service)
@@ -420,7 +422,7 @@ package final class SimulationRun {
     private func isPromised(_ level: DurabilityLevel) -> Bool {
         let counts = administrator?.counts ?? [:]
         let failovers = chaos.failovers.withLock { $0 }
-        let byHand = administrator?.failovers.withLock { $0 } ?? ByHand()
+        let byHand = administrator?.failovers.withLock { $0 } ?? ManualFailovers()
         guard failovers.areSafe, byHand.areSafe else { return false }
         if level == .persistToMajority { return !watch.disks.isBeyond }
         let isSpare = counts[.replicas] == nil && buckets.allSatisfy { $0.replicas > 0 }

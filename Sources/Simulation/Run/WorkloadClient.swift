@@ -54,8 +54,8 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         isThere = { [weak cluster] in cluster?.newestState?.bucket(named: bucket.name) != nil }
         let name = "client \(bucket.name) \(number)"
         lane = environment.lanes.makeLane(name)
-        random = cluster.world.dice(name)
-        crashes = cluster.world.dice("end of " + name)
+        random = cluster.world.random(for: name)
+        crashes = cluster.world.random(for: "end of " + name)
         var settings = cluster.clientSettings
         settings.bucket = bucket.name
         settings.durableTimeoutMilliseconds = workload.durableMilliseconds
@@ -126,7 +126,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private func act() {
         guard !isStopping, let client else { return }
         isIdle = false
-        client.look { [self] map in
+        client.currentMap { [self] map in
             guard let map else { return }
             if map != self.map { judge.sees(map, after: self.map) }
             self.map = map

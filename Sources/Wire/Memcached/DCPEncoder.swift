@@ -9,9 +9,9 @@ package struct DCPEncoder {
     package let vBucket: VBucketID
     package let opaque: UInt32
     /// Deletions are sent in the longer form, with their time.
-    package var tellsDeleteTimes = true
+    package var includesDeleteTimes = true
     /// Expirations are sent as such, not as deletions.
-    package var tellsExpirations = true
+    package var distinguishesExpirations = true
 
     package init(vBucket: VBucketID, opaque: UInt32) {
         self.vBucket = vBucket
@@ -41,10 +41,10 @@ package struct DCPEncoder {
     /// Appends a mutation, a deletion or an expiration.
     package func append(_ change: DCPChange, to writer: ByteWriter) {
         let meta = change.meta
-        let isExpiration = meta.isDeleted && meta.isExpired && tellsExpirations
+        let isExpiration = meta.isDeleted && meta.isExpired && distinguishesExpirations
         let opcode: Opcode =
             isExpiration ? .dcpExpiration : meta.isDeleted ? .dcpDeletion : .dcpMutation
-        let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : tellsDeleteTimes ? 21 : 18
+        let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : includesDeleteTimes ? 21 : 18
         let place = open(
             opcode,
             writer,

@@ -19,11 +19,11 @@ package struct FrameDecoder: Sendable {
         /// buffering them, and answer "too big" (0x03). The body may not have arrived yet.
         case valueTooBig(FrameHeader)
         /// The frame is invalid, and the position of the next frame is unknown.
-        case nonsense(Nonsense)
+        case invalid(FrameError)
     }
 
     @usableFromInline
-    package enum Nonsense: Equatable, Sendable {
+    package enum FrameError: Equatable, Sendable {
         /// The first byte is no magic: close without a response.
         case magic(UInt8)
         /// Framing extras, extras and key are longer than the body.
@@ -49,17 +49,17 @@ package struct FrameDecoder: Sendable {
     package func next(in view: ByteView) -> Outcome {
         guard view.count >= FrameHeader.headerCount else {
             if view.count > 0, !FrameDecoder.opensFrame(view[0]) {
-                return .nonsense(.magic(view[0]))
+                return .invalid(.magic(view[0]))
             }
             return .incomplete(needed: FrameHeader.headerCount)
         }
         let header = FrameHeader(view)
         guard FrameDecoder.opensFrame(header.magicByte) else {
-            return .nonsense(.magic(header.magicByte))
+            return .invalid(.magic(header.magicByte))
         }
         let valueCount = header.valueCount
-        guard valueCount >= 0 else { return .nonsense(.lengths(header)) }
-        guard header.frameCount <= frameBytesMax else { return .nonsense(.tooLong(header)) }
+        guard valueCount >= 0 else { return .invalid(.lengths(header)) }
+        guard header.frameCount <= frameBytesMax else { return .invalid(.tooLong(header)) }
         guard valueCount <= valueBytesMax else { return .valueTooBig(header) }
         guard view.count >= header.frameCount else {
             return .incomplete(needed: header.frameCount)

@@ -47,7 +47,7 @@ package struct PeerFrameDecoder: Sendable {
         case incomplete(needed: Int)
         case frame(PeerFrame)
         /// An invalid length: close the connection.
-        case nonsense
+        case invalid
     }
 
     private let payloadBytesMax: Int
@@ -61,7 +61,7 @@ package struct PeerFrameDecoder: Sendable {
         guard view.count >= 4 else { return .incomplete(needed: PeerFrame.headerCount) }
         let length = Int(view.bigEndian(at: 0, as: UInt32.self))
         let payloadCount = length - (PeerFrame.headerCount - 4)
-        guard payloadCount >= 0, payloadCount <= payloadBytesMax else { return .nonsense }
+        guard payloadCount >= 0, payloadCount <= payloadBytesMax else { return .invalid }
         guard view.count >= 4 + length else { return .incomplete(needed: 4 + length) }
         return .frame(
             PeerFrame(

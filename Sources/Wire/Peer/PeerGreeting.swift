@@ -117,13 +117,13 @@ extension PeerGreeting {
         /// A message of another version; only its version can be read.
         case otherVersion(UInt16)
         /// Not a valid message.
-        case nonsense
+        case invalid
     }
 
     /// Decodes the message at the start of `view` for a node of `version`.
     package static func next(in view: ByteView, version: UInt16) -> Outcome {
         for (index, byte) in [0x44, 0x56, 0x4e, 0x50].enumerated() where index < view.count {
-            guard view[index] == byte else { return .nonsense }
+            guard view[index] == byte else { return .invalid }
         }
         guard view.count >= headerCount else { return .incomplete(needed: headerCount) }
         let kind = view[4]
@@ -131,13 +131,13 @@ extension PeerGreeting {
         let length = Int(view.bigEndian(at: 7, as: UInt16.self))
         let byteCount = headerCount + length
         guard length >= partCount, byteCount <= bytesMax else {
-            return theirs == version ? .nonsense : .otherVersion(theirs)
+            return theirs == version ? .invalid : .otherVersion(theirs)
         }
         // A refusal reads the same in all versions.
         guard theirs == version || kind == 4 else { return .otherVersion(theirs) }
         guard view.count >= byteCount else { return .incomplete(needed: byteCount) }
         var reader = ByteReader(view.slice(headerCount, length - partCount))
-        guard let message = read(kind, &reader) else { return .nonsense }
+        guard let message = read(kind, &reader) else { return .invalid }
         return .message(message, byteCount: byteCount)
     }
 

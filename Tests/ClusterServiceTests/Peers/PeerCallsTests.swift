@@ -200,7 +200,7 @@ import Wire
             nodes[1].calls.handleStrangers(3) { _, payload, answer in
                 // A node whose identity changes during the call still answers.
                 nodes[1].calls.setIdentity(
-                    PeerNode.me(NodeNumber(2), secret: PeerNode.secret)
+                    PeerNode.identity(NodeNumber(2), secret: PeerNode.secret)
                 )
                 answer(payload.reversed())
             }

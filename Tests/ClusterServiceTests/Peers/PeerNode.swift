@@ -78,8 +78,10 @@ final class PeerNode: Sendable {
         world.stop()
     }
 
-    static func me(_ number: NodeNumber, epoch: UInt64 = 1, secret: [UInt8]) -> PeerSelf {
-        PeerSelf(
+    static func identity(_ number: NodeNumber, epoch: UInt64 = 1, secret: [UInt8])
+        -> PeerIdentityProof
+    {
+        PeerIdentityProof(
             claim: PeerClaim(
                 node: number,
                 nodeUUID: "uuid-of-\(number)",
@@ -92,8 +94,8 @@ final class PeerNode: Sendable {
     }
 
     func identify(epoch: UInt64 = 1, secret: [UInt8] = PeerNode.secret) {
-        let me = PeerNode.me(number, epoch: epoch, secret: secret)
-        lane.post { [calls] in calls.setIdentity(me) }
+        let identity = PeerNode.identity(number, epoch: epoch, secret: secret)
+        lane.post { [calls] in calls.setIdentity(identity) }
     }
 
     /// - Parameters:

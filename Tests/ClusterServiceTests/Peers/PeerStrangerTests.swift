@@ -116,7 +116,7 @@ import Wire
         let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
         defer { for node in nodes { node.stop() } }
         for node in nodes {
-            node.transport.setIdentity(PeerNode.me(node.number, secret: PeerNode.secret))
+            node.transport.setIdentity(PeerNode.identity(node.number, secret: PeerNode.secret))
         }
         let (opened, closed) = (Heard<Void>(), Heard<Void>())
         let address = PeerAddress(host: "127.0.0.1", port: nodes[0].address.port)

@@ -148,7 +148,7 @@ import Wire
         }
         open(2)
         #expect(heard.values == [.noIdentity])
-        node.transport.setIdentity(PeerNode.me(NodeNumber(1), secret: PeerNode.secret))
+        node.transport.setIdentity(PeerNode.identity(NodeNumber(1), secret: PeerNode.secret))
         open(2)
         #expect(heard.values.last == .unknownNode(NodeNumber(2)))
         let free = try node.world.environment.network.listen(

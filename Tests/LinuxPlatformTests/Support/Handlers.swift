@@ -99,7 +99,7 @@ final class TestTrace: Trace {
     let threshold = Severity.debug
     let lines = Signal<String>()
 
-    func tell(_ severity: Severity, _ module: String, _ message: String) {
+    func log(_ severity: Severity, _ module: String, _ message: String) {
         lines.send("\(severity) \(module): \(message)")
     }
 }

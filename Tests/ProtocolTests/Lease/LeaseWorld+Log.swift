@@ -75,9 +75,9 @@ extension LeaseWorld {
         let configuration = members[node].configuration
         var index = members[node].count
         while index > members[node].commit {
-            let who = acknowledging(node, index)
+            let nodes = acknowledging(node, index)
             if members[node].log[index - 1].term == members[node].term,
-                configuration.isQuorum(who)
+                configuration.isQuorum(nodes)
             {
                 break
             }
@@ -93,11 +93,11 @@ extension LeaseWorld {
     }
 
     private func acknowledging(_ leader: Int, _ index: Int) -> Members {
-        var who = Members()
+        var nodes = Members()
         for voter in 0..<Self.nodes where members[leader].acknowledged[voter] >= index {
-            who.insert(voter)
+            nodes.insert(voter)
         }
-        return who
+        return nodes
     }
 
     /// Forgets its promises, and knows that it did.

@@ -45,21 +45,21 @@ extension World {
         let map = map(of: node)
         let isInherited = copies[node].inherited.contains(key)
         let needed = isInherited ? min(majority, map.row.count) : majority
-        var who = holders(node, of: prepare, in: map.row)
-        guard who.count >= needed, who.contains(node) else { return }
+        var nodes = holders(node, of: prepare, in: map.row)
+        guard nodes.count >= needed, nodes.contains(node) else { return }
         if map.isJoint {
             let others = holders(node, of: prepare, in: map.target)
             guard others.count >= majority else { return }
             if promises.level(of: prepare.write) == 2, !others.contains(map.targetActive) {
                 return
             }
-            who = who.union(others)
+            nodes = nodes.union(others)
         }
         let seqno = nextSeqno(node)
         copies[node].memory.value[key] = Version(seqno: seqno, write: prepare.write)
         copies[node].memory.prepare[key] = Version()
         copies[node].inherited.remove(key)
-        decide(prepare.write, key, by: node, needed: needed, holders: who)
+        decide(prepare.write, key, by: node, needed: needed, holders: nodes)
     }
 
     /// Members of a chain that have the prepare as its level asks, as far as the active knows.

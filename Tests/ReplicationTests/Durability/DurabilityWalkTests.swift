@@ -15,7 +15,7 @@ import Wire
 
     private struct Walk {
         var dice: Dice
-        var book = DurabilityBook()
+        var monitor = DurabilityMonitor()
         var writes: [UInt64: Write] = [:]
         var lastSeqno: UInt64 = 0
         var fence: UInt64 = 1
@@ -29,8 +29,8 @@ import Wire
         mutating func run(_ steps: Int) {
             for _ in 0..<steps {
                 act()
-                while let step = book.next(now: now) { check(step) }
-                #expect(book.seqnos.map(\.value) == writes.keys.sorted())
+                while let step = monitor.next(now: now) { check(step) }
+                #expect(monitor.seqnos.map(\.value) == writes.keys.sorted())
             }
         }
 
@@ -40,22 +40,22 @@ import Wire
                 lastSeqno += UInt64(1 + dice.below(3))
                 let level = DurabilityLevel(rawValue: UInt8(1 + dice.below(3))) ?? .majority
                 if dice.below(8) == 0 {
-                    book.inherit(Seqno(lastSeqno), level)
+                    monitor.inherit(Seqno(lastSeqno), level)
                     writes[lastSeqno] = Write(level: level, deadline: nil)
                 } else {
                     let deadline = now + UInt64(dice.below(200))
-                    book.enter(Seqno(lastSeqno), level, deadline: deadline)
+                    monitor.enter(Seqno(lastSeqno), level, deadline: deadline)
                     writes[lastSeqno] = Write(level: level, deadline: deadline)
                 }
             case 4, 5, 6, 7: hear(UInt16(2 + dice.below(4)))
             case 8:
                 disk = max(disk, dice.below(2) == 0 ? lastSeqno : disk + 2)
-                book.onDisk = Seqno(disk)
+                monitor.onDisk = Seqno(disk)
             case 9: now += UInt64(dice.below(60))
             case 10:
                 let node = UInt16(2 + dice.below(4))
                 words[node] = nil
-                book.copies[NodeNumber(node)] = nil
+                monitor.copies[NodeNumber(node)] = nil
             default: change()
             }
         }
@@ -69,16 +69,16 @@ import Wire
                 onDisk: Seqno(covered - min(covered, UInt64(dice.below(3))))
             )
             words[node] = said
-            book.copies[NodeNumber(node)] = said
+            monitor.copies[NodeNumber(node)] = said
         }
 
         private mutating func change() {
             switch dice.below(6) {
-            case 0: book.row = nil
+            case 0: monitor.row = nil
             case 1:
                 if let seqno = writes.filter({ $0.value.deadline == nil }).keys.max() {
                     writes[seqno]?.isVoid = true
-                    book.void(Seqno(seqno))
+                    monitor.void(Seqno(seqno))
                 }
             default:
                 if dice.below(2) == 0 { fence += 1 }
@@ -87,7 +87,7 @@ import Wire
                 let nextCopies = 1 + dice.below(3)
                 let first: [UInt16] = dice.below(2) == 0 ? [1] : []
                 let next = dice.below(2) == 0 ? [] : first + others(upTo: nextCopies - first.count)
-                book.row = DurabilityRow(
+                monitor.row = DurabilityRow(
                     own: NodeNumber(1),
                     fence: fence,
                     chain: chain.map { NodeNumber($0) },
@@ -103,12 +103,12 @@ import Wire
             return (0..<dice.below(count + 1)).map { _ in all.remove(at: dice.below(all.count)) }
         }
 
-        private mutating func check(_ step: DurabilityBook.Step) {
+        private mutating func check(_ step: DurabilityMonitor.Step) {
             switch step {
             case .commit(let seqno):
-                guard let write = writes[seqno.value], let row = book.row else {
+                guard let write = writes[seqno.value], let row = monitor.row else {
                     Issue.record("commits what is not there: \(seqno)")
-                    return book.complete(seqno)
+                    return monitor.complete(seqno)
                 }
                 #expect(!write.isVoid)
                 #expect(writes.keys.min() == seqno.value)
@@ -121,9 +121,9 @@ import Wire
             case .abort(let seqno):
                 guard let write = writes[seqno.value] else {
                     Issue.record("aborts what is not there: \(seqno)")
-                    return book.complete(seqno)
+                    return monitor.complete(seqno)
                 }
-                let isLate = write.deadline.map { $0 <= now || book.row?.isPossible == false }
+                let isLate = write.deadline.map { $0 <= now || monitor.row?.isPossible == false }
                 #expect(write.isVoid || isLate == true)
                 #expect(write.isVoid || writes.keys.min() == seqno.value)
                 aborts += 1
@@ -134,9 +134,9 @@ import Wire
                 #expect((write?.deadline ?? .max) <= now)
                 writes[seqno.value]?.isAnswered = true
                 answers += 1
-                book.answered(seqno)
+                monitor.answered(seqno)
             case .release(let seqno):
-                #expect(book.row == nil)
+                #expect(monitor.row == nil)
                 releases += 1
                 remove(seqno)
             }
@@ -144,10 +144,11 @@ import Wire
 
         private mutating func remove(_ seqno: Seqno) {
             writes[seqno.value] = nil
-            book.complete(seqno)
+            monitor.complete(seqno)
         }
 
-        /// The promise, in other words than the book's: each chain names enough nodes that have it.
+        /// The promise, in other words than the monitor's: each chain names enough nodes that have
+        /// it.
         private func isKept(_ write: Write, _ seqno: UInt64, _ row: DurabilityRow) -> Bool {
             func memory(_ node: NodeNumber) -> Bool {
                 guard node != row.own else { return true }

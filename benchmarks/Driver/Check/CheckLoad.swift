@@ -45,7 +45,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
         lane = environment.network.lane(ofReactor: 0)
         self.keys = keys.map(CheckedKey.init)
         options.durability = level
-        options.patience = .milliseconds(timeoutMilliseconds)
+        options.timeout = .milliseconds(timeoutMilliseconds)
         pauseNanoseconds = UInt64(Double(keys.count) / rate * 1e9)
     }
 
@@ -84,7 +84,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
     private func read(_ key: Int) {
         guard !isStopped else { return ended() }
         let start = now
-        client.get(Array(keys[key].name.utf8), options.patience) { [self] result in
+        client.get(Array(keys[key].name.utf8), options.timeout) { [self] result in
             judge(key, result)
             rest(since: start) { [self] in write(key) }
         }
@@ -122,7 +122,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
     }
 
     private func readLast(_ key: Int, _ deadline: UInt64) {
-        client.get(Array(keys[key].name.utf8), options.patience) { [self] result in
+        client.get(Array(keys[key].name.utf8), options.timeout) { [self] result in
             if judge(key, result) { return ended() }
             guard now < deadline else {
                 found.unread += 1

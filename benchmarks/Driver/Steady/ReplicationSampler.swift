@@ -26,7 +26,7 @@ final class ReplicationSampler: @unchecked Sendable {  // tidy:allow one reactor
     /// The number of keys that samples use in rotation.
     private static let keyCount = 4_096
     /// Nanoseconds between an answer and the next request, so that polling does not disturb the load.
-    private static let pause: UInt64 = 200_000
+    private static let pauseNanoseconds: UInt64 = 200_000
     private static let timeoutNanoseconds: UInt64 = 5_000_000_000
 
     private let client: Client
@@ -86,7 +86,7 @@ final class ReplicationSampler: @unchecked Sendable {  // tidy:allow one reactor
             let isThere = if case .success(let there) = result { there.cas == cas } else { false }
             let isOver = !isThere && time - answered > ReplicationSampler.timeoutNanoseconds
             guard isThere || isOver else {
-                lane.post(after: ReplicationSampler.pause) { [self] in
+                lane.post(after: ReplicationSampler.pauseNanoseconds) { [self] in
                     ask(key, cas, since: answered)
                 }
                 return

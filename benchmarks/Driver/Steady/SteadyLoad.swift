@@ -47,7 +47,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         documents = Documents(plan.workload)
         chooser = KeyChooser(plan.workload, seed: 11)
         options.durability = plan.durability
-        options.patience = .milliseconds(plan.timeoutMilliseconds)
+        options.timeout = .milliseconds(plan.timeoutMilliseconds)
         tally = SteadyTally(keys: plan.workload.keys, start: 0)
     }
 
@@ -127,7 +127,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
                 ended(key, true, due, result.map { _ in () })
             }
         } else {
-            client.get(name(of: key), options.patience) { [self] result in
+            client.get(name(of: key), options.timeout) { [self] result in
                 tally.look(at: result, bytes: plan.workload.valueBytes)
                 ended(key, false, due, result.map { _ in () })
             }

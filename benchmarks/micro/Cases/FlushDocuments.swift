@@ -125,7 +125,7 @@ final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is on
                     batch.append(meta, key: ByteView(key), value: ByteView(value))
                 }
             }
-            if change.before > 0 { batch.superseded(Seqno(change.before)) }
+            if change.before > 0 { batch.markSuperseded(Seqno(change.before)) }
         }
     }
 

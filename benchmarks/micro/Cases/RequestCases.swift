@@ -82,7 +82,7 @@ private final class Session {
         settings.evictionPolicy = .noEviction
         settings.passwordless = true
         try service.open(settings)
-        connection = Connection(port: Port(), service: service, isPlain: false)
+        connection = Connection(port: Port(), service: service, isMemcachedListener: false)
         // As the official clients do: documents are JSON, changes have tokens.
         let features = ByteWriter()
         FeatureSet([.selectBucket, .extendedErrors, .json, .mutationSeqno]).append(to: features)

@@ -39,7 +39,7 @@ enum StorageCases {
                 bucket[record.id.number]?.withCore { $0.beginWarmup(record) }
             }
             let arena = Arena(pool: ChunkPool())
-            let turn = Turn(wallNanoseconds: 1, arena: arena, scratch: ByteWriter())
+            let turn = ExecutionContext(wallNanoseconds: 1, arena: arena, scratch: ByteWriter())
             try measuredWork {
                 for lane in store.lanes { try load(lane, into: bucket, turn) }
             }
@@ -48,7 +48,9 @@ enum StorageCases {
         }
     }
 
-    private static func load(_ lane: LaneStore, into bucket: Bucket, _ turn: Turn) throws {
+    private static func load(_ lane: LaneStore, into bucket: Bucket, _ turn: ExecutionContext)
+        throws
+    {
         var position: ScanPosition? = .start
         while let from = position {
             position = try lane.scanMetadata(from: from, blocksMax: 64) { id, cursor in

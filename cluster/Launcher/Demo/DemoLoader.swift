@@ -13,7 +13,7 @@ struct DemoLoader {
         var options = WriteOptions()
         options.flags = DemoLoader.json
         // Long enough for temporary failures of nodes short of memory, and for moving vBuckets.
-        options.patience = .milliseconds(30_000)
+        options.timeout = .milliseconds(30_000)
         var left = documents[...]
         while !left.isEmpty {
             let failed = client.store(left.prefix(DemoLoader.batch), options)

@@ -4,8 +4,8 @@ internal import Replication
 internal import Seams
 internal import Vocabulary
 
-/// The lane `durability`: carries out the decisions of each `DurabilityBook`.
-extension DurabilityDesk {
+/// The lane `durability`: carries out the decisions of each `DurabilityMonitor`.
+extension SyncWriteService {
     /// What one pass over a vBucket produced.
     fileprivate struct Outcome {
         var wakesFlusher = false
@@ -14,7 +14,7 @@ extension DurabilityDesk {
         var hasEnded = false
         /// The wait without which the next prepare cannot be completed.
         var obstacle: Obstacle?
-        var answers: [(answer: Answer, end: DurableEnd)] = []
+        var answers: [(answer: Answer, end: SyncWriteOutcome)] = []
     }
 
     fileprivate struct Obstacle {
@@ -66,18 +66,19 @@ extension DurabilityDesk {
         let now = around.environment.time.monotonicNanoseconds()
         let late = state.withLock { state in
             if let due = state.timerDue, due <= now { state.timerDue = nil }
-            return state.slots.filter { ($0.value.book.nextDeadline ?? .max) <= now }.keys.sorted()
+            return state.slots.filter { ($0.value.monitor.nextDeadline ?? .max) <= now }.keys
+                .sorted()
         }
         for vBucket in late { decide(vBucket) }
         let next = state.withLock { state in
-            state.slots.values.compactMap(\.book.nextDeadline).min()
+            state.slots.values.compactMap(\.monitor.nextDeadline).min()
         }
-        if let next { setTimer(for: max(next, now + DurabilityDesk.deadlineCheckNanoseconds)) }
+        if let next { setTimer(for: max(next, now + SyncWriteService.deadlineCheckNanoseconds)) }
     }
 
     // MARK: Deciding
 
-    /// Carries out all steps that the vBucket's book requests now.
+    /// Carries out all steps that the vBucket's monitor requests now.
     private func decide(_ vBucket: VBucketID) {
         guard let handle = around.engine[vBucket.number] else { return }
         listen(to: vBucket)
@@ -100,8 +101,8 @@ extension DurabilityDesk {
         if let obstacle = outcome.obstacle { fetch(obstacle, of: vBucket) }
     }
 
-    private func next(_ vBucket: VBucketID, now: UInt64) -> DurabilityBook.Step? {
-        state.withLock { $0.slots[vBucket]?.book.next(now: now) }
+    private func next(_ vBucket: VBucketID, now: UInt64) -> DurabilityMonitor.Step? {
+        state.withLock { $0.slots[vBucket]?.monitor.next(now: now) }
     }
 
     /// Whether a fetch is outstanding, without which this node cannot complete any prepare.
@@ -110,23 +111,23 @@ extension DurabilityDesk {
     private func isHeld(_ vBucket: VBucketID) -> Bool {
         state.withLock { state in
             guard let slot = state.slots[vBucket] else { return false }
-            return slot.isFetching && slot.book.row != nil
+            return slot.isFetching && slot.monitor.row != nil
         }
     }
 
     /// Answers writes whose timeout has passed, although the disk delays all completions.
     private func answerTimedOut(_ vBucket: VBucketID, _ now: UInt64, _ outcome: inout Outcome) {
-        while let late = state.withLock({ $0.slots[vBucket]?.book.nextLate(now: now) }) {
-            state.withLock { $0.slots[vBucket]?.book.answered(late) }
+        while let late = state.withLock({ $0.slots[vBucket]?.monitor.nextLate(now: now) }) {
+            state.withLock { $0.slots[vBucket]?.monitor.answered(late) }
             end(late, vBucket, .ambiguous, &outcome)
         }
     }
 
     private func execute(
-        _ step: DurabilityBook.Step,
+        _ step: DurabilityMonitor.Step,
         _ vBucket: VBucketID,
         _ core: inout VBucketCore,
-        _ turn: borrowing Turn,
+        _ turn: borrowing ExecutionContext,
         _ outcome: inout Outcome
     ) {
         let fence = core.ownership.fence
@@ -138,10 +139,10 @@ extension DurabilityDesk {
             let result = core.abort(seqno, fence: fence, turn)
             finish(result, of: seqno, vBucket, core, &outcome)
         case .answerAmbiguous(let seqno):
-            state.withLock { $0.slots[vBucket]?.book.answered(seqno) }
+            state.withLock { $0.slots[vBucket]?.monitor.answered(seqno) }
             end(seqno, vBucket, .ambiguous, &outcome)
         case .release(let seqno):
-            state.withLock { $0.slots[vBucket]?.book.complete(seqno) }
+            state.withLock { $0.slots[vBucket]?.monitor.complete(seqno) }
             end(seqno, vBucket, .ambiguous, &outcome)
         }
     }
@@ -153,7 +154,7 @@ extension DurabilityDesk {
         _ core: borrowing VBucketCore,
         _ outcome: inout Outcome
     ) {
-        var answer = DurableEnd.ambiguous
+        var answer = SyncWriteOutcome.ambiguous
         switch result {
         case .wouldBlock(let wait):
             outcome.obstacle = Obstacle(wait: wait, key: core.key(ofPrepare: seqno))
@@ -169,7 +170,7 @@ extension DurabilityDesk {
         }
         outcome.hasEnded = true
         state.withLock { state in
-            state.slots[vBucket]?.book.complete(seqno)
+            state.slots[vBucket]?.monitor.complete(seqno)
             state.slots[vBucket]?.voids.remove(seqno)
         }
         end(seqno, vBucket, answer, &outcome)
@@ -179,10 +180,10 @@ extension DurabilityDesk {
     private func end(
         _ seqno: Seqno,
         _ vBucket: VBucketID,
-        _ end: DurableEnd,
+        _ end: SyncWriteOutcome,
         _ outcome: inout Outcome
     ) {
-        let found: (answer: Answer, end: DurableEnd)? = state.withLock { state in
+        let found: (answer: Answer, end: SyncWriteOutcome)? = state.withLock { state in
             guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
             client.end = end.withNumber(client.number)
             if case .ambiguous = end { state.statistics.ambiguous += 1 }
@@ -192,9 +193,9 @@ extension DurabilityDesk {
         if let found { outcome.answers.append(found) }
     }
 
-    // MARK: Inputs of the book
+    // MARK: Inputs of the monitor
 
-    /// Updates the book.
+    /// Updates the monitor.
     ///
     /// - Returns: False if the map is older than the copy; a later pass follows.
     private func refresh(
@@ -206,7 +207,7 @@ extension DurabilityDesk {
         guard core.feeds(fence) else {
             let isPending = core.state == .pending
             state.withLock { state in
-                state.slots[vBucket]?.book.row = nil
+                state.slots[vBucket]?.monitor.row = nil
                 state.slots[vBucket]?.isStale = true
                 // A copy that is to be active remembers where its history begins.
                 if !isPending { state.slots[vBucket]?.voids = [] }
@@ -225,9 +226,9 @@ extension DurabilityDesk {
         let copies = around.traffic.progress(of: vBucket)
         let onDisk = core.durableSeqno
         let lost: [Answer] = state.withLock { state in
-            state.slots[vBucket]?.book.row = row
-            state.slots[vBucket]?.book.onDisk = onDisk
-            state.slots[vBucket]?.book.copies = copies
+            state.slots[vBucket]?.monitor.row = row
+            state.slots[vBucket]?.monitor.onDisk = onDisk
+            state.slots[vBucket]?.monitor.copies = copies
             guard isStale else { return [] }
             let lost = state.slots[vBucket]?.replacePrepares(outstanding) ?? []
             state.statistics.ambiguous += UInt64(lost.count)
@@ -265,7 +266,7 @@ extension DurabilityDesk {
     }
 
     private func retryLater(_ vBucket: VBucketID) {
-        around.worker.lane.post(after: DurabilityDesk.retryNanoseconds) { [weak self] in
+        around.worker.lane.post(after: SyncWriteService.retryNanoseconds) { [weak self] in
             self?.endFetch(of: vBucket)
         }
     }
@@ -279,30 +280,30 @@ extension VBucketCore {
     }
 }
 
-extension DurabilityDesk.Outcome {
+extension SyncWriteService.Outcome {
     fileprivate mutating func note(_ stored: Stored) {
         wakesFlusher = wakesFlusher || stored.wakesFlusher
         wakesStreams = wakesStreams || stored.wakesStreams
     }
 }
 
-extension DurabilityDesk.Slot {
-    /// Replaces the book's prepares by the vBucket's.
+extension SyncWriteService.Slot {
+    /// Replaces the monitor's prepares by the vBucket's.
     ///
     /// - Returns: The answers of clients whose prepare no longer exists.
     fileprivate mutating func replacePrepares(
         _ outstanding: [OutstandingPrepare]
-    ) -> [DurabilityDesk.Answer] {
+    ) -> [SyncWriteService.Answer] {
         isStale = false
-        var gone = Set(book.seqnos)
+        var gone = Set(monitor.seqnos)
         for prepare in outstanding where !(prepare.isInherited && clients[prepare.seqno] != nil) {
             gone.remove(prepare.seqno)
         }
-        for seqno in gone { book.complete(seqno) }
-        for prepare in outstanding where !book.contains(prepare.seqno) {
-            book.inherit(prepare.seqno, prepare.level)
+        for seqno in gone { monitor.complete(seqno) }
+        for prepare in outstanding where !monitor.contains(prepare.seqno) {
+            monitor.inherit(prepare.seqno, prepare.level)
         }
-        for seqno in voids { book.void(seqno) }
+        for seqno in voids { monitor.void(seqno) }
         return gone.compactMap { clients.removeValue(forKey: $0)?.answer }
     }
 }

@@ -12,7 +12,7 @@ package import Wire
 ///   the fence of the row.
 /// - What was prepared here is aborted when its time is over; what was inherited is committed
 ///   however long that takes, because somebody may have seen it already.
-package struct DurabilityBook: Sendable {
+package struct DurabilityMonitor: Sendable {
     /// What is to be done next.
     package enum Step: Hashable, Sendable {
         case commit(Seqno)
@@ -88,7 +88,7 @@ package struct DurabilityBook: Sendable {
     }
 
     /// What was prepared here has no more time.
-    package mutating func endPatience() {
+    package mutating func expireDeadlines() {
         for place in entries.indices where entries[place].deadline != nil {
             entries[place].deadline = 0
         }

@@ -1,7 +1,7 @@
 package import Vocabulary
 
 /// What a new epoch without given nodes may lose, by the agreed state alone.
-package struct EpochStake: Hashable, Sendable {
+package struct UnsafeFailoverImpact: Hashable, Sendable {
     /// The losses of one bucket.
     package struct Bucket: Hashable, Sendable {
         package var name: String
@@ -18,19 +18,19 @@ package struct EpochStake: Hashable, Sendable {
         // Copies on nodes that were failed over before are given up as well.
         let gone = lost + state.gone
         buckets = state.buckets.compactMap { bucket in
-            var stake = Bucket(name: bucket.settings.name, lost: [], doubtful: [])
+            var impact = Bucket(name: bucket.settings.name, lost: [], doubtful: [])
             for (number, placement) in bucket.placements.enumerated() {
                 let holders = [placement.chain, placement.next, placement.basis].joined()
                 let isHeld = holders.contains { !gone.contains($0) }
                 let isKept = placement.former.map { !gone.contains($0) } ?? false
                 let vBucket = VBucketID(UInt16(number))
                 if !isHeld && !isKept {
-                    stake.lost.append(vBucket)
+                    impact.lost.append(vBucket)
                 } else if let active = placement.chain.first, gone.contains(active) {
-                    stake.doubtful.append(vBucket)
+                    impact.doubtful.append(vBucket)
                 }
             }
-            return stake.lost.isEmpty && stake.doubtful.isEmpty ? nil : stake
+            return impact.lost.isEmpty && impact.doubtful.isEmpty ? nil : impact
         }
     }
 

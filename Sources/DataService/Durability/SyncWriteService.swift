@@ -6,24 +6,24 @@ internal import Vocabulary
 internal import Wire
 
 /// The outcome of a durable write for the waiting client.
-enum DurableEnd: Sendable {
+enum SyncWriteOutcome: Sendable {
     /// The write is visible to all clients.
     case committed(cas: CAS, seqno: Seqno, uuid: VBucketUUID, number: UInt64)
     /// The write may become visible later, or never.
     case ambiguous
 }
 
-/// Completes the durable writes of a bucket: a `DurabilityBook` for each vBucket that has some, its
-/// inputs, and the execution of its decisions.
+/// Completes the durable writes of a bucket: a `DurabilityMonitor` for each vBucket that has some,
+/// its inputs, and the execution of its decisions.
 ///
 /// `enter` adds a prepared write. Acknowledgements, commits of the flusher, maps and deadlines
 /// schedule a pass over the vBucket on the lane `durability`. A timer runs only while a write
 /// waits.
 ///
-/// - A vBucket's book is changed only under that vBucket's lock, so that decisions are carried out
-///   in order. This type's own lock is acquired inside it, and held for moments.
+/// - A vBucket's monitor is changed only under that vBucket's lock, so that decisions are carried
+///   out in order. This type's own lock is acquired inside it, and held for moments.
 /// - Each client is answered once.
-final class DurabilityDesk: Sendable {
+final class SyncWriteService: Sendable {
     /// Durable writes since the bucket was opened.
     struct Statistics: Hashable, Sendable {
         var accepted: UInt64 = 0
@@ -33,7 +33,7 @@ final class DurabilityDesk: Sendable {
         var ambiguous: UInt64 = 0
     }
 
-    typealias Answer = @Sendable (DurableEnd) -> Void
+    typealias Answer = @Sendable (SyncWriteOutcome) -> Void
 
     /// The client of a durable write.
     struct Client {
@@ -44,15 +44,15 @@ final class DurabilityDesk: Sendable {
         /// Nil until the client has registered its completion handler.
         var answer: Answer?
         /// The outcome, if it preceded the completion handler.
-        var end: DurableEnd?
+        var end: SyncWriteOutcome?
     }
 
     struct Slot {
-        var book = DurabilityBook()
+        var monitor = DurabilityMonitor()
         var clients: [Seqno: Client] = [:]
         /// Prepares after the seqno where a promotion began its history.
         var voids: Set<Seqno> = []
-        /// The book's prepares may differ from the vBucket's.
+        /// The monitor's prepares may differ from the vBucket's.
         var isStale = true
         /// A fetch is outstanding, without which the next prepare cannot be completed.
         var isFetching = false
@@ -115,7 +115,7 @@ final class DurabilityDesk: Sendable {
         listen(to: vBucket)
         state.withLock { state in
             state.statistics.accepted += 1
-            state.slots[vBucket]?.book.enter(stored.seqno, level, deadline: deadline)
+            state.slots[vBucket]?.monitor.enter(stored.seqno, level, deadline: deadline)
             state.slots[vBucket]?.clients[stored.seqno] = Client(
                 number: stored.number,
                 level: level,
@@ -128,7 +128,7 @@ final class DurabilityDesk: Sendable {
     ///
     /// Called without the vBucket's lock.
     func wait(for seqno: Seqno, of vBucket: VBucketID, _ answer: @escaping Answer) {
-        let found: (client: Client, end: DurableEnd?)? = state.withLock { state in
+        let found: (client: Client, end: SyncWriteOutcome?)? = state.withLock { state in
             guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
             client.answer = answer
             let end = client.end ?? (state.isStopped ? .ambiguous : nil)
@@ -159,7 +159,7 @@ final class DurabilityDesk: Sendable {
     }
 
     private func notePossibleProgress(of vBucket: VBucketID) {
-        let isAwaited = state.withLock { $0.slots[vBucket].map { !$0.book.isEmpty } ?? false }
+        let isAwaited = state.withLock { $0.slots[vBucket].map { !$0.monitor.isEmpty } ?? false }
         if isAwaited { schedulePass(over: vBucket) }
     }
 
@@ -180,7 +180,7 @@ final class DurabilityDesk: Sendable {
     /// The chains whose acknowledgements count may have changed.
     func mapChanged() {
         let waiting = state.withLock { state in
-            state.slots.filter { !$0.value.book.isEmpty }.keys.sorted()
+            state.slots.filter { !$0.value.monitor.isEmpty }.keys.sorted()
         }
         for vBucket in waiting { schedulePass(over: vBucket) }
     }
@@ -202,11 +202,11 @@ final class DurabilityDesk: Sendable {
     /// After `handOversMax` delayed ones in a row, expires their timeouts.
     func handOverBegins(_ vBucket: VBucketID) {
         let isLast = state.withLock { state in
-            (state.slots[vBucket]?.heldUp ?? 0) >= DurabilityDesk.handOversMax
+            (state.slots[vBucket]?.heldUp ?? 0) >= SyncWriteService.handOversMax
         }
         guard isLast, let handle = around.engine[vBucket.number] else { return }
         handle.withCore { _ in
-            state.withLock { $0.slots[vBucket]?.book.endPatience() }
+            state.withLock { $0.slots[vBucket]?.monitor.expireDeadlines() }
         }
         schedulePass(over: vBucket)
     }
@@ -232,13 +232,13 @@ final class DurabilityDesk: Sendable {
     }
 }
 
-extension DurableEnd {
-    static func committed(_ stored: Stored) -> DurableEnd {
+extension SyncWriteOutcome {
+    static func committed(_ stored: Stored) -> SyncWriteOutcome {
         .committed(cas: stored.cas, seqno: stored.seqno, uuid: stored.uuid, number: 0)
     }
 
     /// The same outcome with the number of a counter's answer.
-    func withNumber(_ number: UInt64) -> DurableEnd {
+    func withNumber(_ number: UInt64) -> SyncWriteOutcome {
         guard case .committed(let cas, let seqno, let uuid, _) = self else { return self }
         return .committed(cas: cas, seqno: seqno, uuid: uuid, number: number)
     }

@@ -4,7 +4,7 @@ internal import Vocabulary
 /// The sentence that tells an operator what the rebalance waits for, with the node's name.
 ///
 /// It is never empty before the rebalance ends.
-extension MoveCrew {
+extension VBucketMoveRunner {
     /// Publishes what the slowest move waits for, or why no move can be started.
     func show(_ orchestrator: isolated Orchestrator) {
         let absent = moves.values.lazy.compactMap(\.obstacle).first { $0.cause == .nodeAbsent }

@@ -2,7 +2,7 @@ package import Bytes
 package import Vocabulary
 
 /// What a lane brings along when it enters a vBucket: the time, taken once, and its own arena.
-package struct Turn {
+package struct ExecutionContext {
     /// Since 1970.
     package let wallNanoseconds: UInt64
     package let arena: Arena

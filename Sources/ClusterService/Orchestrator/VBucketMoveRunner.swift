@@ -11,7 +11,7 @@ internal import Vocabulary
 /// - Runs on the control lane, as part of the orchestrator.
 /// - Keeps no state that is not in the copies' reports or the cluster map: a new leader's runner
 ///   begins from those.
-final class MoveCrew: @unchecked Sendable {  // tidy:allow belongs to the control lane
+final class VBucketMoveRunner: @unchecked Sendable {  // tidy:allow belongs to the control lane
     /// How the moves of the bucket ended.
     enum Result {
         case done

@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 
 /// The runner's calls to copies: reports, hand-overs, activations.
-extension MoveCrew {
+extension VBucketMoveRunner {
     /// Asks for reports of all moves that need them: one call per node, at most one under way.
     func ask(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
         let now = orchestrator.now
@@ -91,7 +91,7 @@ extension MoveCrew {
         var groups: [[FencedVBucket]] = []
         var group: [FencedVBucket] = []
         for one in fenced.sorted(by: { $0.vBucket < $1.vBucket }) {
-            if moves[one.vBucket]?.wasPutOff == true {
+            if moves[one.vBucket]?.wasPostponed == true {
                 groups.append([one])
             } else {
                 group.append(one)

@@ -3,7 +3,7 @@ internal import JSON
 internal import Wire
 
 /// One request and its parts.
-struct Exchange {
+struct CommandContext {
     let frame: Frame
     let hash: UInt64
     let command: Command

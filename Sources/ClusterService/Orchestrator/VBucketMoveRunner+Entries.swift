@@ -46,7 +46,7 @@ extension MoveAction.Proposal {
 }
 
 /// The runner's proposals: steps of one kind for many vBuckets in one entry.
-extension MoveCrew {
+extension VBucketMoveRunner {
     private static let retryPauseNanoseconds: UInt64 = 200_000_000
 
     func setTargets(_ bucket: BucketRecord, _ orchestrator: isolated Orchestrator) {
@@ -152,7 +152,7 @@ extension MoveCrew {
     /// Runs `body` concurrently; the next round starts when it ends.
     private func spawn(
         _ orchestrator: isolated Orchestrator,
-        _ body: @escaping @Sendable (MoveCrew, isolated Orchestrator) async -> Void
+        _ body: @escaping @Sendable (VBucketMoveRunner, isolated Orchestrator) async -> Void
     ) {
         openProposals += 1
         orchestrator.executor.spawn {

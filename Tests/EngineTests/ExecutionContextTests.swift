@@ -4,24 +4,28 @@ import Testing
 import Vocabulary
 
 /// How relative times in whole seconds become absolute ones.
-@Suite struct TurnTests {
+@Suite struct ExecutionContextTests {
     /// Nanoseconds into a second at which a request may come.
     static let phases: [UInt64] = [0, 1, 10_000_000, 500_000_000, 990_000_000, 999_999_999]
     private static let second: UInt64 = 1_000_000_000
 
     private let stage = Stage()
 
-    private func turn(_ wallNanoseconds: UInt64) -> Turn {
-        Turn(wallNanoseconds: wallNanoseconds, arena: stage.arena, scratch: stage.scratch)
+    private func turn(_ wallNanoseconds: UInt64) -> ExecutionContext {
+        ExecutionContext(
+            wallNanoseconds: wallNanoseconds,
+            arena: stage.arena,
+            scratch: stage.scratch
+        )
     }
 
-    @Test(arguments: TurnTests.phases)
+    @Test(arguments: ExecutionContextTests.phases)
     func relativeTimeLastsAtLeastItsSecondsAndLessThanOneMore(_ phase: UInt64) {
-        let start = 1_700_000_000 * TurnTests.second + phase
+        let start = 1_700_000_000 * ExecutionContextTests.second + phase
         for seconds: UInt32 in [1, 2, 30, 2_592_000] {
-            let end = UInt64(turn(start).end(after: seconds)) * TurnTests.second
-            #expect(end - start >= UInt64(seconds) * TurnTests.second)
-            #expect(end - start < UInt64(seconds + 1) * TurnTests.second)
+            let end = UInt64(turn(start).end(after: seconds)) * ExecutionContextTests.second
+            #expect(end - start >= UInt64(seconds) * ExecutionContextTests.second)
+            #expect(end - start < UInt64(seconds + 1) * ExecutionContextTests.second)
         }
     }
 
@@ -47,8 +51,9 @@ import Vocabulary
         Row(now: 0, phase: 0, seconds: 1, end: 1),
     ]
 
-    @Test(arguments: TurnTests.rows) func relativeTimeEndsNoLaterThan32Bits(_ row: Row) {
-        let turn = turn(UInt64(row.now) * TurnTests.second + row.phase)
+    @Test(arguments: ExecutionContextTests.rows) func relativeTimeEndsNoLaterThan32Bits(_ row: Row)
+    {
+        let turn = turn(UInt64(row.now) * ExecutionContextTests.second + row.phase)
         #expect(turn.end(after: row.seconds) == row.end)
     }
 
@@ -56,12 +61,12 @@ import Vocabulary
         #expect(turn(.max).end(after: .max) == .max)
     }
 
-    @Test(arguments: TurnTests.phases)
+    @Test(arguments: ExecutionContextTests.phases)
     func lockLastsAtLeastItsSecondsAndLessThanOneMore(_ phase: UInt64) throws {
         let vBucket = try #require(stage.bucket()[0])
         let (name, hash) = (key(1), stage.hash(of: key(1)))
         _ = stage.store(vBucket, name, [1])
-        let start = UInt64(stage.seconds) * TurnTests.second + phase
+        let start = UInt64(stage.seconds) * ExecutionContextTests.second + phase
         func lock(at time: UInt64) -> ReadOutcome {
             viewing(name) { view in
                 vBucket.withCore {
@@ -76,8 +81,8 @@ import Vocabulary
             Issue.record("the document is not locked yet")
             return
         }
-        #expect(isLocked(at: start + 2 * TurnTests.second - 1))
-        #expect(!isLocked(at: start + 3 * TurnTests.second - 1))
+        #expect(isLocked(at: start + 2 * ExecutionContextTests.second - 1))
+        #expect(!isLocked(at: start + 3 * ExecutionContextTests.second - 1))
     }
 
     @Test func lockNearTheEndOf32BitsDoesNotWrap() throws {

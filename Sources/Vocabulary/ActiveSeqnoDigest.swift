@@ -3,7 +3,7 @@
 /// When the node is lost, comparing its last digest with the replicas' seqnos shows whether it had
 /// changes that no other node has. Sums of different sets of vBuckets cannot be compared: `mark`
 /// identifies the set.
-package struct ServedHighs: Hashable, Sendable {
+package struct ActiveSeqnoDigest: Hashable, Sendable {
     /// A hash of the vBuckets and their fences; independent of the order in which they were added.
     package private(set) var mark: UInt64 = 0
     /// The sum of their highest seqnos.

@@ -1,7 +1,7 @@
 package import Vocabulary
 
 /// A reason against an automatic failover, shown to the operator.
-package enum WhyNot: Hashable, Sendable {
+package enum FailoverBlocker: Hashable, Sendable {
     case disabled
     case countReached(count: Int, max: Int)
     case noQuorum(have: Int, need: Int)
