@@ -8,7 +8,8 @@ package enum MutationOutcome {
     case prepared(Stored)
     /// Another write of the key was prepared and is not completed.
     case inProgress
-    /// The same, and the one who prepared it may have shown it to somebody already.
+    /// As `inProgress`, but the node that prepared it may already have committed it and shown it to
+    /// a client.
     case recommitting
     case notFound
     /// There is a document, or another version of it than the request's CAS says.
@@ -33,19 +34,19 @@ package struct Stored {
     package let cas: CAS
     package let seqno: Seqno
     package let uuid: VBucketUUID
-    /// The flusher had nothing to do before this: it has to be told.
+    /// The flusher had nothing to do before this change and has to be woken.
     package let wakesFlusher: Bool
-    /// A stream had read everything: those who send it have to be told.
+    /// A stream had read every change before this one, and its sender has to be woken.
     package var wakesStreams = false
     /// The result of an arithmetic command, else 0.
     package var number: UInt64 = 0
 }
 
-/// What became of a prepare that was to be completed.
+/// The result of completing a prepare.
 package enum CommitOutcome {
-    /// The version that everybody sees from here on.
+    /// The version that is visible from now on.
     case committed(Stored)
-    /// Nobody will ever see it; `cas` is the prepare's.
+    /// The write never becomes visible; `cas` is the prepare's.
     case aborted(Stored)
     /// There is no such prepare, or this copy does not decide about it under that fence.
     case gone
@@ -59,7 +60,7 @@ package enum ReadOutcome {
     case found(Item, cas: CAS)
     /// As in `MutationOutcome`; of what changes a document, or locks it.
     case inProgress
-    /// As in `MutationOutcome`: what is read here may be older than what somebody has seen.
+    /// As in `MutationOutcome`: a value read here may be older than one that a client has seen.
     case recommitting
     case notFound
     case locked

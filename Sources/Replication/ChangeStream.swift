@@ -4,7 +4,7 @@ package import Wire
 /// The producer's side of one vBucket's stream of changes: what to do next, never doing it.
 ///
 /// Changes come from memory where memory has them, else from disk and then, without a gap, from
-/// memory. Whoever owns the stream asks `next`, does that, tells what came of it, and asks again.
+/// memory. Its owner calls `next`, carries out the step, reports the result, and calls again.
 ///
 /// - Every document is sent inside a snapshot that was announced, in seqno order.
 /// - A snapshot ends at a closed boundary. One that was announced and could not be sent to its end,
@@ -152,7 +152,7 @@ package struct ChangeStream: Hashable, Sendable {
         case .ending(let reason):
             state = .over
             return .sendEnd(reason)
-        default: preconditionFailure("the others were answered above")
+        default: preconditionFailure("other states were handled above")
         }
     }
 
@@ -239,7 +239,7 @@ package struct ChangeStream: Hashable, Sendable {
         if state != .over { state = .ending(reason) }
     }
 
-    /// The connection is gone: nobody is told.
+    /// Ends the stream without a message, after its connection was lost.
     package mutating func abandon() { state = .over }
 
     private mutating func announce(

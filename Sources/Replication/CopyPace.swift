@@ -1,11 +1,11 @@
-/// How fast a node sends copies that nobody counts on yet, so that clients are served nearly as fast
-/// as before.
+/// The rate at which a node sends copies that are still being built, so that clients are served
+/// nearly as fast as before.
 ///
 /// Copying takes all the processors there are, and a request waits behind it: for its turn on the
 /// reactor, and for the reactor's turn on a processor. So it is measured how late reactors come to
 /// what is asked of them. While they are in time copies go faster by a fixed step, when they are late
-/// slower by a share: where others take part, at both ends of a connection or on the same machine, all
-/// come to an even share of what clients leave.
+/// slower by a share: several senders, at both ends of a connection or on the same machine,
+/// converge to even shares of the capacity that clients leave.
 ///
 /// A machine: it has no clock, times are what the caller read, in monotonic nanoseconds.
 ///
@@ -39,7 +39,7 @@ package struct CopyPace: Hashable, Sendable {
     package static let growth = 32.0 * 1_048_576
     /// What the speed loses of itself for each second of lateness: it is halved in a tenth of one.
     private static let decay = 7.0
-    /// Clients are there who ask for so much in a second.
+    /// Copies are slowed down only from this rate of client operations on.
     package static let operationsPerSecondMin = 100.0
     /// So long what was not sent may be sent later: a look that is late costs nothing.
     private static let burstSeconds = 0.02

@@ -1,10 +1,10 @@
 package import Vocabulary
 
-/// What a node does with its copy of a vBucket when the map says something new of it.
+/// What a node does with its copy of a vBucket when the map changes.
 ///
-/// Pure, so that the whole of it is a table in the tests. What changes who writes is never done on
-/// the map's word alone: a copy that is to be active and was not so waits (`hold`) for `activate`,
-/// which knows what is expected of it.
+/// Pure, so that the whole of it is a table in the tests. The map alone never makes another
+/// copy writable: a copy that becomes active waits (`hold`) for `activate`, which has the position
+/// that is expected of it.
 package struct CopyPlan: Hashable, Sendable {
     /// What there is.
     package struct Copy: Hashable, Sendable {
@@ -56,12 +56,12 @@ package struct CopyPlan: Hashable, Sendable {
         /// Makes an empty copy that serves: the bucket is new.
         case create
         case serve
-        /// It serves, and under the map's fence as well: nobody waits for anything.
+        /// It serves, and continues under the map's fence without activation.
         case goOn
-        /// Named to be active, and serves nobody until it is activated.
+        /// Named as active, but serves no clients until it is activated.
         case hold
         case follow
-        /// Serves nobody, and what it has is kept.
+        /// Serves no clients; its data is kept.
         case keep
         case drop
     }
@@ -83,8 +83,9 @@ package struct CopyPlan: Hashable, Sendable {
     /// made with it in the chain, nothing was decided about it since, and no life of this node
     /// before can have acknowledged a write to it.
     ///
-    /// Without that, a bucket whose active node dies before its replicas have heard of it could not
-    /// be failed over: nobody would be known to have all there is, which is nothing.
+    /// Without that, a bucket whose active node dies before its replicas have received the map
+    /// could not be failed over: no copy would be known to be complete, although the bucket is
+    /// empty.
     package static func isBornWhole(
         _ copy: Copy,
         _ assignment: VBucketAssignment,
@@ -99,7 +100,7 @@ package struct CopyPlan: Hashable, Sendable {
     ///   - copy: What there is.
     ///   - assignment: What the map says.
     ///   - own: This node.
-    ///   - isNew: The bucket was made by this very map: nobody can have written to it before.
+    ///   - isNew: The bucket was created by this map, so it has no earlier writes.
     /// - Returns: What is to be done.
     package static func action(
         for copy: Copy,
@@ -130,7 +131,7 @@ package struct CopyPlan: Hashable, Sendable {
         _ isNew: Bool
     ) -> Action {
         if isNew, !copy.exists { return .create }
-        // Whoever gave its word to take nothing more under a fence serves under none but a later one.
+        // A copy that is sealed under a fence may serve only under a later one.
         if copy.isSealed, copy.fence == assignment.fence { return .hold }
         if copy.readyFence == assignment.fence { return .serve }
         if assignment.isResumed, servesUntilNow(copy, assignment) { return .goOn }
@@ -142,8 +143,8 @@ package struct CopyPlan: Hashable, Sendable {
 
     /// Whether it has served, in this life, up to this map: neither sealed nor handed over.
     ///
-    /// Nobody else can have served meanwhile, also where the map is several steps further: whoever
-    /// becomes active again without having been asked has been active all the time.
+    /// No other copy can have served meanwhile, even if the map is several steps ahead: a copy that
+    /// is resumed without a question about its position has been active all the time.
     private static func servesUntilNow(_ copy: Copy, _ assignment: VBucketAssignment) -> Bool {
         copy.exists && copy.state == .active && !copy.isSealed && copy.servedFence == copy.fence
             && copy.fence != 0 && copy.branchFence >= assignment.origin

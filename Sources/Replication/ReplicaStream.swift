@@ -17,8 +17,8 @@ package struct CopyStanding: Hashable, Sendable {
 
 /// The consumer's side of one vBucket's stream of changes: what to ask, apply and adopt.
 ///
-/// Lives as long as the copy is a replica, across connections. Whoever owns it sends what it says,
-/// applies to the vBucket what it lets through, and tells it.
+/// Lives as long as the copy is a replica, across connections. Its owner sends the requests that
+/// it returns, applies the changes that it accepts to the vBucket, and reports the result.
 ///
 /// - Changes are applied inside a snapshot that was announced, in seqno order; anything else is the
 ///   producer's mistake and ends the stream before it reaches the copy.
@@ -149,7 +149,7 @@ package struct ReplicaStream: Hashable, Sendable {
         // A zero may only mean that the producer does not know the history that was named.
         let isUnknown = !log.entries.contains { $0.uuid == request.uuid }
         let common = min(branch?.seqno ?? .zero, covered)
-        // Of a copy from another life nobody knows what it has in common.
+        // It is unknown which changes a copy from before a restart has in common.
         changesAlone = branch == nil ? 0 : covered.value - common.value
         return .rewind(to: isUnknown ? common : min(common, rollback))
     }
@@ -160,7 +160,7 @@ package struct ReplicaStream: Hashable, Sendable {
         return open()
     }
 
-    /// Asks again where the stream ended and nobody knows what became of the copy meanwhile.
+    /// Requests the stream again after it ended, when the copy may have changed meanwhile.
     ///
     /// Where it stands as it did, the half-received snapshot is of the history that it was of: in that
     /// name it goes on. The copy's own name is an older one there if the producer was promoted since, and
@@ -206,7 +206,7 @@ package struct ReplicaStream: Hashable, Sendable {
 
     /// Where a snapshot of which something is here has to be taken to.
     ///
-    /// One that was announced and never begun binds nobody.
+    /// An announced snapshot without any change sets no floor.
     private var floor: Seqno {
         guard let snapshot = standing.openSnapshot, snapshot.start < standing.high else {
             return .zero

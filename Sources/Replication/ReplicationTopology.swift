@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// From whom a node gets the changes of which vBuckets.
+/// The nodes from which a node replicates, with the vBuckets of each.
 package struct ReplicationTopology: Hashable, Sendable {
     /// A bucket's vBuckets, each with the fence of the map that says so.
     package struct Feed: Hashable, Sendable {
@@ -20,12 +20,12 @@ package struct ReplicationTopology: Hashable, Sendable {
 
     package init() {}
 
-    /// Takes up what a map says of one bucket.
+    /// Applies the map of one bucket.
     ///
-    /// Only an active copy that is confirmed is followed: before that the chain of before counts,
-    /// and who went back behind it for the sake of the new one might be the last to have a write.
+    /// Only a confirmed active copy is followed: until the confirmation the previous chain counts,
+    /// and a copy that rolled back to follow the new active copy might be the last with a write.
     ///
-    /// - Returns: The nodes of which something else is wanted than before.
+    /// - Returns: The nodes whose feeds changed.
     package mutating func update(
         _ assignment: BucketAssignment,
         own: NodeNumber

@@ -65,8 +65,8 @@ package final class Bucket: Sendable {
 
     /// What leaves memory when it runs short; may change while the bucket serves.
     ///
-    /// Documents that left memory whole stay where they are under `valueOnly`: they come back when
-    /// somebody asks for them, as they do under `fullEviction`.
+    /// Fully ejected documents stay on disk under `valueOnly`: as under `fullEviction`, they are
+    /// loaded when a command accesses them.
     package var evictionPolicy: EvictionPolicy {
         get { Bucket.policies[Int(policyWord.load())] }
         set {

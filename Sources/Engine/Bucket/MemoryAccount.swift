@@ -105,7 +105,7 @@ package final class MemoryAccount: Sendable {
     @inline(never)
     private func admitsReserved(_ bytes: Int, of needed: Int) -> Bool {
         let free = ceiling - min(ceiling, used.load())
-        // The word says what is reserved: the lock is not for those who hold a vBucket's.
+        // Read from the word: the lock must not be acquired under a vBucket's.
         let reserved = ceiling - min(ceiling, ceilingWord.load())
         return reserved > 0 && UInt64(needed) >= reserved && UInt64(bytes) <= free
     }

@@ -10,7 +10,7 @@ internal import Vocabulary
 /// - A chunk that will take no more entries and has none left is gone.
 struct ChangeChunks: ~Copyable {
     static let ownedBit: UInt64 = 1 << 63
-    /// Owned, and yet read by everybody: an abort, which nothing in the table says again.
+    /// Owned, but read by every reader: an abort, which leaves no record in the table.
     static let abortBit: UInt64 = 1 << 62
     static let pointerMask: UInt64 = (1 << 48) - 1
     /// With its header of two words a chunk is a block of 1 KiB.
@@ -63,7 +63,7 @@ struct ChangeChunks: ~Copyable {
 
     // MARK: Adding
 
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     @inline(__always)
     mutating func append(_ word: UInt64, seqno: Seqno, arena: Arena) {
         count += 1

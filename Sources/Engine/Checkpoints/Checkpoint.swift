@@ -1,7 +1,7 @@
 internal import Bytes
 package import Vocabulary
 
-/// A vBucket's changes in order, for whoever has to read them all: the flusher, replicas, views.
+/// A vBucket's changes in order, for the readers of every change: the flusher, replicas, views.
 ///
 /// Entries indexed by seqno, each a pointer to the item that the change made. An item knows its
 /// seqno, so it knows its place here: deduplication is one store. Readers stop only at *closed
@@ -36,7 +36,7 @@ package struct Checkpoint: ~Copyable {
         }
     }
 
-    /// A block that a memory backfill keeps, perhaps together with others.
+    /// A block that one or more memory backfills keep.
     struct Shared {
         let item: Item
         var holders: Int
@@ -121,7 +121,7 @@ package struct Checkpoint: ~Copyable {
         append(UInt64(UInt(bitPattern: item.address)), seqno, arena)
     }
 
-    /// Takes up an abort, whose block is the checkpoint's from here on; only where somebody reads.
+    /// Appends an abort and takes ownership of its block; only if the checkpoint has readers.
     mutating func append(abort item: Item, seqno: Seqno, arena: Arena) -> Bool {
         precondition(hasReaders, "an abort is for readers")
         let bytes = SizeClass.footprint(of: item.blockBytes)
@@ -145,7 +145,7 @@ package struct Checkpoint: ~Copyable {
         return wasDrained
     }
 
-    /// Takes the place of changes that are not to be had, on a replica, or that nobody reads.
+    /// Skips changes that a replica does not receive, or that no reader needs.
     mutating func advance(to seqno: Seqno) {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         highSeqno = seqno
@@ -157,7 +157,7 @@ package struct Checkpoint: ~Copyable {
 
     /// Whether the version at `seqno` may be overwritten where it lies, or freed at once.
     ///
-    /// Nobody will come to read it: its entry is taken out.
+    /// If so, no reader needs the version, and its entry is removed.
     @inline(__always)
     mutating func release(_ seqno: Seqno) -> Bool {
         if seqno <= lowestCursor { return true }
@@ -183,7 +183,7 @@ package struct Checkpoint: ~Copyable {
             entry.pointee |= ChangeChunks.ownedBit
             if holders > 0 { holders += 1 }
         } else {
-            precondition(holders > 0, "what nobody has to read is released")
+            precondition(holders > 0, "a block without readers must be released")
         }
         if holders > 0 { shared[seqno.value] = Shared(item: item, holders: holders) }
         if let heldBoundary, seqno <= heldBoundary { replacedSince.insert(seqno.value) }
@@ -268,7 +268,7 @@ package struct Checkpoint: ~Copyable {
         for (seqno, item) in passed { letGo(item, seqno) }
     }
 
-    /// One who had to read an owned block has done so.
+    /// One reader of an owned block has read it.
     mutating func letGo(_ item: Item, _ seqno: Seqno) {
         if !shared.isEmpty, let block = shared[seqno.value] {
             guard block.holders == 1 else {
@@ -285,8 +285,8 @@ package struct Checkpoint: ~Copyable {
         Arena.free(item.address, bytes)
     }
 
-    /// Forgets everything, cursors too, for a vBucket that goes or is made anew; nobody may be
-    /// reading a list of its entries.
+    /// Removes all entries and cursors when a vBucket is deleted or rebuilt; no reader may hold a
+    /// list of its entries.
     mutating func removeAll() {
         releaseBoundary()
         for cursor in cursors { closeCursor(cursor.id) }

@@ -84,7 +84,7 @@ extension VBucketCore {
 
     /// Deletes documents at or below `threshold` in some groups, for buckets without a disk.
     ///
-    /// Only where the vBucket is active: replicas are told.
+    /// Only on the active copy: replicas receive the tombstones.
     package mutating func deleteSlice(
         from start: UInt64,
         groupsMax: Int,
@@ -113,10 +113,9 @@ extension VBucketCore {
         return slice
     }
 
-    /// Turns documents whose time has come into tombstones, in some groups, and forgets locks that
-    /// nobody holds any more.
+    /// Turns expired documents of some groups into tombstones, and removes expired locks.
     ///
-    /// Only where the vBucket is active: replicas are told.
+    /// Only on the active copy: replicas receive the tombstones.
     package mutating func expireSlice(
         from start: UInt64,
         groupsMax: Int,

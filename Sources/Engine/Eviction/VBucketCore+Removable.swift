@@ -1,7 +1,8 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What of a vBucket could leave memory, were everything on disk and read by all who follow.
+/// The memory of a vBucket that could be freed if every change were persisted and read by all
+/// cursors.
 extension VBucketCore {
     /// Adds up what some groups from `start` on could free, for a pager that needs to know whether
     /// it can ever free enough.

@@ -4,7 +4,7 @@ package import Vocabulary
 /// When the first of the documents is due of which memory keeps only stubs.
 ///
 /// Eight bytes have no room for an expiry, so the vBucket keeps one for all of them. It may be too
-/// early, as nobody looks which stub it was when one is filled again; it is never too late.
+/// early, as filling a stub does not recompute it; it is never too late.
 struct StubExpiry {
     /// Absolute seconds; `.max` where no stub has an expiry.
     private(set) var earliest: UInt32 = .max
@@ -15,7 +15,7 @@ struct StubExpiry {
 
     mutating func note(_ expiry: UInt32) { earliest = min(earliest, expiry) }
 
-    /// Forgets the time, for who finds it out anew; returns it.
+    /// Returns the time and resets it, before a scan that determines it anew.
     mutating func take() -> UInt32 {
         defer { earliest = .max }
         return earliest
@@ -35,9 +35,9 @@ package struct StubScan: Sendable {
     fileprivate let emptyings: UInt64
 }
 
-/// Documents that left memory whole expire, too, though nobody asks for them.
+/// Expires fully ejected documents without an access.
 ///
-/// Only where the vBucket is active, as `expireSlice`: replicas are told.
+/// Only on the active copy, as `expireSlice`: replicas receive the tombstones.
 extension VBucketCore {
     private var mayExpire: Bool { state == .active && isWritable }
 

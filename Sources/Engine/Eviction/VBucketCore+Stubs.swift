@@ -3,16 +3,16 @@ package import Vocabulary
 
 /// Documents of which memory keeps eight bytes: whole ones under `fullEviction`, and tombstones.
 ///
-/// Whoever meets a stub that may be his asks for its version from disk first, so CAS, ADD, revisions
-/// and counts are as exact as without stubs; a stub is never replaced unseen.
+/// A command that finds a stub that may belong to its key fetches the version from disk first, so
+/// CAS, ADD, revisions and counts are as exact as without stubs; no stub is replaced before that.
 extension VBucketCore {
     /// What has to be fetched before anything can be said of a key that has no document in memory.
     ///
     /// - Parameters:
     ///   - place: Where the table has the key, if it has.
     ///   - hash: The key's hash.
-    ///   - tombstones: A deleted document matters as well, as for whoever writes: its revision goes
-    ///     on. For readers it is the same as none, whether or not the key is this one.
+    ///   - tombstones: Whether stubs of tombstones matter too, as for writes, which continue the
+    ///     revision number. For reads a tombstone equals no document, whichever key it has.
     /// - Returns: What to wait for, or nil where memory knows all there is.
     @inline(__always)
     func missing(_ place: HashTable.Place?, _ hash: UInt64, tombstones: Bool) -> Wait? {
@@ -65,7 +65,8 @@ extension VBucketCore {
 
     /// Puts a version that was fetched in the place of its stub, if there still is one.
     ///
-    /// The key may be another one than was asked for: then whoever asks again finds nothing of it.
+    /// The stub may belong to another key: then the repeated command no longer finds a stub for its
+    /// key.
     ///
     /// - Parameters:
     ///   - meta: The version, as it is on disk.
@@ -128,7 +129,7 @@ extension VBucketCore {
     /// What a purge of the disk comes to, here or where this copy is built from: changes from before
     /// `seqno` are incomplete, and documents that come back start above `revision`.
     ///
-    /// Noted before anything is gone: whoever reads without those tombstones can tell.
+    /// Recorded before any tombstone is removed, so a reader can detect that they are missing.
     package mutating func notePurge(through seqno: Seqno, maxRevision revision: UInt64) {
         purgeSeqno = max(purgeSeqno, seqno)
         maxRevision = max(maxRevision, revision)

@@ -19,7 +19,7 @@ package struct TombstoneCensus: Sendable {
 
 /// Tombstones are forgotten when they are old, or earlier where memory is short and no disk is there.
 extension VBucketCore {
-    /// Up to here nobody but readers from before needs a tombstone.
+    /// Up to this seqno no flusher or cursor needs a tombstone; only older readers may.
     package var purgeableSeqno: Seqno {
         isPersistent ? min(checkpoint.lowestCursor, persistedSeqno) : checkpoint.lowestCursor
     }
@@ -44,7 +44,8 @@ extension VBucketCore {
 
     /// Forgets tombstones older than `deletedBefore`, for buckets without a disk.
     ///
-    /// Whoever asks for changes from before `purgeSeqno` has to begin anew: deletions are missing.
+    /// A reader of changes from before `purgeSeqno` has to restart from zero: deletions are
+    /// missing.
     package mutating func forgetTombstones(
         from start: UInt64,
         groupsMax: Int,

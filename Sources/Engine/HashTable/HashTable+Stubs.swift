@@ -2,8 +2,8 @@ internal import Bytes
 
 /// Documents of which the table keeps eight bytes.
 ///
-/// A stub may stand for any key with its hash bits: whoever needs to know fetches the version from
-/// disk and `fill`s the slot, or learns that it was another key's, one time in millions.
+/// A stub may stand for any key with its hash bits: a command that needs the version fetches it
+/// from disk and `fill`s the slot, or finds, once in millions, that it belongs to another key.
 extension HashTable {
     /// A stub that was found; valid until the table changes.
     struct Stub {

@@ -18,7 +18,7 @@ extension HashTable {
         visitPlaces(from: start, groupsMax: groupsMax, overlaps: false) { body($0.item) }
     }
 
-    /// As `visit`, for who may want to change what is there afterwards.
+    /// As `visit`, for callers that may change the visited documents afterwards.
     ///
     /// A place stays valid while documents are only replaced; a removal moves what lies at or behind
     /// it, so places are removed from the last one to the first.

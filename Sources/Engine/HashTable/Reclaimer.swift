@@ -1,6 +1,6 @@
 package import Bytes
 
-/// Frees what others may still be reading without a lock, once they cannot be any more.
+/// Frees segments that other threads may read without a lock, once no thread can read them.
 ///
 /// Reactors read tables ahead of taking a lock, to prefetch. So a replaced segment is kept until
 /// every reactor has ended the turn it was in when the segment was replaced.
@@ -18,7 +18,7 @@ package final class Reclaimer: Sendable {
     }
 
     deinit {
-        // Tables keep their reclaimer: nobody can be reading them any more.
+        // Tables retain their reclaimer, so no reader is left.
         for entry in retired.withLock({ $0 }) { free(entry.address) }
     }
 

@@ -31,7 +31,7 @@ struct Segment {
 
     func free() { Memory.free(base) }
 
-    /// Groups that are somebody's home.
+    /// Groups that are the home of a hash.
     @inline(__always)
     var groups: Int { Int(base.load(as: UInt64.self)) }
 

@@ -1,8 +1,8 @@
 /// How a slot says "this document is on disk only".
 ///
 /// `1 | deleted 1 | top bits of the hash 62 - k | seqno k`: eight bytes and no block. The seqno is the
-/// document's address on disk. The hash bits place the stub when the table grows, as there is no key
-/// to ask, and tell it apart from nearly all others.
+/// document's address on disk. The hash bits place the stub when the table grows, as it has no
+/// key to hash again, and distinguish it from nearly all other stubs.
 ///
 /// - k grows with the vBucket's seqnos; every stub of a table has the same.
 struct StubCoding {

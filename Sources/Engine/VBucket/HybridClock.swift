@@ -2,7 +2,7 @@ package import Vocabulary
 
 /// CAS from the time of day, never backwards.
 ///
-/// A hybrid logical clock (Kulkarni and others 2014), with the same bits as kv_engine's.
+/// A hybrid logical clock (Kulkarni et al. 2014), with the same bits as kv_engine's.
 ///
 /// The upper 48 bits follow the wall clock in steps of 65 microseconds, the lower 16 count within a
 /// step or while the clock stands or was set back.

@@ -19,7 +19,7 @@ package struct VBucket: @unchecked Sendable {  // tidy:allow the core is reached
         self.root = root
     }
 
-    /// Frees everything; nobody may come any more.
+    /// Frees everything; no call may follow.
     func destroy() {
         lock.destroy()
         core.deinitialize(count: 1)

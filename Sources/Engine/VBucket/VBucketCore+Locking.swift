@@ -2,8 +2,8 @@ package import Bytes
 package import Vocabulary
 
 extension VBucketCore {
-    /// Whether a document is locked now; a lock whose time is over counts for nothing.
-    func isLocked(_ item: Item, _ turn: borrowing ExecutionContext) -> Bool {
+    /// Whether a document is locked now; an expired lock has no effect.
+    func isLocked(_ item: Item, _ turn: borrowing Turn) -> Bool {
         guard item.state.contains(.locked) else { return false }
         guard let expiry = lockExpiries[item.key.bytes] else {
             preconditionFailure("a locked document has an entry in the lock table")
@@ -11,7 +11,8 @@ extension VBucketCore {
         return expiry > turn.seconds
     }
 
-    /// Reads and locks: until then only who knows the new CAS may change the document.
+    /// Reads and locks: until the lock expires only a write with the new CAS may change the
+    /// document.
     ///
     /// The new CAS is in memory only. A crash forgets lock and CAS together.
     package mutating func getAndLock(

@@ -35,9 +35,10 @@ package struct Ownership: Hashable, Sendable {
 
     /// It was intact under a fence that is not below `branch`.
     ///
-    /// By a takeover everybody who counts had everything, and by resuming nobody gets anything that
-    /// others had: whoever was intact before is so after it. Where fewer are asked than before, by a
-    /// promotion or because a copy left, one has to prove anew that it has what others acknowledged.
+    /// A takeover requires that every counted copy has every change, and a resumption gives no copy
+    /// a change that only other copies had, so an intact copy stays intact through both. If fewer
+    /// copies are counted than before, after a promotion or the removal of a copy, each copy has to
+    /// prove anew that it has the changes that other copies acknowledged.
     package var isIntact: Bool { exists && (intactFence.map { $0 >= branch } ?? false) }
 
     /// Intact by what the active copy of this very fence had.
@@ -86,11 +87,12 @@ extension VBucketCore {
         ownership.exists = true
         ownership.wasCleanStop = wasClean
         ownership.intactFence = wasClean && record.isIntact ? record.fence : nil
-        // What it acknowledged and lost, others may have: it has to be made active again.
+        // Other copies may have changes that it acknowledged and lost: only activation may let it
+        // serve.
         if !wasClean, state == .active { state = .dead }
     }
 
-    /// Takes nothing more from the active copy of this fence; serves nobody.
+    /// Accepts no more changes from the active copy of this fence, and serves no clients.
     package mutating func seal() {
         ownership.isSealed = true
         ownership.isHandingOver = false
@@ -129,9 +131,10 @@ extension VBucketCore {
         isWritable = false
     }
 
-    /// Everything is with the others, and this copy serves nobody; or it serves on.
+    /// Ends the hand-over: if drained, the other copies have every change and this copy stops
+    /// serving; else it continues to serve.
     package mutating func endHandOver(isDrained: Bool) {
-        precondition(!isDrained || !hasPrepares, "who hands over has completed what it prepared")
+        precondition(!isDrained || !hasPrepares, "a drained copy has completed its prepares")
         ownership.isHandingOver = false
         isWritable = isLoaded
         guard isDrained else { return }
@@ -154,13 +157,13 @@ extension VBucketCore {
 
     /// Takes up another role with no map behind it.
     package mutating func become(_ state: VBucketState) {
-        precondition(state != .active, "who becomes active begins a history, or takes one over")
+        precondition(state != .active, "an active copy begins a history or takes one over")
         self.state = state
     }
 
-    /// What another node may know of it.
+    /// The state of this copy that other nodes receive.
     ///
-    /// What is being forgotten is told of no more: nobody may count on it.
+    /// A copy that is being reset is reported as absent: no node may rely on it.
     package func report(boot: UInt64) -> CopyReport {
         let isGone = ownership.isResetting
         return CopyReport(

@@ -115,7 +115,7 @@ extension VBucketCore {
         isEjectable(item, through: min(checkpoint.lowestCursor, persistedSeqno))
     }
 
-    /// As above, where versions up to `last` are needed by nobody but readers.
+    /// As above, if only readers need versions up to `last`.
     @inline(__always)
     func isEjectable(_ item: Item, through last: Seqno) -> Bool {
         item.state.isDisjoint(with: [.deleted, .valueEjected, .locked])

@@ -17,8 +17,8 @@ package struct OutstandingPrepare: Hashable, Sendable {
 
 /// Durable writes on the copy that is written to: prepare, then commit or abort.
 ///
-/// - A prepare has its CAS and a seqno of its own. It lies in the change order and among the
-///   prepares, not in the table, so nobody sees it.
+/// - A prepare has its CAS and a seqno of its own. It is in the change order and among the
+///   prepares, not in the table, so it is invisible.
 /// - A commit is an ordinary version with the prepare's CAS; an abort is an entry of the change
 ///   order and nothing else.
 /// - Any change of a key completes the key's prepare, on every copy: there is no commit message.
@@ -83,7 +83,7 @@ extension VBucketCore {
 
     // MARK: Prepare
 
-    /// Prepares what else would have been stored: as `put`, without anybody seeing it.
+    /// Prepares a version that stays invisible until its commit; otherwise as `put`.
     mutating func prepare(
         _ meta: DocumentMeta,
         _ level: DurabilityLevel,
@@ -130,9 +130,10 @@ extension VBucketCore {
     ///
     /// - Parameters:
     ///   - prepare: Its seqno.
-    ///   - fence: The map's that whoever decided went by: another one's decision does not count.
+    ///   - fence: Of the map that the decision is based on; a decision under another fence is
+    ///     ignored.
     ///   - turn: The caller's.
-    /// - Returns: What came of it; after `wouldBlock` the same may be asked again.
+    /// - Returns: The result; after `wouldBlock` the call may be repeated.
     package mutating func commit(
         _ prepare: Seqno,
         fence: UInt64,
@@ -162,7 +163,7 @@ extension VBucketCore {
         return .committed(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
-    /// Gives a prepare up: nobody has seen it, and nobody will.
+    /// Aborts a prepare: it never was visible and never becomes so.
     package mutating func abort(
         _ prepare: Seqno,
         fence: UInt64,
@@ -177,7 +178,7 @@ extension VBucketCore {
         return .aborted(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
     }
 
-    /// Enters an abort in the change order, where somebody reads that.
+    /// Appends an abort to the change order, if that has readers.
     mutating func appendAbort(
         of prepare: Seqno,
         at seqno: Seqno,

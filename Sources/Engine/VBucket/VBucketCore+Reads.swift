@@ -101,14 +101,14 @@ extension VBucketCore {
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
     }
 
-    /// Turns a document whose time has come into a tombstone with a seqno of its own.
+    /// Turns an expired document into a tombstone with its own seqno.
     ///
     /// Reads have no way to tell the flusher, so the vBucket owes it.
     mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) {
         bury(place, isExpired: true, turn)
     }
 
-    /// Puts a tombstone in a document's place, without anybody asking for it, and returns it.
+    /// Replaces a document by a tombstone without a client's command, and returns the tombstone.
     @discardableResult
     mutating func bury(
         _ place: HashTable.Place,

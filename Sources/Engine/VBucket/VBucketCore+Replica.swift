@@ -49,9 +49,11 @@ extension VBucketCore {
         resumeReaders()
     }
 
-    /// An active copy tells that a snapshot begins; false where it cannot follow on what is here.
+    /// Begins a snapshot that the active copy announced; false if it cannot follow this copy's
+    /// changes.
     package mutating func beginSnapshot(_ range: SnapshotRange) -> Bool {
-        // A snapshot that was announced, and of which nothing came, binds nobody.
+        // A snapshot that was announced, but of which no change arrived, does not restrict the next
+        // one.
         let begun = coveredSeqno < highSeqno ? openSnapshot?.end : nil
         guard case .replica = state, isLoaded, range.start <= highSeqno,
             range.end >= max(highSeqno, begun ?? .zero)
@@ -135,9 +137,10 @@ extension VBucketCore {
         if let known = log.truncated(to: coveredSeqno) { failoverLog = known }
     }
 
-    /// Forgets all there is, to be built anew from another copy, under a name of its own until then.
+    /// Removes all data, to be rebuilt from another copy; until then the vBucket has a UUID of its
+    /// own.
     ///
-    /// The disk's copy is dropped by whoever calls this, before the next commit.
+    /// The caller drops the copy on disk before the next commit.
     package mutating func reset(to state: VBucketState, uuid: VBucketUUID, fence: UInt64 = 0) {
         removeAll()
         self.state = state

@@ -52,10 +52,10 @@ extension VBucketCore {
         return nil
     }
 
-    /// The snapshot that begins ends with these prepares outstanding, and no others.
+    /// The snapshot that begins ends with exactly these prepares outstanding.
     ///
-    /// Others go when the snapshot is whole, not before: until then this copy is what it was at the
-    /// snapshot's start, and answers for what it acknowledged there.
+    /// Other prepares are removed when the snapshot is complete, not before: until then this copy
+    /// counts with its state at the snapshot's start, and has to keep what it acknowledged there.
     ///
     /// - Returns: False where no snapshot has begun.
     package mutating func announceOutstanding(_ seqnos: some Sequence<Seqno>) -> Bool {
@@ -84,10 +84,10 @@ extension VBucketCore {
         if let prepare = prepares.find(key, hash) { complete(prepare) }
     }
 
-    /// Takes up a prepare from disk, once all documents are loaded; they come by seqno.
+    /// Loads a prepare from disk, after all documents; prepares are loaded in the order of seqnos.
     ///
-    /// It may have been committed in an earlier life, so nobody sees its key until it is completed.
-    /// What a change of its key has completed is not taken up, whatever the disk says.
+    /// It may have been committed before the restart, so its key is hidden until it is completed.
+    /// A prepare that a later change of its key has completed is not loaded, even if it is on disk.
     package mutating func loadPrepare(
         _ meta: DocumentMeta,
         level: DurabilityLevel,

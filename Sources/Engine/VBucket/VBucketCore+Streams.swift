@@ -131,7 +131,7 @@ extension VBucketCore {
     package mutating func dropSlowestCursor() -> CursorID? {
         guard let slowest = checkpoint.slowestCursor else { return nil }
         checkpoint.closeCursor(slowest)
-        // Whoever reads through it sleeps, perhaps: there is news for him.
+        // The cursor's reader may be waiting and has to be woken.
         checkpoint.owesStreams = true
         return slowest
     }
@@ -144,7 +144,7 @@ extension VBucketCore {
         return ids.count
     }
 
-    /// Whether those who send streams have to be told of something; says so once.
+    /// Whether the senders of streams have to be woken; true once.
     @inline(__always)
     package mutating func takeOwedStreamWake() -> Bool {
         guard checkpoint.owesStreams else { return false }
@@ -175,7 +175,7 @@ extension Bucket {
     /// Drops the cursors that hold most, until change orders are back within their share of the
     /// quota: a fifth.
     ///
-    /// - Returns: The vBuckets whose streams go on from disk.
+    /// - Returns: The vBuckets whose streams continue from disk.
     package func dropSlowCursors() -> [VBucketID] {
         guard account.checkpointBytes > account.checkpointShare else { return [] }
         var holders: [(vBucket: VBucket, bytes: Int)] = []

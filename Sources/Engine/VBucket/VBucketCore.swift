@@ -31,7 +31,7 @@ package struct VBucketCore: ~Copyable {
     private(set) var allowsFastWrite = true
     /// Loaded and without inherited prepares: one look for every read.
     private(set) var isReadable = true
-    /// Writes that wait for other copies; nobody sees them.
+    /// Writes that wait for other copies; invisible.
     var prepares = Prepares()
     var visibleHigh = VisibleHigh()
     /// Readers that wait for the snapshot that is being received to end.
@@ -199,9 +199,9 @@ package struct VBucketCore: ~Copyable {
         return checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
     }
 
-    /// Leaves it to the next change, or to whoever asks, to tell the flusher.
-    mutating func setPendingWakeup(_ owes: Bool) {
-        if owes { hasPendingWakeup = true }
+    /// Defers waking the flusher to the next mutation or to `takeOwedWake()`.
+    mutating func oweWake(_ owes: Bool) {
+        if owes { owesWake = true }
     }
 
     /// Whether reads made changes that the flusher has to be told of; says so once.
@@ -210,7 +210,7 @@ package struct VBucketCore: ~Copyable {
         return hasPendingWakeup
     }
 
-    /// Puts a version in the place of `old`, in its very block where nobody else reads that.
+    /// Puts a version in the place of `old`, in its own block if that has no other reader.
     private mutating func supersede(
         _ old: Item,
         at place: HashTable.Place,
@@ -281,7 +281,7 @@ package struct VBucketCore: ~Copyable {
         stubExpiry.noteEmptied()
     }
 
-    /// Serves nobody any more and frees everything, for a bucket that goes.
+    /// Stops serving and frees everything, for a bucket that is deleted.
     package mutating func end() {
         state = .dead
         removeAll()
@@ -307,7 +307,7 @@ package struct VBucketCore: ~Copyable {
     /// Forgets the change order; the next change comes behind `seqno`.
     mutating func restartOrder(at seqno: Seqno) {
         checkpoint.removeAll()
-        // Readers that are gone must not be taken for others.
+        // A closed reader must not be mistaken for another one.
         let nextCursor = checkpoint.nextCursor
         checkpoint = Checkpoint(highSeqno: seqno, hasFlusher: isPersistent, account: account)
         checkpoint.nextCursor = nextCursor

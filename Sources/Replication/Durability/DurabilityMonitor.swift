@@ -1,25 +1,25 @@
 package import Vocabulary
 package import Wire
 
-/// Which durable writes of one vBucket hold, and which do not: kept by its active copy.
+/// Decides, on the active copy, which durable writes of one vBucket are committed or aborted.
 ///
-/// It is told of prepares, of maps, and of how far each copy is; `next` says what is to be done
-/// first, and whoever did it says so by `complete`. It has no clock: the time is an argument.
+/// Its inputs are prepares, maps and the acknowledgements of copies; `next` returns the next step,
+/// and its caller reports the step as done by `complete`. It has no clock: the time is an argument.
 ///
 /// - Prepares are completed in the order of their seqnos; only what a promotion voided is aborted
 ///   out of turn, since it belongs to no history.
-/// - A commit is said only where each chain that counts has what the level asks for, as told under
-///   the fence of the row.
-/// - What was prepared here is aborted when its time is over; what was inherited is committed
-///   however long that takes, because somebody may have seen it already.
-package struct DurabilityMonitor: Sendable {
+/// - A prepare is committed only if each counted chain has acknowledged what its level requires,
+///   under the fence of the row.
+/// - A prepare of this node is aborted at its deadline. An inherited prepare is committed, however
+///   long that takes, because a client may have seen it already.
+package struct DurabilityBook: Sendable {
     /// What is to be done next.
     package enum Step: Hashable, Sendable {
         case commit(Seqno)
         case abort(Seqno)
-        /// Its time is over while others are before it: answered now, completed in its turn.
+        /// Its deadline has passed behind earlier prepares: answer now, complete it in order.
         case answerAmbiguous(Seqno)
-        /// Another node decides, or nobody does: answered, and left as it is.
+        /// This node does not decide about it: answer, and leave the prepare as it is.
         case release(Seqno)
     }
 
@@ -38,7 +38,7 @@ package struct DurabilityMonitor: Sendable {
     package var row: DurabilityRow?
     /// Everything through here is on the active copy's disk.
     package var onDisk = Seqno.zero
-    /// What copies elsewhere said since they connected; under another fence it counts for nothing.
+    /// Acknowledgements of other copies since they connected; ignored under another fence.
     package var copies: [NodeNumber: NodeAcknowledgement] = [:]
     /// In the order of seqnos.
     private var entries: [Entry] = []
@@ -52,7 +52,7 @@ package struct DurabilityMonitor: Sendable {
 
     package var seqnos: [Seqno] { entries.map(\.seqno) }
 
-    /// When to tell it the time; nil where nothing ends by itself.
+    /// When to call `next` again; nil without a deadline.
     package var nextDeadline: UInt64? { entries.compactMap(\.deadline).min() }
 
     package func contains(_ seqno: Seqno) -> Bool { place(of: seqno) != nil }
@@ -65,7 +65,8 @@ package struct DurabilityMonitor: Sendable {
         deadlineBound = min(deadlineBound, deadline)
     }
 
-    /// Another one prepared it, or this node in another life: perhaps it was committed and seen.
+    /// Enters a prepare of another node, or from before a restart: it may have been committed and
+    /// seen.
     package mutating func inherit(_ seqno: Seqno, _ level: DurabilityLevel) {
         insert(Entry(seqno: seqno, level: level, deadline: nil, isInherited: true))
     }
@@ -80,15 +81,15 @@ package struct DurabilityMonitor: Sendable {
         entries.insert(entry, at: place)
     }
 
-    /// It lies beyond the point where a new history began: nobody can have seen it.
+    /// Marks a prepare behind the start of a new history: it cannot have been seen by a client.
     package mutating func void(_ seqno: Seqno) {
         guard let place = place(of: seqno), !entries[place].isVoid else { return }
         entries[place].isVoid = true
         voidCount += 1
     }
 
-    /// What was prepared here has no more time.
-    package mutating func expireDeadlines() {
+    /// Expires the deadlines of this node's prepares.
+    package mutating func endPatience() {
         for place in entries.indices where entries[place].deadline != nil {
             entries[place].deadline = 0
         }
@@ -133,7 +134,7 @@ package struct DurabilityMonitor: Sendable {
         return nextLate(now: now).map(Step.answerAmbiguous)
     }
 
-    /// A write whose time is over, whatever keeps the first one from being completed.
+    /// The first write past its deadline, even if an earlier prepare is not completed.
     package mutating func nextLate(now: UInt64) -> Seqno? {
         guard deadlineBound <= now else { return nil }
         if let late = entries.first(where: { $0.isLate(now) }) { return late.seqno }
@@ -141,7 +142,7 @@ package struct DurabilityMonitor: Sendable {
         return nil
     }
 
-    /// Whether everybody has it who must.
+    /// Whether enough copies have acknowledged the prepare.
     private func holds(_ entry: Entry, _ row: DurabilityRow) -> Bool {
         guard entry.isInherited || row.isPossible else { return false }
         if entry.level != .majority, onDisk < entry.seqno { return false }
