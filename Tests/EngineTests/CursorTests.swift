@@ -65,7 +65,7 @@ import Vocabulary
             reader.close()
         }
         expectExactAccount(chronicle)
-        #expect(chronicle.bucket.account.checkpointBytes == 0, "nobody has to read anything")
+        #expect(chronicle.bucket.account.checkpointBytes == 0, "no reader is left")
         chronicle.vBucket.withCore { $0.removeAll() }
         #expect(chronicle.bucket.account.bytes == 0)
     }
@@ -139,7 +139,8 @@ import Vocabulary
             for number in 0..<100 {
                 chronicle.set(number, [UInt8](repeating: UInt8(round), count: 1_000))
             }
-            // Somebody quick closes boundaries: what the slow one did not read is kept.
+            // A fast reader closes boundaries: the changes that the slow reader has not read are
+            // kept.
             let quick = Reader(chronicle)
             quick.step(bytesMax: 1)
             quick.close()
@@ -147,7 +148,7 @@ import Vocabulary
         let account = chronicle.bucket.account
         #expect(account.checkpointBytes > account.checkpointShare)
         #expect(chronicle.bucket.dropSlowCursors() == [VBucketID(5)])
-        #expect(account.checkpointBytes == 0, "nobody else had anything to read")
+        #expect(account.checkpointBytes == 0, "no other reader had changes to read")
         expectExactAccount(chronicle)
         let cursor = try #require(reader.cursor)
         let snapshot = chronicle.vBucket.withCore { $0.snapshot(cursor) }
@@ -156,7 +157,7 @@ import Vocabulary
         #expect(reader.state == chronicle.state(at: Seqno(UInt64(chronicle.history.count))))
     }
 
-    @Test func aChangeTellsWhoSleptOnce() throws {
+    @Test func changeWakesWaitingReadersOnce() throws {
         let chronicle = try Chronicle(.ephemeral)
         let reader = Reader(chronicle)
         #expect(chronicle.stage.store(chronicle.vBucket, key(1), [1])?.wakesStreams == false)

@@ -80,7 +80,7 @@ import Vocabulary
         #expect(isEjected(0, 1))
         #expect(!isEjected(0, 2), "another version is not missing")
         #expect(!isEjected(64, 2), "its value is here")
-        #expect(!isEjected(128, 1), "nobody knows this key")
+        #expect(!isEjected(128, 1), "this key is unknown")
         let isBack = viewing([UInt8](repeating: 0, count: 200)) { value in
             with(0) { core, key, hash in
                 core.install(value, of: Seqno(1), key: key, hash: hash, turn)

@@ -52,7 +52,7 @@ import Vocabulary
         stage.seconds += 20
         #expect(eject(0) == 0)
         #expect(crowded.expireAll() == 0)
-        #expect(eject(0) > 0, "nobody holds that lock any more")
+        #expect(eject(0) > 0, "the lock has expired")
         #expect(eject(64) == 0, "that one is still held")
     }
 

@@ -83,7 +83,7 @@ struct PrepareTests {
         vBucket.withCore { $0.outstandingPrepares.map(\.seqno.value) }
     }
 
-    @Test("a prepare is seen by nobody, its commit by everybody, with the prepare's CAS")
+    @Test("a prepare is invisible; its commit is visible with the prepare's CAS")
     func commitIsSeen() throws {
         _ = set(1, "before", nil)
         let prepare = try prepared(set(1, "after", .persistToMajority))
@@ -136,7 +136,7 @@ struct PrepareTests {
         #expect(vBucket.withCore { UInt64($0.recount()) } == bucket.account.bytes)
     }
 
-    @Test("while a key has a prepare nothing else changes or locks it, and reads go on")
+    @Test("a key with a prepare cannot be changed or locked, but can be read")
     func refusals() throws {
         _ = set(1, "7", nil)
         let prepare = try prepared(set(1, "8"))
@@ -181,7 +181,7 @@ struct PrepareTests {
         }
     }
 
-    @Test("deletions, additions and counters are prepared like anything else")
+    @Test("deletions, additions and counters can be prepared")
     func otherCommands() throws {
         _ = set(1, "5", nil)
         let counted = with(1) { core, key, hash in
@@ -227,7 +227,7 @@ struct PrepareTests {
         }
     }
 
-    @Test("only the active copy of that fence completes anything, sealed it does not")
+    @Test("only the unsealed active copy of the prepare's fence completes it")
     func fences() throws {
         vBucket.withCore { core in
             var ownership = core.ownership
@@ -243,11 +243,11 @@ struct PrepareTests {
         #expect(isGone(abort(prepare.seqno, fence: 8)))
         vBucket.withCore { $0.beginHandOver() }
         guard case .wouldBlock(.handOver) = set(2, "b") else {
-            Issue.record("who hands over takes no writes")
+            Issue.record("a copy that hands over accepts no writes")
             return
         }
         guard case .committed = commit(prepare.seqno, fence: 7) else {
-            Issue.record("who hands over completes what it prepared")
+            Issue.record("a copy that hands over completes its prepares")
             return
         }
         vBucket.withCore { $0.endHandOver(isDrained: false) }
@@ -257,7 +257,7 @@ struct PrepareTests {
         #expect(isGone(abort(other.seqno, fence: 7)))
     }
 
-    @Test("a new active copy shows no key with a prepare before that is completed")
+    @Test("a new active copy hides keys with inherited prepares until they are completed")
     func inherited() throws {
         _ = set(1, "before", nil)
         let prepare = try prepared(set(1, "perhaps seen"))
@@ -273,7 +273,7 @@ struct PrepareTests {
                 case .recommitting = core.touch(key, hash: hash, expiry: 9, turn()).outcome,
                 case .recommitting = core.delete(key, hash: hash, cas: .none, turn())
             else {
-                Issue.record("nobody reads or writes over an inherited prepare")
+                Issue.record("a key with an inherited prepare is neither readable nor writable")
                 return
             }
         }
@@ -321,7 +321,7 @@ struct PrepareTests {
             let (bytes, hash) = (key(1), stage.hash(of: key(1)))
             viewing(bytes) { key in
                 guard case .notFound = core.get(key, hash: hash, turn()) else {
-                    Issue.record("a document whose time has come is not there")
+                    Issue.record("an expired document is not found")
                     return
                 }
             }
@@ -333,7 +333,7 @@ struct PrepareTests {
         }
     }
 
-    @Test("what is reset, or goes, keeps no byte of its prepares")
+    @Test("a reset or deleted vBucket frees all memory of its prepares")
     func nothingStays() throws {
         for number in 0..<20 { _ = try prepared(set(number, "value \(number)")) }
         _ = vBucket.withCore { $0.openChanges(after: .zero) }
@@ -346,7 +346,7 @@ struct PrepareTests {
         #expect(bucket.account.checkpointBytes == 0)
     }
 
-    @Test("a prepare that a failed commit may have brought to disk is told to the next one")
+    @Test("the next commit includes a prepare that a failed commit may have written")
     func undrain() throws {
         let prepare = try prepared(set(1, "a"))
         let first = vBucket.withCore { $0.drain() }
@@ -362,7 +362,7 @@ struct PrepareTests {
         #expect(vBucket.withCore { $0.drain().completedPrepares.isEmpty })
     }
 
-    @Test("prepares come back from disk as somebody's who may have committed them")
+    @Test("prepares loaded from disk are inherited")
     func warmup() throws {
         vBucket.withCore { core in
             var record = VBucketRecord(

@@ -21,7 +21,7 @@ import Testing
         return now
     }
 
-    @Test func withoutClientsNothingIsHeldBackHoweverLateReactorsAre() {
+    @Test func copiesAreUnlimitedWithoutClientsDespiteLateReactors() {
         var pace = CopyPace(now: 0)
         #expect(pace.room == .max)
         _ = look(&pace, milliseconds: 1_000, lateness: 50_000_000, operations: 0, from: 0)
@@ -30,7 +30,7 @@ import Testing
         #expect(pace.room == .max)
     }
 
-    @Test func copiesGoFasterWhileReactorsAreInTimeAndSlowerWhenTheyAreLate() throws {
+    @Test func copyRateGrowsWhileReactorsAreOnTimeAndFallsWhenLate() throws {
         var pace = CopyPace(now: 0)
         var now = look(&pace, milliseconds: 200, lateness: 100_000, from: 0)
         let early = try #require(pace.bytesPerSecond)
@@ -44,7 +44,7 @@ import Testing
         #expect(pace.bytesPerSecond == CopyPace.bytesPerSecondMin)
     }
 
-    @Test func oneLookThatWasLateIsAnAccident() throws {
+    @Test func singleLateSampleDoesNotReduceCopyRate() throws {
         var pace = CopyPace(now: 0)
         let now = look(&pace, milliseconds: 500, lateness: 0, from: 0)
         let before = try #require(pace.bytesPerSecond)
@@ -68,7 +68,7 @@ import Testing
         #expect(Double(pace.room) < later * 0.03)
     }
 
-    @Test func clientsThatWentSetItFreeAgain() {
+    @Test func copyRateIsUnlimitedAfterClientsStop() {
         var pace = CopyPace(now: 0)
         let now = look(&pace, milliseconds: 200, lateness: 4 * CopyPace.latenessMax, from: 0)
         #expect(pace.bytesPerSecond != nil)
@@ -76,7 +76,7 @@ import Testing
         #expect(pace.room == .max)
     }
 
-    @Test func aLookAtTheSameMomentTellsNothing() {
+    @Test func sampleAtSameTimeIsIgnored() {
         var pace = CopyPace(now: 7)
         pace.look(.init(lateness: 0, operations: 1_000), now: 7)
         #expect(pace.bytesPerSecond == nil)

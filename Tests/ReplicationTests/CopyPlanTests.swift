@@ -51,14 +51,14 @@ import Vocabulary
         CopyPlan.action(for: copy, map, own: own, isNew: isNew)
     }
 
-    @Test func anOlderMapChangesNothing() {
+    @Test func olderMapIsIgnored() {
         #expect(action(copy(.active, fence: 6), map([2])) == .ignore)
         var later = copy(.active)
         later.stage = 6
         #expect(action(later, map([2])) == .ignore)
     }
 
-    @Test func whatIsOlderThanTheVBucketsOriginCountsAsAbsent() {
+    @Test func copyOlderThanVBucketsOriginCountsAsAbsent() {
         var map = map([1, 2])
         map.origin = 5
         var old = copy(.active)
@@ -89,7 +89,7 @@ import Vocabulary
         #expect(!CopyPlan.isOutlived(later, map))
     }
 
-    @Test func onlyWhoWasThereWhenTheVBucketWasMadeIsBornWhole() {
+    @Test func onlyCopyOfVBucketsFirstChainIsBornWhole() {
         let none = copy(.dead, fence: 0, exists: false)
         var made = map([2, 1])
         (made.origin, made.stage) = (5, 5)
@@ -120,14 +120,14 @@ import Vocabulary
         #expect(!isWhole(none, first))
     }
 
-    @Test func onlyANewBucketsCopyIsMadeToServe() {
+    @Test func onlyNewBucketsCopyIsCreatedServing() {
         let none = copy(.dead, fence: 0, exists: false)
         #expect(action(none, map([1, 2]), isNew: true) == .create)
         #expect(action(none, map([1, 2])) == .hold)
         #expect(action(none, map([1, 2], isConfirmed: false), isNew: true) == .hold)
     }
 
-    @Test func whoServedUnderThisFenceServesOnUnlessItCrashedOrIsSealed() {
+    @Test func copyActiveUnderSameFenceStaysUnlessCrashedOrSealed() {
         #expect(action(copy(.active), map([1, 2])) == .stay)
         #expect(action(copy(.active, isSealed: true), map([1, 2])) == .hold)
         #expect(action(copy(.active, clean: false), map([1, 2])) == .hold)
@@ -135,8 +135,8 @@ import Vocabulary
         #expect(action(copy(.active, fence: 4), map([1, 2])) == .hold)
     }
 
-    /// The fence is another one, and the active copy is the same: nobody notices.
-    @Test func whoServedUntilNowGoesOnWhereTheFenceIsResumed() {
+    /// If the fence changes but not the active copy, service continues.
+    @Test func servingCopyContinuesUnderResumedFence() {
         var resumed = map([1, 2])
         resumed.isResumed = true
         var served = copy(.active, fence: 4)
@@ -165,7 +165,7 @@ import Vocabulary
         #expect(action(served, other) == .follow)
     }
 
-    @Test func whoWasActivatedServesOnceConfirmed() {
+    @Test func activatedCopyServesOnceConfirmed() {
         #expect(action(copy(.pending, ready: 5), map([1, 2])) == .serve)
         #expect(action(copy(.pending, ready: 4), map([1, 2])) == .hold)
         #expect(action(copy(.pending, ready: 5), map([1], isConfirmed: false)) == .hold)
@@ -174,13 +174,13 @@ import Vocabulary
         #expect(action(copy(.active, isSealed: true, ready: 5), map([1, 2])) == .hold)
     }
 
-    @Test func filesFromBeforeMapsAreServedByTheOnlyNode() {
+    @Test func copyFromBeforeMapsServesOnOnlyNodeOfChain() {
         #expect(action(copy(.active, fence: 0), map([1])) == .serve)
         #expect(action(copy(.active, fence: 0), map([1, 2])) == .hold)
         #expect(action(copy(.active, fence: 0, clean: false), map([1])) == .hold)
     }
 
-    @Test func othersFollowKeepOrDrop() {
+    @Test func nonActiveRolesFollowKeepOrDrop() {
         for state in [VBucketState.active, .replica, .pending, .dead] {
             #expect(action(copy(state), map([2, 1])) == .follow)
             #expect(action(copy(state), map([2], builders: [1])) == .follow)
@@ -240,7 +240,7 @@ import Vocabulary
         #expect(topology.feeds[NodeNumber(2)]?.keys.sorted() == ["b"])
     }
 
-    @Test func nobodyFollowsACopyThatIsNotConfirmed() {
+    @Test func unconfirmedActiveCopyIsNotFollowed() {
         var topology = ReplicationTopology()
         #expect(topology.update(map("a", [[2, 1]], isConfirmed: false), own: own).isEmpty)
     }

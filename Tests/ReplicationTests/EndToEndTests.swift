@@ -44,7 +44,7 @@ import Vocabulary
 
     /// Whatever happens on the way: once all is quiet, the replica is what the active copy is.
     @Test(arguments: 1...60)
-    func aReplicaComesToEqualTheActiveCopy(seed: UInt64) throws {
+    func replicaConvergesToActiveCopy(seed: UInt64) throws {
         let pair = try Pair(seed: seed, seed % 4 == 0 ? .ephemeral : .persistent)
         let failsOver = seed % 3 == 0
         for _ in 0..<1_500 {
@@ -108,7 +108,7 @@ import Vocabulary
         #expect(pair.receiver.resets == 0)
     }
 
-    @Test func whoWroteAloneIsBuiltAnew() throws {
+    @Test func oldActiveCopyWithUnreplicatedChangesIsRebuilt() throws {
         let pair = try Pair(seed: 7, .persistent)
         for _ in 0..<100 { try pair.write() }
         try pair.settle()
@@ -121,7 +121,7 @@ import Vocabulary
         try expectEqual(pair)
     }
 
-    @Test func whoWroteNothingMoreFollowsAtOnce() throws {
+    @Test func oldActiveCopyWithoutUnreplicatedChangesFollowsWithoutReset() throws {
         let pair = try Pair(seed: 8, .persistent)
         for _ in 0..<100 { try pair.write() }
         try pair.settle()

@@ -2,7 +2,7 @@ import Replication
 import Testing
 
 @Suite struct FlowTests {
-    @Test func aWindowClosesWhenItIsFullAndOpensWhenAcknowledged() {
+    @Test func fullFlowWindowOpensWhenAcknowledged() {
         var window = FlowWindow(bytesMax: 100)
         #expect(window.room == 100)
         window.sent(130)
@@ -23,7 +23,7 @@ import Testing
         #expect(rest == 7)
     }
 
-    @Test func whoDoesNotAnswerIsGivenUpAfterAnInterval() {
+    @Test func unansweredNoopTimesOutAfterInterval() {
         var pulse = NoopPulse(intervalNanoseconds: 100, now: 1_000)
         let asked = [pulse.step(1_040), pulse.step(1_100), pulse.step(1_150)]
         #expect(asked == [.wait(60), .send, .wait(50)])

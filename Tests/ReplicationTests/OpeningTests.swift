@@ -46,7 +46,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         .accepted(start: Seqno(start), promised: Seqno(promised ?? start), end: Seqno(end))
     }
 
-    @Test func whoIsOnTheHistoryGoesOn() {
+    @Test func positionOnHistoryIsAccepted() {
         #expect(answer(3, start: 100) == accepted(100))
         #expect(answer(3, start: 90) == accepted(90))
         #expect(answer(2, start: 80) == accepted(80))
@@ -54,21 +54,21 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(1, start: 50) == accepted(50))
     }
 
-    @Test func whoBeginsAnewAlwaysMay() {
+    @Test func startFromZeroIsAcceptedUnlessUUIDIsStrictAndUnknown() {
         #expect(answer(0, start: 0) == accepted(0))
         #expect(answer(77, start: 0) == accepted(0))
         #expect(answer(77, start: 0, flags: .strictUUID) == .rollback(.zero))
         #expect(answer(0, start: 0, flags: .strictUUID) == accepted(0))
     }
 
-    @Test func whoWentOnAloneGoesBackToWhereTheHistoriesPart() {
+    @Test func divergedConsumerRollsBackToBranchPoint() {
         #expect(answer(1, start: 51) == .rollback(Seqno(50)))
         #expect(answer(2, start: 99) == .rollback(Seqno(80)))
         #expect(answer(3, start: 101) == .rollback(Seqno(100)))
         #expect(answer(9, start: 60) == .rollback(.zero), "nothing in common")
     }
 
-    @Test func halfASnapshotCountsOnlyIfAllOfItIsInTheHistory() {
+    @Test func partialSnapshotIsAcceptedOnlyIfHistoryContainsAllOfIt() {
         #expect(answer(2, start: 70, 60...80) == accepted(70, promised: 80))
         #expect(answer(2, start: 70, 60...81) == .rollback(Seqno(60)), "the split snapshot")
         #expect(answer(2, start: 79, 60...90) == .rollback(Seqno(60)))
@@ -88,7 +88,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(1, start: 20, 8...20) == accepted(20))
     }
 
-    @Test func numbersThatContradictEachOtherAreRefused() {
+    @Test func contradictorySeqnosAreRefused() {
         #expect(answer(3, start: 90, end: 89) == .outOfRange)
         #expect(answer(3, start: 90, 91...95) == .outOfRange)
         #expect(answer(3, start: 90, 80...85) == .outOfRange)

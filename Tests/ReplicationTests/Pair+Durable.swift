@@ -50,7 +50,7 @@ extension Pair {
 
     /// Everything that the new active copy has, as if it had happened in this order.
     func beginHistory(_ documents: [[UInt8]: Change]) {
-        // Nobody promotes a copy that is being built.
+        // A copy that is being built is never promoted.
         if !isAligned || !isWhole { answered = [:] }
         isAligned = false
         isWhole = false

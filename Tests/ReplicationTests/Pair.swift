@@ -115,7 +115,7 @@ final class Pair {
         return moved || taken > 0
     }
 
-    /// The active copy is gone; the replica takes over, and follows nobody.
+    /// The active copy fails; the replica is promoted and follows no other copy.
     func failOver() throws {
         disconnect()
         nextUUID += 1

@@ -52,7 +52,7 @@ import Wire
     /// What is built where deletions were forgotten lacks them as well: who was away meanwhile hears of
     /// them from nobody, and has to begin anew.
     @Test(arguments: Source.allCases)
-    func aCopyThatNeverHeardOfDeletionsHidesThemFromNobody(_ source: Source) throws {
+    func copyBuiltWithoutPurgedDeletionsRefusesOlderReaders(_ source: Source) throws {
         let type = source == .memoryOnly ? BucketType.ephemeral : .persistent
         let active = try Copy(type, state: .active, uuid: 1)
         let away = Receiver(try Copy(type, state: .replica, uuid: 2))

@@ -36,7 +36,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         SnapshotRange(start: Seqno(start), end: Seqno(end))
     }
 
-    @Test func anEmptyCopyAsksForEverything() {
+    @Test func emptyCopyRequestsAllChanges() {
         var stream = ReplicaStream(CopyStanding(log: log((9, 0)), high: .zero))
         #expect(stream.open() == request(0, 0))
         let theirs = log((3, 20), (2, 0))
@@ -98,7 +98,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
             producer.answer(to: asked)
                 == .accepted(start: Seqno(50), promised: Seqno(90), end: asked.end)
         )
-        // Whoever emptied it, or fed it otherwise, begins anew.
+        // A copy that was emptied or otherwise changed meanwhile restarts from zero.
         var emptied = stream
         #expect(
             emptied.reopen(CopyStanding(log: log((8, 0)), high: .zero)) == request(0, 0)
@@ -108,7 +108,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.reopen(other) == request(2, 60, 0...90))
     }
 
-    @Test func aSnapshotThatWasOnlyAnnouncedBindsNobody() {
+    @Test func announcedSnapshotWithoutChangesDoesNotRestrictNextOne() {
         var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
         _ = stream.open()
         _ = stream.accepted(log((2, 0)))

@@ -178,7 +178,7 @@ import Wire
     }
 
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func aCommitIsNeverSaidWithoutWhatTheLevelAsks(seed: UInt64) {
+    func commitRequiresItsLevelsAcknowledgements(seed: UInt64) {
         var walk = Walk(seed: seed)
         walk.run(2_000)
         #expect(walk.commits > 20 && walk.aborts > 20 && walk.releases > 20)
