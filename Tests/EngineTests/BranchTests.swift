@@ -17,8 +17,10 @@ import Vocabulary
         return (bucket, try #require(bucket[0]))
     }
 
-    /// In the middle of a snapshot a copy lacks what was written over in it, which others may have:
-    /// a branch at its high seqno would claim that, so it begins where the copy is whole.
+    /// A branch at the high seqno would claim versions that the copy lacks.
+    ///
+    /// They were overwritten inside the snapshot, and other copies may have them. So the branch
+    /// begins where the copy is complete.
     @Test func aPromotionInsideASnapshotBranchesAtItsStart() throws {
         let (bucket, vBucket) = try replica()
         defer { withExtendedLifetime(bucket) {} }
@@ -41,8 +43,8 @@ import Vocabulary
 
     /// A copy knows what was purged of a whole snapshot when it has none of it.
     ///
-    /// Promoted with half of it, it lacks nothing of the other one: who reads what it writes there
-    /// need not begin anew.
+    /// Promoted with half of it, it lacks nothing of the other one: a reader of its later
+    /// writes need not restart from zero.
     @Test func whatWasPurgedReachesNoFurtherThanTheCopy() throws {
         let (bucket, vBucket) = try replica()
         defer { withExtendedLifetime(bucket) {} }

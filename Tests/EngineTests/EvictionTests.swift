@@ -55,8 +55,8 @@ import Vocabulary
         crowded.expectExactAccount()
     }
 
-    /// Whoever looks for a value on disk has to tell one that is lost from one that was superseded, on
-    /// a copy that serves nobody too: else it would look for ever.
+    /// A background fetch has to distinguish a lost value from a superseded one, also on a copy
+    /// that serves no clients: else it would retry for ever.
     @Test(arguments: [false, true])
     func aCopyKnowsWhichVersionsItHasWithoutTheirValues(isReplica: Bool) {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)

@@ -127,7 +127,7 @@ final class Chronicle {
     }
 }
 
-/// Somebody who reads a chronicle's changes, and what he has of them.
+/// A reader of a chronicle's changes, with the changes that it has read.
 final class Reader {
     let chronicle: Chronicle
     var state: [[UInt8]: Change] = [:]

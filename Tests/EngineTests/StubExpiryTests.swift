@@ -187,7 +187,7 @@ private final class Shelf {
         #expect(shelf.counts == [1, 0, 1, 1])
     }
 
-    /// Until its prepare is completed nobody may say what a document is.
+    /// A document's state is undecided until its prepare is completed.
     @Test func aStubWithAPrepareStays() throws {
         let shelf = try Shelf()
         shelf.set(1, seconds: 10)

@@ -255,7 +255,7 @@ private final class Stubbed {
         let second = try #require(stubbed.set(mine, [6]))
         stubbed.persistAll()
         stubbed.evictAll()
-        // Both are stubs with the same bits: whoever asks fetches until his own is there.
+        // Both are stubs with the same bits: a command fetches until its own key is in memory.
         for (number, value) in [(mine, [UInt8(6)]), (other, [5])] {
             for _ in 0..<2 {
                 guard case .wouldFetch(let seqno) = stubbed.get(number) else { break }

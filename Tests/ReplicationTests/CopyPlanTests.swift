@@ -148,7 +148,7 @@ import Vocabulary
             change(&other)
             return action(other, resumed) == .hold
         }
-        // In a life before; or it stopped for somebody.
+        // It served before a restart, or last under another fence.
         #expect(isHeld { $0.servedFence = nil })
         #expect(isHeld { $0.servedFence = 3 })
         #expect(isHeld { $0.state = .pending })

@@ -24,7 +24,7 @@ final class Pair {
     var target = Seqno.zero
     var commits = 0
     var aborts = 0
-    /// Below this nobody knows any more what was there when.
+    /// Below this seqno the history of states is unknown.
     var historyStart = Seqno.zero
     var nextUUID: UInt64 = 100
     var completed = 0
@@ -147,7 +147,7 @@ final class Pair {
         #expect(replica.vBucket.withCore { $0.coveredSeqno } == onDisk, "what it said is on disk")
         checkPrepares()
         forgetWhatMemoryHeld()
-        // It was built anew, perhaps, and what others rely on was never on this disk.
+        // It may have been rebuilt, and changes that other copies rely on were never on this disk.
         if onDisk < target { isWhole = false }
         let (resets, before) = (receiver.resets, receiver.mirror)
         receiver = Receiver(replica)

@@ -49,8 +49,8 @@ import Wire
         case memoryOnly
     }
 
-    /// What is built where deletions were forgotten lacks them as well: who was away meanwhile hears of
-    /// them from nobody, and has to begin anew.
+    /// A copy built from a copy with purged deletions lacks them as well, so a replica that was
+    /// disconnected meanwhile cannot receive them and has to restart from zero.
     @Test(arguments: Source.allCases)
     func copyBuiltWithoutPurgedDeletionsRefusesOlderReaders(_ source: Source) throws {
         let type = source == .memoryOnly ? BucketType.ephemeral : .persistent
