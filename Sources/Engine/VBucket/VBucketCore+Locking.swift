@@ -3,7 +3,7 @@ package import Vocabulary
 
 extension VBucketCore {
     /// Whether a document is locked now; an expired lock has no effect.
-    func isLocked(_ item: Item, _ turn: borrowing Turn) -> Bool {
+    func isLocked(_ item: Item, _ turn: borrowing ExecutionContext) -> Bool {
         guard item.state.contains(.locked) else { return false }
         guard let expiry = lockExpiries[item.key.bytes] else {
             preconditionFailure("a locked document has an entry in the lock table")

@@ -199,9 +199,9 @@ package struct VBucketCore: ~Copyable {
         return checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
     }
 
-    /// Defers waking the flusher to the next mutation or to `takeOwedWake()`.
-    mutating func oweWake(_ owes: Bool) {
-        if owes { owesWake = true }
+    /// Defers waking the flusher to the next mutation or to `takePendingWakeup()`.
+    mutating func setPendingWakeup(_ owes: Bool) {
+        if owes { hasPendingWakeup = true }
     }
 
     /// Whether reads made changes that the flusher has to be told of; says so once.

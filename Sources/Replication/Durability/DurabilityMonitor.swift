@@ -12,7 +12,7 @@ package import Wire
 ///   under the fence of the row.
 /// - A prepare of this node is aborted at its deadline. An inherited prepare is committed, however
 ///   long that takes, because a client may have seen it already.
-package struct DurabilityBook: Sendable {
+package struct DurabilityMonitor: Sendable {
     /// What is to be done next.
     package enum Step: Hashable, Sendable {
         case commit(Seqno)
@@ -89,7 +89,7 @@ package struct DurabilityBook: Sendable {
     }
 
     /// Expires the deadlines of this node's prepares.
-    package mutating func endPatience() {
+    package mutating func expireDeadlines() {
         for place in entries.indices where entries[place].deadline != nil {
             entries[place].deadline = 0
         }

@@ -257,42 +257,42 @@ import Wire
     // MARK: Order
 
     @Test func satisfiedPrepareWaitsForEarlierPrepares() {
-        var book = Self.book(Self.row([1, 2, 3]), .persistToMajority, seqno: 10)
-        book.enter(Seqno(11), .majority, deadline: Self.never)
-        book.copies[NodeNumber(2)] = Self.said(11)
-        #expect(book.next(now: 0) == nil)
-        book.onDisk = Seqno(10)
-        book.copies[NodeNumber(2)] = Self.said(11, disk: 10)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
-        book.complete(Seqno(10))
-        #expect(book.next(now: 0) == .commit(Seqno(11)))
-        book.complete(Seqno(11))
-        #expect(book.next(now: 0) == nil && book.isEmpty)
+        var monitor = Self.monitor(Self.row([1, 2, 3]), .persistToMajority, seqno: 10)
+        monitor.enter(Seqno(11), .majority, deadline: Self.never)
+        monitor.copies[NodeNumber(2)] = Self.said(11)
+        #expect(monitor.next(now: 0) == nil)
+        monitor.onDisk = Seqno(10)
+        monitor.copies[NodeNumber(2)] = Self.said(11, disk: 10)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
+        monitor.complete(Seqno(10))
+        #expect(monitor.next(now: 0) == .commit(Seqno(11)))
+        monitor.complete(Seqno(11))
+        #expect(monitor.next(now: 0) == nil && monitor.isEmpty)
     }
 
     /// Two reactors may come in either order.
     @Test func preparesCompleteInSeqnoOrder() {
-        var book = Self.book(Self.row([1], copies: 1), seqno: 12)
-        book.enter(Seqno(11), .majority, deadline: Self.never)
-        book.inherit(Seqno(3), .majority)
-        #expect(book.seqnos == [Seqno(3), Seqno(11), Seqno(12)])
-        #expect(book.next(now: 0) == .commit(Seqno(3)))
+        var monitor = Self.monitor(Self.row([1], copies: 1), seqno: 12)
+        monitor.enter(Seqno(11), .majority, deadline: Self.never)
+        monitor.inherit(Seqno(3), .majority)
+        #expect(monitor.seqnos == [Seqno(3), Seqno(11), Seqno(12)])
+        #expect(monitor.next(now: 0) == .commit(Seqno(3)))
     }
 
     // MARK: Deadlines
 
     @Test func latePrepareIsAnsweredAtDeadlineAndAbortedInOrder() {
-        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
-        book.enter(Seqno(11), .majority, deadline: 50)
-        book.enter(Seqno(12), .majority, deadline: 200)
-        #expect(book.nextDeadline == 50)
-        #expect(book.next(now: 49) == nil)
-        #expect(book.next(now: 50) == .answerAmbiguous(Seqno(11)))
-        book.answered(Seqno(11))
-        #expect(book.next(now: 50) == nil)
-        #expect(book.nextDeadline == 100)
-        #expect(book.next(now: 100) == .abort(Seqno(10)))
-        book.complete(Seqno(10))
+        var monitor = Self.monitor(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
+        monitor.enter(Seqno(11), .majority, deadline: 50)
+        monitor.enter(Seqno(12), .majority, deadline: 200)
+        #expect(monitor.nextDeadline == 50)
+        #expect(monitor.next(now: 49) == nil)
+        #expect(monitor.next(now: 50) == .answerAmbiguous(Seqno(11)))
+        monitor.answered(Seqno(11))
+        #expect(monitor.next(now: 50) == nil)
+        #expect(monitor.nextDeadline == 100)
+        #expect(monitor.next(now: 100) == .abort(Seqno(10)))
+        monitor.complete(Seqno(10))
         // Its time was over before.
         #expect(monitor.next(now: 100) == .abort(Seqno(11)))
         monitor.complete(Seqno(11))
@@ -302,56 +302,61 @@ import Wire
     }
 
     @Test func answeredPrepareIsCommittedInOrderIfSatisfied() {
-        var book = Self.book(Self.row([1, 2, 3]), .persistToMajority, seqno: 10, deadline: 100)
-        book.enter(Seqno(11), .majority, deadline: 50)
-        book.copies[NodeNumber(2)] = Self.said(11)
-        #expect(book.next(now: 60) == .answerAmbiguous(Seqno(11)))
-        book.answered(Seqno(11))
-        #expect(book.next(now: 100) == .abort(Seqno(10)))
-        book.complete(Seqno(10))
-        #expect(book.next(now: 100) == .commit(Seqno(11)))
+        var monitor = Self.monitor(
+            Self.row([1, 2, 3]),
+            .persistToMajority,
+            seqno: 10,
+            deadline: 100
+        )
+        monitor.enter(Seqno(11), .majority, deadline: 50)
+        monitor.copies[NodeNumber(2)] = Self.said(11)
+        #expect(monitor.next(now: 60) == .answerAmbiguous(Seqno(11)))
+        monitor.answered(Seqno(11))
+        #expect(monitor.next(now: 100) == .abort(Seqno(10)))
+        monitor.complete(Seqno(10))
+        #expect(monitor.next(now: 100) == .commit(Seqno(11)))
     }
 
     /// The disk may keep the first one from being committed, though it holds: its time ends all the
     /// same, and so does that of any prepare behind it.
     @Test func latePrepareIsFoundBehindAnyEarlierPrepare() {
-        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
-        book.enter(Seqno(11), .majority, deadline: 50)
-        book.copies[NodeNumber(2)] = Self.said(10)
-        #expect(book.next(now: 60) == .commit(Seqno(10)))
-        #expect(book.nextLate(now: 49) == nil)
-        #expect(book.nextLate(now: 60) == Seqno(11))
-        book.answered(Seqno(11))
-        #expect(book.nextLate(now: 60) == nil)
-        #expect(book.nextLate(now: 100) == Seqno(10))
-        book.answered(Seqno(10))
-        #expect(book.nextLate(now: 1_000) == nil && book.nextDeadline == nil)
-        #expect(book.next(now: 1_000) == .commit(Seqno(10)))
+        var monitor = Self.monitor(Self.row([1, 2, 3]), seqno: 10, deadline: 100)
+        monitor.enter(Seqno(11), .majority, deadline: 50)
+        monitor.copies[NodeNumber(2)] = Self.said(10)
+        #expect(monitor.next(now: 60) == .commit(Seqno(10)))
+        #expect(monitor.nextLate(now: 49) == nil)
+        #expect(monitor.nextLate(now: 60) == Seqno(11))
+        monitor.answered(Seqno(11))
+        #expect(monitor.nextLate(now: 60) == nil)
+        #expect(monitor.nextLate(now: 100) == Seqno(10))
+        monitor.answered(Seqno(10))
+        #expect(monitor.nextLate(now: 1_000) == nil && monitor.nextDeadline == nil)
+        #expect(monitor.next(now: 1_000) == .commit(Seqno(10)))
     }
 
     @Test func expiringDeadlinesSparesInheritedPrepares() {
-        var book = Self.book(Self.row([1, 2, 3]), seqno: 10, deadline: Self.never)
-        book.inherit(Seqno(9), .majority)
-        book.endPatience()
-        #expect(book.next(now: 0) == .answerAmbiguous(Seqno(10)))
-        book.answered(Seqno(10))
-        #expect(book.next(now: 0) == nil)
-        book.copies[NodeNumber(2)] = Self.said(9)
-        #expect(book.next(now: 0) == .commit(Seqno(9)))
-        book.complete(Seqno(9))
-        #expect(book.next(now: 0) == .abort(Seqno(10)))
+        var monitor = Self.monitor(Self.row([1, 2, 3]), seqno: 10, deadline: Self.never)
+        monitor.inherit(Seqno(9), .majority)
+        monitor.expireDeadlines()
+        #expect(monitor.next(now: 0) == .answerAmbiguous(Seqno(10)))
+        monitor.answered(Seqno(10))
+        #expect(monitor.next(now: 0) == nil)
+        monitor.copies[NodeNumber(2)] = Self.said(9)
+        #expect(monitor.next(now: 0) == .commit(Seqno(9)))
+        monitor.complete(Seqno(9))
+        #expect(monitor.next(now: 0) == .abort(Seqno(10)))
     }
 
     // MARK: Copies that come and go
 
     @Test func acknowledgementsOfLostConnectionAreIgnored() {
-        var book = Self.book(Self.row([1, 2, 3]), seqno: 10)
-        book.enter(Seqno(11), .majority, deadline: Self.never)
-        book.copies[NodeNumber(2)] = Self.said(11)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
-        book.complete(Seqno(10))
-        book.copies[NodeNumber(2)] = nil
-        #expect(book.next(now: 0) == nil)
+        var monitor = Self.monitor(Self.row([1, 2, 3]), seqno: 10)
+        monitor.enter(Seqno(11), .majority, deadline: Self.never)
+        monitor.copies[NodeNumber(2)] = Self.said(11)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
+        monitor.complete(Seqno(10))
+        monitor.copies[NodeNumber(2)] = nil
+        #expect(monitor.next(now: 0) == nil)
         // It is back, and has less than it had said.
         monitor.copies[NodeNumber(2)] = Self.said(10)
         #expect(monitor.next(now: 0) == nil)
@@ -360,76 +365,76 @@ import Wire
     }
 
     @Test func chainBelowMajorityAbortsOwnPrepares() {
-        var book = Self.book(Self.row([1, 2], copies: 2), deadline: Self.never)
-        book.copies[NodeNumber(2)] = Self.said(9)
-        #expect(book.next(now: 0) == nil)
-        book.row = Self.row([1], copies: 2, fence: 6)
-        #expect(book.next(now: 0) == .abort(Seqno(10)))
+        var monitor = Self.monitor(Self.row([1, 2], copies: 2), deadline: Self.never)
+        monitor.copies[NodeNumber(2)] = Self.said(9)
+        #expect(monitor.next(now: 0) == nil)
+        monitor.row = Self.row([1], copies: 2, fence: 6)
+        #expect(monitor.next(now: 0) == .abort(Seqno(10)))
     }
 
     @Test func shortChainWithMajorityCommits() {
-        var book = Self.book(Self.row([1, 2, 3]), deadline: Self.never)
-        book.row = Self.row([1, 3], fence: 6)
-        book.copies[NodeNumber(3)] = Self.said(10)
-        #expect(book.next(now: 0) == nil)
-        book.copies[NodeNumber(3)] = Self.said(10, fence: 6)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        var monitor = Self.monitor(Self.row([1, 2, 3]), deadline: Self.never)
+        monitor.row = Self.row([1, 3], fence: 6)
+        monitor.copies[NodeNumber(3)] = Self.said(10)
+        #expect(monitor.next(now: 0) == nil)
+        monitor.copies[NodeNumber(3)] = Self.said(10, fence: 6)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
     }
 
     // MARK: Inherited
 
     @Test func inheritedPrepareWaitsForAvailableCopiesWithoutDeadline() {
-        var book = DurabilityBook()
-        book.inherit(Seqno(10), .majority)
-        book.row = Self.row([1, 2], copies: 3)
-        #expect(book.nextDeadline == nil)
-        #expect(book.next(now: .max) == nil)
-        book.copies[NodeNumber(2)] = Self.said(10)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
-        book.copies = [:]
+        var monitor = DurabilityMonitor()
+        monitor.inherit(Seqno(10), .majority)
+        monitor.row = Self.row([1, 2], copies: 3)
+        #expect(monitor.nextDeadline == nil)
+        #expect(monitor.next(now: .max) == nil)
+        monitor.copies[NodeNumber(2)] = Self.said(10)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
+        monitor.copies = [:]
         // No other copy is left.
-        book.row = Self.row([1], copies: 3)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        monitor.row = Self.row([1], copies: 3)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
     }
 
     @Test func inheritedPrepareIsCommittedAtItsLevel() {
-        var book = DurabilityBook()
-        book.inherit(Seqno(10), .persistToMajority)
-        book.row = Self.row([1], copies: 3)
-        #expect(book.next(now: 0) == nil)
-        book.onDisk = Seqno(10)
-        #expect(book.next(now: 0) == .commit(Seqno(10)))
+        var monitor = DurabilityMonitor()
+        monitor.inherit(Seqno(10), .persistToMajority)
+        monitor.row = Self.row([1], copies: 3)
+        #expect(monitor.next(now: 0) == nil)
+        monitor.onDisk = Seqno(10)
+        #expect(monitor.next(now: 0) == .commit(Seqno(10)))
     }
 
     @Test func prepareVoidedByPromotionIsAbortedAtOnce() {
-        var book = DurabilityBook()
-        book.row = Self.row([1, 2, 3])
-        book.inherit(Seqno(10), .majority)
-        book.inherit(Seqno(12), .majority)
-        book.inherit(Seqno(14), .majority)
-        book.void(Seqno(12))
-        book.void(Seqno(14))
-        book.void(Seqno(99))
-        #expect(book.next(now: 0) == .abort(Seqno(12)))
-        book.complete(Seqno(12))
-        #expect(book.next(now: 0) == .abort(Seqno(14)))
-        book.complete(Seqno(14))
-        #expect(book.next(now: 0) == nil)
-        #expect(book.seqnos == [Seqno(10)])
+        var monitor = DurabilityMonitor()
+        monitor.row = Self.row([1, 2, 3])
+        monitor.inherit(Seqno(10), .majority)
+        monitor.inherit(Seqno(12), .majority)
+        monitor.inherit(Seqno(14), .majority)
+        monitor.void(Seqno(12))
+        monitor.void(Seqno(14))
+        monitor.void(Seqno(99))
+        #expect(monitor.next(now: 0) == .abort(Seqno(12)))
+        monitor.complete(Seqno(12))
+        #expect(monitor.next(now: 0) == .abort(Seqno(14)))
+        monitor.complete(Seqno(14))
+        #expect(monitor.next(now: 0) == nil)
+        #expect(monitor.seqnos == [Seqno(10)])
     }
 
     // MARK: The deciding node
 
     @Test func preparesAreReleasedWithoutRow() {
-        var book = Self.book(Self.row([1, 2, 3]))
-        book.inherit(Seqno(11), .majority)
-        book.copies[NodeNumber(2)] = Self.said(11)
-        book.row = nil
-        #expect(book.next(now: 0) == .release(Seqno(10)))
-        book.complete(Seqno(10))
-        #expect(book.next(now: 0) == .release(Seqno(11)))
-        book.complete(Seqno(11))
-        #expect(book.isEmpty)
+        var monitor = Self.monitor(Self.row([1, 2, 3]))
+        monitor.inherit(Seqno(11), .majority)
+        monitor.copies[NodeNumber(2)] = Self.said(11)
+        monitor.row = nil
+        #expect(monitor.next(now: 0) == .release(Seqno(10)))
+        monitor.complete(Seqno(10))
+        #expect(monitor.next(now: 0) == .release(Seqno(11)))
+        monitor.complete(Seqno(11))
+        #expect(monitor.isEmpty)
     }
 
     @Test func durabilityRowExistsForActiveCopyOnly() {
