@@ -35,9 +35,12 @@ import Vocabulary
         // Term, index, bucket, and one subject: a vBucket with its fence.
         for number in [1, 1, UInt64(uuid.utf8.count)] { LEB128.append(number, to: writer) }
         writer.append(Array(uuid.utf8))
-        for number in [1, UInt64(vBucket), 1] { LEB128.append(number, to: writer) }
-        // A takeover, not a promotion.
-        if kind == .activate { writer.append(UInt8(0)) }
+        let subject = ByteWriter()
+        for number in [UInt64(vBucket), 1] { LEB128.append(number, to: subject) }
+        // No position is required of it.
+        if kind == .activate { subject.append(UInt8(0)) }
+        for number in [1, UInt64(subject.count)] { LEB128.append(number, to: writer) }
+        writer.append(subject.bytes)
         return writer.bytes
     }
 
