@@ -103,7 +103,8 @@ import Vocabulary
 
     @Test func loopbackClusterRefusesRemoteNode() async throws {
         let service = try await cluster("0.0.0.0")
-        let second = NewNode(uuid: "second", host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(uuid: "second", host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        second.level = .current
         _ = try await service.propose(.addNode(second))
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("know each other by loopback addresses"))
@@ -128,7 +129,8 @@ import Vocabulary
 
     @Test func nodeInClusterCannotBeRenamed() async throws {
         let service = try await cluster("10.0.0.1")
-        let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        second.level = .current
         _ = try await service.propose(.addNode(second))
         for name in ["127.0.0.1", "localhost", "elsewhere"] {
             guard case .refused(let text) = await service.rename(to: name) else {
@@ -143,7 +145,8 @@ import Vocabulary
     /// By a loopback address in the map, every client would connect to its own machine.
     @Test func nodeRestartedOnLoopbackKeepsItsName() async throws {
         let first = try await cluster("10.0.0.1")
-        let second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        second.level = .current
         _ = try await first.propose(.addNode(second))
         first.stop()
         let again = try world.service(RecordingPlane(), probe: newcomer)
