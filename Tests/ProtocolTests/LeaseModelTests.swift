@@ -1,6 +1,6 @@
 import Testing
 
-/// The lease that voters promise: nobody is deposed who still believes to hold it.
+/// The lease that voters promise: no node is deposed while it assumes to hold its lease.
 @Suite struct LeaseModelTests {
     @Test func noWalkLeavesALeaseToTheDeposed() {
         let bad = (UInt64(0)..<20_000).first { LeaseWorld.walk(seed: $0) != nil }

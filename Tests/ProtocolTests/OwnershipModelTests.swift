@@ -1,6 +1,6 @@
 import Testing
 
-/// Ownership and moves: what was committed stays, and nobody reads the past.
+/// Ownership and moves: committed writes stay, and no read returns an older value.
 @Suite struct OwnershipModelTests {
     @Test(arguments: [2, 3])
     func noWalkLosesWhatWasPromised(_ copies: Int) {
@@ -107,6 +107,6 @@ extension Mistake {
         }
     }
 
-    /// Seeds of walks in which nobody is given up are other walks than those in which somebody is.
+    /// Without replicas to give up, the same seeds give other walks.
     fileprivate var givesUp: Bool { self == .intactOverGivingUp }
 }

@@ -14,7 +14,7 @@ package final class Client {
     package private(set) var isPaused = false
     /// Bytes that the handler has not consumed.
     package private(set) var waiting: [UInt8] = []
-    /// Bytes that came back and nobody has looked at.
+    /// Received bytes that no test has read yet.
     package private(set) var received: [UInt8] = []
 
     private let world: TestWorld

@@ -173,7 +173,7 @@ package final class RecordingTrace: Trace {
     }
 }
 
-/// A network nobody listens on: connections are made by hand.
+/// A network without listeners: tests make connections themselves.
 package struct NoNetwork: Network {
     package let quiescence: Quiescence
     package let memory = ConnectionMemory(
@@ -211,7 +211,7 @@ package struct NoNetwork: Network {
 }
 
 extension TestWorld {
-    /// For whoever asks a vBucket himself.
+    /// For tests that call a vBucket directly.
     package var turn: ExecutionContext {
         ExecutionContext(wallNanoseconds: time.wallNanoseconds(), arena: arena, scratch: scratch)
     }

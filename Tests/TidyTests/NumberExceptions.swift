@@ -5,7 +5,7 @@ enum NumberExceptions {
     /// Types with more than 12 stored properties.
     static let storedProperties: [String: Int] = [
         "ClusterService.AdministrationService": 15,
-        "ClusterService.AdministrationService.Core": 20,
+        "ClusterService.AdministrationService.Core": 21,
         "ClusterService.BeatService": 17,
         "ClusterService.BucketStatistics": 29,
         "ClusterService.ClusterMember": 14,
@@ -17,18 +17,17 @@ enum NumberExceptions {
         "DataService.Connection": 33,
         "DataService.DocumentService": 24,
         "DataService.IncomingStream": 13,
-        "DataService.OutgoingStream": 19,
         "DataService.ReplicationConsumer": 16,
         "DataService.ReplicationProducer": 17,
         "DivanClient.ClientCore": 17,
         "DivanClient.ClientSettings": 16,
         "DivanClient.ClusterNode": 16,
         "DivanClient.Operation": 13,
-        "Engine.Checkpoint": 14,
-        "Engine.VBucketCore": 31,
+        "Engine.Checkpoint": 16,
+        "Engine.VBucketCore": 35,
         "LinuxPlatform.Reactor": 20,
         "LinuxPlatform.SocketConnection": 21,
-        "Orchestration.ClusterState": 21,
+        "Orchestration.ClusterState": 22,
         "Orchestration.VBucketPlacement": 14,
         "Persistence.LaneWriter": 13,
         "SimulatedPlatform.SimulatedConnection": 19,
@@ -37,7 +36,7 @@ enum NumberExceptions {
         "SimulatedPlatform.SimulatedLane": 15,
         "SimulatedPlatform.SimulatedProcess": 17,
         "Simulation.Chaos": 16,
-        "Simulation.Watch": 17,
+        "Simulation.Watch": 18,
         "Simulation.Workload": 16,
         "Simulation.WorkloadClient": 19,
         "Vocabulary.CopyReport": 13,
@@ -48,7 +47,7 @@ enum NumberExceptions {
         "divan-bench.SteadyLoad": 16,
         "divan-bench.SteadyTally": 18,
         "divan-bench.Workload": 14,
-        "divan-server.ServerOptions": 16,
+        "divan-server.ServerOptions": 17,
     ]
 
     /// Types with an initialiser of more than 5 arguments: the greatest number.
@@ -65,7 +64,6 @@ enum NumberExceptions {
         "DataService.HeatSaver": 6,
         "DataService.ItemPager": 6,
         "DataService.OpenBucket": 7,
-        "DataService.OutgoingStream": 8,
         "DataService.ValueWarmup": 7,
         "DataService.Warmup": 6,
         "DivanClient.ClientError": 6,
@@ -95,10 +93,6 @@ enum NumberExceptions {
 
     /// Modules with throwing `package` or `public` functions without `- Throws:`: how many.
     static let undocumentedThrows: [String: Int] = [
-        "ClusterService": 16,
-        "DataService": 6,
-        "LinuxPlatform": 12,
         "Seams": 1,
-        "Server": 3,
     ]
 }

@@ -27,54 +27,16 @@ import Testing
         "Tests/TidyTests/PlainWordsTests.swift", "CHANGELOG.md",
     ]
 
-    /// Folders that still have such words.
-    ///
-    /// The list only shrinks: a folder in it that has none fails.
-    static let notYetPlain: Set<String> = [
-        "Sources/ClusterService",
-        "Sources/DataService",
-        "Sources/Engine",
-        "Sources/HTTPFrontend",
-        "Sources/LinuxPlatform",
-        "Sources/Orchestration",
-        "Sources/Replication",
-        "Sources/Server",
-        "Sources/Shims",
-        "Sources/Simulation",
-        "Sources/Vocabulary",
-        "Sources/Wire",
-        "Sources/divan-server",
-        "Tests/ClusterServiceTests",
-        "Tests/DataServiceTests",
-        "Tests/EngineTests",
-        "Tests/HTTPFrontendTests",
-        "Tests/LinuxPlatformTests",
-        "Tests/OrchestrationTests",
-        "Tests/ProtocolTests",
-        "Tests/ReplicationTests",
-        "Tests/Sabotage",
-        "Tests/SimulationTests",
-        "Tests/TestWorld",
-        "Tests/WireTests",
-    ]
-
     let house: House
 
     init() throws {
         house = try House.shared.get()
     }
 
-    @Test func onlyFoldersOfTheListNamePersons() throws {
+    @Test func noTextNamesIndefinitePersons() throws {
         let findings = try findings()
-        for finding in findings where !Self.notYetPlain.contains(Self.folder(of: finding.file)) {
+        for finding in findings {
             Issue.record("\(finding.file):\(finding.line): “\(finding.word)”: \(finding.text)")
-        }
-    }
-
-    @Test func foldersOfTheListAreNotPlainYet() throws {
-        let folders = Set(try findings().map { Self.folder(of: $0.file) })
-        for folder in Self.notYetPlain.sorted() where !folders.contains(folder) {
-            Issue.record("\(folder) is plain: take it out of notYetPlain")
         }
     }
 
@@ -133,14 +95,5 @@ import Testing
 
     private static func hasBannedWord(_ line: Substring) -> Bool {
         Words.all(of: line).contains(where: banned.contains)
-    }
-
-    /// `Sources/Engine` for what lies in it, `Tests` for what lies directly there, and `.` for the
-    /// root.
-    private static func folder(of path: String) -> String {
-        let parts = path.split(separator: "/").dropLast()
-        guard let first = parts.first else { return "." }
-        let isDivided = first == "Sources" || first == "Tests"
-        return parts.prefix(isDivided ? 2 : 1).joined(separator: "/")
     }
 }

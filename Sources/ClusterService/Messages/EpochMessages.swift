@@ -153,7 +153,7 @@ enum EpochAnswer: PeerPayload, Hashable {
     case position(EpochPosition)
     case state([UInt8])
     case done
-    /// In words for whoever asked.
+    /// The sentence for the requesting operator.
     case refused(String)
 
     init?(_ reader: inout ByteReader) {

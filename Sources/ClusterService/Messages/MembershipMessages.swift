@@ -37,7 +37,7 @@ struct EngageMessage: PeerPayload, Hashable {
     var groupID: UInt64
     var revEpoch: UInt64
     var secret: [UInt8]
-    /// The number of whoever is taken in, and the name under which the others reach it.
+    /// The number of the joining node, and the name at which other nodes reach it.
     var number: NodeNumber
     var host: String
     var members: [PeerPlace]

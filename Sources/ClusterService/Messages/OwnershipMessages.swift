@@ -48,7 +48,7 @@ extension CopyReport: PeerPayload {
     }
 }
 
-/// A vBucket and the fence that whoever asks knows of.
+/// A vBucket and the fence that the requesting node knows.
 package struct FencedVBucket: Hashable, Sendable {
     package var vBucket: VBucketID
     package var fence: UInt64

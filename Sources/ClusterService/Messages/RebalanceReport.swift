@@ -23,7 +23,7 @@ package struct RebalanceReport: Hashable, Sendable {
 
     package init() {}
 
-    /// What is agreed on: where nobody leads, or whoever does has not begun yet.
+    /// The agreed record: shown if there is no leader, or the leader has not begun yet.
     init(_ record: RebalanceRecord) {
         fraction = record.reached.fraction
         nodes = (record.kept + record.ejected).sorted().map { node in

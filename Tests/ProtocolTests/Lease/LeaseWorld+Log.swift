@@ -120,7 +120,7 @@ extension LeaseWorld {
     }
 
     /// From one set of voters to the next through both, also where they differ by one: then majorities
-    /// of the two have somebody in common, but those who block one need not block the other.
+    /// of the two have a voter in common, but voters that block one need not block the other.
     mutating func change(_ leader: Int, _ choice: Int) {
         guard members[leader].isLeader else { return }
         let now = members[leader].configuration

@@ -9,7 +9,7 @@ struct AgreedMap {
         case giveUp
     }
 
-    /// Changes with whoever may write.
+    /// Changes with the node that may write.
     var fence: Int32 = 1
     var cause = Cause.start
     /// What was learned from copies, or proposed on that, holds for one stage.
@@ -20,7 +20,7 @@ struct AgreedMap {
     var active = 0
     /// The chain that counts, the active included.
     var row = Members()
-    /// The last chain that was confirmed: whoever is to be asked before somebody is promoted.
+    /// The last confirmed chain: its copies are queried before one is promoted.
     var basis = Members()
     var isUnconfirmed = false
     /// Where the one who was named must be at least, or exactly in a takeover.

@@ -27,7 +27,7 @@ struct Copy {
     var boot: Int32 = 0
     /// The fence whose active it takes nothing more from: on disk.
     var sealedAt: Int32 = 0
-    /// The voters' promise that nobody is put in its place meanwhile.
+    /// The voters' promise that no other copy replaces it meanwhile.
     var hasLease = false
 
     // As a consumer.
@@ -54,7 +54,7 @@ struct Copy {
 
     var isSealed: Bool { sealedAt >= fence }
     var believesToServe: Bool { role == .active || role == .handingOver }
-    /// Serves by its own map, and nobody has sealed it.
+    /// Serves by its own map, and is not sealed.
     var isServing: Bool { believesToServe && !isSealed }
 
     /// How far the disk has what counts today.

@@ -68,7 +68,7 @@ extension World {
             // It acknowledged, and was started anew since.
             let isOld = copies[node].acknowledgedBoot[member] != copies[member].boot
             if isOld, member != node, !holds(member, write, key) { next.lost.insert(member) }
-            // The active one has not heard yet that nobody asks that one any more.
+            // The active copy does not know yet that this copy is no longer queried.
             if givenUp.contains(member) { next.lost.insert(member) }
         }
         promises.newest[key] = next
@@ -131,7 +131,7 @@ extension World {
         }
     }
 
-    /// Only copies of the chain count: nobody asks the others.
+    /// Only copies of the chain count: other copies are not queried.
     mutating func noteGains(_ node: Int) {
         guard latest.basis.contains(node) else { return }
         let held = held(node)

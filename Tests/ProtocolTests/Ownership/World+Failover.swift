@@ -26,7 +26,7 @@ extension World {
         copies[node].forgetAcknowledgements()
         let role = copies[node].role
         copies[node].role = .follows
-        // What was durable before may be with the active one and whoever left, and nobody else.
+        // Earlier durable writes may be only on the active copy and on copies that left.
         if new.cause == .giveUp, new.active != node, mistake != .intactOverGivingUp {
             copies[node].isIntact = false
         }

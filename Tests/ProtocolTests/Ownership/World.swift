@@ -43,7 +43,7 @@ struct World {
     let isSlow: Bool
     /// Key 1 is also written without durability.
     let isMixed: Bool
-    /// Replicas are given up: nobody asks them any more, whatever they have.
+    /// Replicas are given up: they are no longer queried, whatever they have.
     let givesUp: Bool
     /// Where histories part, the copy begins from nothing, as built; else it asks for the keys that
     /// it has and others may not.
@@ -58,7 +58,7 @@ struct World {
     var readyFence: Int32 = 0
     var drained = Drained()
     var isFailingOver = false
-    /// Given up, or left behind by a promotion, and in no chain since: nobody asks them.
+    /// Given up, or left behind by a promotion, and in no chain since: not queried.
     var givenUp = Members()
     var promises: Promises
     var violation: Violation?
@@ -153,7 +153,7 @@ extension World {
         let node = Int(random & 3)
         let key = Int(random >> 2 & 1)
         if givesUp, dice.oneIn(300) { giveUp(dice.below(Self.nodes)) }
-        // Readers are many, and ask anybody who may still believe to be the active.
+        // Readers are many, and query every node that may still assume to be active.
         read(Int(random >> 50 & 3), Int(random >> 52 & 1))
         // Writers find the active more often than not.
         let likely = random >> 3 & 3 == 0 ? node : latest.active
