@@ -25,7 +25,7 @@ def lost_at_least(cluster, at):
 
 
 def given_up(cluster, at):
-    return told(cluster, at, r"gave up (\d+) changes? of bucket “travel” that no other node had")
+    return told(cluster, at, r"discarded (\d+) changes? of bucket “travel” that no other node had")
 
 
 def await_flush(node):
@@ -67,7 +67,7 @@ def test_losses_of_a_failed_node_are_reported_at_failover_and_at_its_return(star
     wait_until(lambda: cluster.membership(active, at=active) == "inactiveFailed", 10, "it is back")
     cluster.take_back(active, "delta")
     cluster.rebalance()
-    wait_until(lambda: sum(given_up(cluster, 0)) == len(keys), 10, "it says what it gave up")
+    wait_until(lambda: sum(given_up(cluster, 0)) == len(keys), 10, "the node logs what it discarded")
     assert documents.wrong(0) == {}
 
 

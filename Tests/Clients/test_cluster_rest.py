@@ -331,9 +331,9 @@ def test_a_client_from_outside_goes_to_the_addresses_for_it(nodes):
     "form, text",
     [
         ({}, "must be supplied"),
-        ({"hostname": "a b"}, "no name"),
+        ({"hostname": "a b"}, "is not a host name or IP address"),
         ({"hostname": "a", "kv": "0"}, "in range from 1 to 65535"),
-        ({"hostname": "a", "query": "9"}, "No such port"),
+        ({"hostname": "a", "query": "9"}, "Unknown port"),
     ],
 )
 def test_addresses_that_mean_nothing_are_refused(nodes, form, text):
@@ -360,7 +360,7 @@ def test_address_that_is_not_a_node_is_reported_as_such(nodes):
         threading.Thread(target=greet, daemon=True).start()
         form = {"hostname": f"127.0.0.1:{stranger.getsockname()[1]}", "user": "", "password": ""}
         reply = nodes[0].admin.post("/controller/addNode", form)
-    assert reply.status == 400 and "does not speak HTTP" in reply.text, reply
+    assert reply.status == 400 and "the response is not HTTP" in reply.text, reply
 
 
 def test_failed_rebalances_may_be_tried_again(nodes):

@@ -140,7 +140,7 @@ def test_a_bucket_may_ask_for_more_durability_than_its_clients(page, node):
     page.fill(["quota", "ram", "memory"], "100")
     page.fill("replica", "1")
     page.click("advanced settings")
-    page.fill("answered once", "majority")
+    page.fill("acknowledged when stored", "majority")
     page.click("create", "save")
     page.wait_for_text("not enough data nodes")
     page.fill("replica", "0")
