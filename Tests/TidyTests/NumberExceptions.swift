@@ -92,7 +92,5 @@ enum NumberExceptions {
     ]
 
     /// Modules with throwing `package` or `public` functions without `- Throws:`: how many.
-    static let undocumentedThrows: [String: Int] = [
-        "Seams": 1,
-    ]
+    static let undocumentedThrows: [String: Int] = ["Seams": 1]
 }
