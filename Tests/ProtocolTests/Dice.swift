@@ -2,8 +2,8 @@
 struct Dice {
     private var state: UInt64
 
-    /// Mixed first: the generator steps by a constant, and neighbouring seeds must not be
-    /// neighbouring places in one sequence.
+    /// Mixes the seed first: the generator adds a constant in each step, and the sequences of
+    /// consecutive seeds must not overlap.
     init(seed: UInt64) {
         let mixed = (seed ^ 0x5851_f42d_4c95_7f2d) &* 0xd134_2543_de82_ef95
         state = (mixed ^ mixed >> 32) &* 0xaef1_7502_108e_f2d9
@@ -25,7 +25,7 @@ struct Dice {
     mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 }
 
-/// A set of small numbers: nodes, mostly.
+/// A set of numbers below 8: nodes or keys.
 struct Members: Equatable {
     var bits: UInt8 = 0
 

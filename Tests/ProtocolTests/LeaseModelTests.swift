@@ -7,7 +7,7 @@ import Testing
         #expect(bad == nil)
     }
 
-    /// Walks in which nothing is granted, deposed or changed prove nothing.
+    /// The walks grant leases, depose nodes and change voters often enough to be evidence.
     @Test func theWalksAreNotIdle() {
         var leases = 0
         var deposed = 0

@@ -8,7 +8,7 @@ import Testing
         #expect(bad == nil)
     }
 
-    /// Replicas are given up while others stay, and come back by moves.
+    /// Replicas are given up while other replicas stay, and are added again by moves.
     @Test(arguments: [2, 3])
     func noWalkLosesWhatWasPromisedWhereReplicasAreGivenUp(_ copies: Int) {
         let bad = (UInt64(0)..<5_000).first {
@@ -17,7 +17,7 @@ import Testing
         #expect(bad == nil)
     }
 
-    /// As built: a copy that would have to rewind begins from nothing.
+    /// As in the product: a copy that would have to rewind discards everything.
     @Test(arguments: [2, 3], [false, true])
     func noWalkLosesWhatWasPromisedWhereARewindIsANewCopy(_ copies: Int, _ givesUp: Bool) {
         let bad = (UInt64(0)..<5_000).first {
@@ -26,7 +26,7 @@ import Testing
         #expect(bad == nil)
     }
 
-    /// Walks in which nothing is committed, promoted or moved prove nothing.
+    /// The walks commit, promote, move, give up and rewind often enough to be evidence.
     @Test func theWalksAreNotIdle() {
         var committed = 0
         var confirmed = 0
@@ -58,8 +58,8 @@ import Testing
         #expect(rewinds > 20)
     }
 
-    /// Each in a stretch of seeds where it is known to be found: from nothing, some need thousands
-    /// of walks.
+    /// Tries 20 seeds around one that detects the mistake: from seed 0, some mistakes would need
+    /// many thousands of walks.
     @Test(arguments: Mistake.allCases.filter { $0 != .none })
     func aRuleLeftOutIsFound(_ mistake: Mistake) {
         let (first, copies) = mistake.firstSeed
@@ -67,7 +67,7 @@ import Testing
             World.walk(seed: $0, copies: copies, mistake: mistake, givesUp: mistake.givesUp) != nil
         }
         #expect(found != nil)
-        // The rule itself, on the same walks, holds.
+        // With the rule in place, the same seeds have no violation.
         let isBroken = (first..<first + 20).contains {
             World.walk(seed: $0, copies: copies, givesUp: mistake.givesUp) != nil
         }
@@ -76,7 +76,7 @@ import Testing
 }
 
 extension Mistake {
-    /// Where walks begin to find it, and with how many copies.
+    /// The first of 20 seeds, one of which detects the mistake, and the number of copies.
     fileprivate var firstSeed: (first: UInt64, copies: Int) {
         switch self {
         case .none: (0, 2)
@@ -107,6 +107,6 @@ extension Mistake {
         }
     }
 
-    /// Without replicas to give up, the same seeds give other walks.
+    /// Whether the walks of `firstSeed` give up replicas; this changes what a seed does.
     fileprivate var givesUp: Bool { self == .intactOverGivingUp }
 }

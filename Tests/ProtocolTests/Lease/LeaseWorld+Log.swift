@@ -1,4 +1,4 @@
-/// The metadata log underneath.
+/// The metadata log.
 extension LeaseWorld {
     mutating func elect(_ node: Int, reaching: Members) {
         let configuration = members[node].configuration
@@ -59,7 +59,7 @@ extension LeaseWorld {
         members[node].commit = max(members[node].commit, min(end, members[leader].commit))
     }
 
-    /// To its leader, or to itself as the leader.
+    /// Acknowledges entries to the leader; a leader acknowledges to itself.
     mutating func acknowledge(_ node: Int) {
         let leader = members[node].leader
         guard leader >= 0, members[leader].isLeader, members[leader].term == members[node].term
@@ -100,7 +100,10 @@ extension LeaseWorld {
         return nodes
     }
 
-    /// Forgets its promises, and knows that it did.
+    /// Restarts a node.
+    ///
+    /// It has lost its promises, so it withholds entries that would have to wait for one, for the
+    /// duration of a promise (`restartHold`).
     mutating func restart(_ node: Int) {
         members[node].promised = .init(repeating: 0)
         members[node].holds = .init(repeating: 0)
@@ -119,8 +122,8 @@ extension LeaseWorld {
         _ = append(leader, Entry(deposes: Int8(node)))
     }
 
-    /// From one set of voters to the next through both, also where they differ by one: then majorities
-    /// of the two have a voter in common, but voters that block one need not block the other.
+    /// Changes the voters jointly, even if only one voter differs: majorities of the two sets have
+    /// a voter in common, but a blocking set of one need not block the other.
     mutating func change(_ leader: Int, _ choice: Int) {
         guard members[leader].isLeader else { return }
         let now = members[leader].configuration

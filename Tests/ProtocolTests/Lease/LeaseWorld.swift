@@ -1,8 +1,8 @@
 /// Six nodes, a metadata log, and leases that its voters promise.
 ///
-/// The log is Raft with everything left out that does not matter here: appends, votes and
-/// acknowledgements happen when the dice say, or never. What is checked: a node whose deposing is
-/// committed, and which has not applied it, has no lease by its own reckoning.
+/// The log is a reduced Raft: appends, votes and acknowledgements happen at random times, or never.
+/// The checked invariant: if the deposing of a node is committed and the node has not applied it,
+/// the node computes that it has no lease.
 struct LeaseWorld {
     static let nodes = 6
     /// A lease by its holder's clock, in hundredths of a tick.
@@ -22,14 +22,15 @@ struct LeaseWorld {
     }
 
     enum Violation {
-        /// Deposed, and does not know.
+        /// A node assumes to hold a lease although its deposing is committed.
         case leaseOfTheDeposed
-        /// A leader without what was committed: the model itself is wrong.
+        /// A leader lacks a committed entry: an error of the model itself.
         case forked
     }
 
     let mistake: LeaseMistake
-    /// How long a voter keeps a promise, by its own clock: the clocks' rates differ by 1 % each.
+    /// How long a voter keeps a promise, by its own clock; a clock's rate differs from true time by
+    /// up to 1 %.
     let promise: Int32
     var dice: Dice
     var members: [6 of Voter]
@@ -72,7 +73,7 @@ struct LeaseWorld {
         let random = dice.next()
         let node = Int(random & 0xffff) % Self.nodes
         let other = Int(random >> 16 & 0xffff) % Self.nodes
-        // Two of the nodes own something; all may vote.
+        // Nodes 0 and 1 own vBuckets; all nodes may vote.
         let owner = node & 1
         switch Int(random >> 32 & 0xff) {
         case 0..<8: tick()
@@ -141,10 +142,11 @@ struct LeaseWorld {
         }
     }
 
-    /// By the node's own reckoning.
+    /// Whether the node computes that it holds a lease, from the replies it received.
     ///
-    /// By the newest configuration that it knows of: with joint changes only, that is enough. The
-    /// product asks its own log's newest and agreed ones as well, and so for more.
+    /// Counts by the newest configuration that the node knows of: if all changes are joint, that is
+    /// enough. The product is stricter: it also requires the newest and the committed configuration
+    /// of its own log.
     func hasLease(_ node: Int) -> Bool {
         var granted = Members()
         var newest = members[node].configuration

@@ -1,20 +1,20 @@
-/// An entry of the agreed log: nothing, the deposing of a node, or who votes.
+/// An entry of the agreed log: empty, the deposing of a node, or a voter configuration.
 struct Entry: Equatable {
     var term: Int32 = 0
     /// The node that loses its right to write; -1 for none.
     var deposes: Int8 = -1
-    /// The voters, and those that were voters before while both halves count.
+    /// The voters, and in a joint configuration the previous voters.
     var voters = Members()
     var outgoing = Members()
 
     var isConfiguration: Bool { !voters.isEmpty }
-    /// From here on leases have to count by other voters, too.
+    /// Whether leases need the promises of additional voters from this entry on.
     ///
-    /// Where both halves counted, and one alone is left, they need less.
+    /// The end of a joint configuration needs no additional ones: one of its two halves remains.
     var asksForMore: Bool { !outgoing.isEmpty }
 }
 
-/// Who votes, and since which entry.
+/// A voter configuration, and the entry that introduced it.
 struct Voters {
     var term: Int32 = 0
     var index = 0
@@ -23,13 +23,13 @@ struct Voters {
 
     func isNewer(than other: Voters) -> Bool { (term, index) > (other.term, other.index) }
 
-    /// More than half of the voters, in a joint configuration of both halves.
+    /// Whether `members` contain a majority of the voters; of both halves in a joint configuration.
     func isQuorum(_ members: Members) -> Bool {
         Self.isMajority(members, of: voters)
             && (outgoing.isEmpty || Self.isMajority(members, of: outgoing))
     }
 
-    /// So many that no quorum is without one of them.
+    /// Whether every quorum contains one of `members`.
     func isBlocking(_ members: Members) -> Bool {
         Self.isBlocking(members, voters)
             && (outgoing.isEmpty || Self.isBlocking(members, outgoing))
@@ -57,7 +57,7 @@ enum LeaseMistake: CaseIterable {
     case grantsTheDeposed
 }
 
-/// A node: voter, candidate for the metadata log, and owner of something of its own.
+/// A node: voter and candidate of the metadata log, and owner of a vBucket.
 struct Voter {
     static let entriesMax = 14
 
@@ -67,17 +67,18 @@ struct Voter {
     var count = 1
     var commit = 1
     var applied = 1
-    /// Runs a little faster or slower than the others', in hundredths of a tick.
+    /// In hundredths of a tick; up to 1 % faster or slower than the clocks of other nodes (`rate`).
     var clock: Int32 = 0
     var rate: Int32 = 0
 
     // As a voter.
-    /// Until when, by its own clock, it holds back what would depose each node.
+    /// The end of the lease promise to each node, by this voter's clock; until then the voter
+    /// withholds acknowledgements of entries that depose that node.
     var promised: [6 of Int32]
-    /// Until when the promises last that were given before each entry was appended.
+    /// The latest end of all promises that were made before each entry was appended.
     var holds: [14 of Int32]
     var restartHold: Int32 = 0
-    /// Whose log it agrees with, and how far.
+    /// The leader whose entries were appended, and the number of entries that match its log.
     var leader = -1
     var verified = 0
 
@@ -85,7 +86,7 @@ struct Voter {
     var acknowledged: [6 of Int]
 
     // As an owner.
-    /// When the newest beat was sent that each voter granted.
+    /// The sending time of the newest beat that each voter granted.
     var grantedAt: [6 of Int32]
     var repliedAt: [6 of Int32]
     var named: [6 of Voters]
@@ -115,7 +116,7 @@ struct Voter {
         )
     }
 
-    /// Something that takes writing from `node` stands in the log behind what it has applied.
+    /// Whether the log has an entry that deposes `node` and that `node` has not applied.
     func deposes(_ node: Int, behind applied: Int) -> Bool {
         var place = applied
         while place < count {
@@ -133,7 +134,7 @@ struct Voter {
         count += 1
     }
 
-    /// How much of its log it may acknowledge now.
+    /// The number of entries that the voter may acknowledge now.
     func acknowledgeable(upTo end: Int, mistake: LeaseMistake) -> Int {
         var place = commit
         while place < end {

@@ -5,25 +5,26 @@ struct AgreedMap {
         case promote
         case resume
         case takeOver
-        /// A replica left the chain for good, and the others prove anew that they are intact.
+        /// A replica was removed from the chain, and the remaining replicas are not intact until
+        /// they have received all changes.
         case giveUp
     }
 
     /// Changes with the node that may write.
     var fence: Int32 = 1
     var cause = Cause.start
-    /// What was learned from copies, or proposed on that, holds for one stage.
+    /// Reports of copies, and proposals made from them, are valid for one stage.
     ///
-    /// It changes with the fence, and also when the same fence gets another basis: by a
+    /// The stage changes with the fence, and also if the basis changes under the same fence: by a
     /// confirmation or the end of a move.
     var stage: Int32 = 1
     var active = 0
-    /// The chain that counts, the active included.
+    /// The current chain, including the active copy.
     var row = Members()
     /// The last confirmed chain: its copies are queried before one is promoted.
     var basis = Members()
     var isUnconfirmed = false
-    /// Where the one who was named must be at least, or exactly in a takeover.
+    /// The position that the new active copy must have: at least, or exactly after a takeover.
     var expected = Position.void
     /// A move's goal; empty without a move.
     var target = Members()
@@ -33,7 +34,7 @@ struct AgreedMap {
     var former = Members()
 }
 
-/// A rule that is left out, to see that the walks notice.
+/// A rule that a walk leaves out, to show that the checkers detect its absence.
 enum Mistake: CaseIterable {
     case none
     case noSeal
@@ -63,12 +64,12 @@ enum Mistake: CaseIterable {
 }
 
 enum Violation: Equatable {
-    /// A committed write is neither the value nor an ancestor of it.
+    /// A committed write was neither the present value nor replaced by later writes.
     case lost
-    /// A reader was shown what was replaced before it asked.
+    /// A reader received a value that was replaced before the read began.
     case staleRead
-    /// Acknowledged under a fence after one was under a newer fence.
+    /// A write was acknowledged under a fence after another was acknowledged under a newer fence.
     case twoWriters
-    /// A copy that says it has everything differs from its active.
+    /// A copy differs from its active copy at the end of a snapshot.
     case diverged
 }

@@ -1,33 +1,33 @@
-/// One node's copy of the vBucket, and what the node knows around it.
+/// One node's copy of the vBucket, and the state of the node that concerns it.
 struct Copy {
     enum Role {
-        /// Does what its map says of a replica, or waits.
+        /// A replica by the applied map, or waiting to become active.
         case follows
-        /// Chosen, checked its position, waits for the confirmation.
+        /// Promoted; has checked its position and waits for the confirmation.
         case ready
         case active
         case handingOver
-        /// Handed over: neither reads nor writes.
+        /// Has handed over: serves neither reads nor writes.
         case drained
     }
 
     var memory = Image()
     var disk = Image()
-    /// Nothing of the disk's image lies on a history that was given up since.
+    /// The image on disk contains no history that the copy has discarded in memory.
     var isDiskCurrent = true
     /// The newest of the agreed maps that the node has applied.
     ///
-    /// It survives a crash: after a start a node asks for the committed index before it does
-    /// anything.
+    /// It survives a crash: a restarted node queries the committed index before any other step.
     var map = 0
     /// The fence of that map.
     var fence: Int32 = 1
     var role = Role.follows
     var isIntact = false
     var boot: Int32 = 0
-    /// The fence whose active it takes nothing more from: on disk.
+    /// The fence under which the copy was sealed, so that it accepts no changes from that fence's
+    /// active copy; on disk.
     var sealedAt: Int32 = 0
-    /// The voters' promise that no other copy replaces it meanwhile.
+    /// The voters have promised that they do not depose this copy before its lease expires.
     var hasLease = false
 
     // As a consumer.
@@ -41,7 +41,7 @@ struct Copy {
     // As the active.
     var acknowledgedInMemory: [4 of Int32]
     var acknowledgedOnDisk: [4 of Int32]
-    /// Which life of the replica said so.
+    /// The boot number of the replica when it acknowledged.
     var acknowledgedBoot: [4 of Int32]
     var inherited = Members()
     var jointHigh: Int32 = -1
@@ -57,7 +57,7 @@ struct Copy {
     /// Serves by its own map, and is not sealed.
     var isServing: Bool { believesToServe && !isSealed }
 
-    /// How far the disk has what counts today.
+    /// The covered seqno on disk; 0 if the disk has a discarded history.
     var onDisk: Int32 { isDiskCurrent ? disk.covered : 0 }
 
     mutating func forgetAcknowledgements() {
@@ -70,7 +70,7 @@ struct Copy {
         snapshot = Snapshot()
     }
 
-    /// Back to what the disk has.
+    /// Restarts the copy from its disk.
     mutating func crash() {
         boot += 1
         memory = disk
@@ -85,7 +85,7 @@ struct Copy {
     }
 }
 
-/// A run of changes on its way: the newest version of each key above its start, by seqno.
+/// A snapshot that is being received: the newest version of each key above its start, by seqno.
 struct Snapshot {
     struct Item {
         var version = Version()
@@ -98,7 +98,8 @@ struct Snapshot {
     var items: [4 of Item]
     var count = 0
     var next = 0
-    /// The producer as it was, for the list of outstanding prepares, and for the checker.
+    /// The producer's content at the snapshot's end, for the list of outstanding prepares and for
+    /// the checker.
     var value: [2 of Version]
     var prepare: [2 of Version]
 

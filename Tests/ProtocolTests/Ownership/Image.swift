@@ -1,11 +1,12 @@
-/// A version of a key: where it stands in the vBucket's order, and which write it is.
+/// A version of a key: its seqno, and the write that made it.
 struct Version: Equatable {
     var seqno: Int32 = 0
     /// The number of the write, 0 for none.
     var write: Int32 = 0
 }
 
-/// How far a copy is: the fence of the branch that holds what it has completely, then how much.
+/// The progress of a copy: the fence of the branch that contains its covered seqno, then that
+/// seqno.
 struct Position: Comparable {
     var fence: Int32
     var covered: Int32
@@ -49,7 +50,7 @@ struct BranchLog {
         return fences[place]
     }
 
-    /// Where the branch of `fence` ends in a history that reaches `high`; nil where it has none.
+    /// The end of the branch of `fence` in a history up to `high`; nil if there is no such branch.
     func end(of fence: Int32, high: Int32) -> Int32? {
         for place in 0..<count where fences[place] == fence {
             return place + 1 < count ? starts[place + 1] : high
@@ -71,17 +72,17 @@ struct BranchLog {
     }
 }
 
-/// What a copy knows, in memory or on disk: two keys, their prepares, and how far it goes.
+/// The content of a copy, in memory or on disk: two keys, their prepares, and its seqnos.
 struct Image {
     var value: [2 of Version]
     var prepare: [2 of Version]
     var high: Int32 = 0
     var covered: Int32 = 0
     var log = BranchLog()
-    /// The end of a snapshot that is half here, and the branch it came from; 0 for none.
+    /// The end of a partly received snapshot, and the fence of its branch; 0 for none.
     var partialEnd: Int32 = 0
     var partialFence: Int32 = 0
-    /// In the middle of a reconcile: what is here belongs to no history.
+    /// A reconcile is incomplete: the content belongs to no history.
     var isVoid = false
 
     init() {
@@ -93,7 +94,7 @@ struct Image {
         isVoid ? .void : Position(fence: log.fence(at: covered), covered: covered)
     }
 
-    /// The position, as who makes the mistake takes it.
+    /// The position as a copy with `mistake` computes it.
     func position(_ mistake: Mistake) -> Position {
         if isVoid { return .void }
         switch mistake {

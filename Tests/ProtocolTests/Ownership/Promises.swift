@@ -1,12 +1,13 @@
-/// What clients were told: which write came of which, and the newest committed one of each key.
+/// The answers that clients received: each write with the write that it replaced, and the newest
+/// committed write of each key.
 struct Promises {
     struct Newest {
         var write: Int32 = 0
         var need = 0
         var committer = 0
-        /// Who had it and lost it since.
+        /// Nodes that had the write and lost it.
         var lost = Members()
-        /// More copies lost it than its level promises to survive: the key is no longer judged.
+        /// More copies lost the write than its level survives: the key is no longer checked.
         var isRetired = false
     }
 
@@ -23,7 +24,7 @@ struct Promises {
         newest = .init(repeating: Newest())
     }
 
-    /// A new write that replaces `parent`; nil where the walk has had enough.
+    /// A new write that replaces `parent`; nil if the walk has reached its maximum of writes.
     mutating func begin(parent: Int32, level: UInt8) -> Int32? {
         guard count < World.writesMax else { return nil }
         parents[count] = Int16(parent)
@@ -35,7 +36,7 @@ struct Promises {
     /// 0 for a write without durability.
     func level(of write: Int32) -> UInt8 { levelOf[Int(write)] }
 
-    /// `ancestor` is `write`, or `write` came of it.
+    /// Whether `ancestor` is `write`, or `write` replaced it, directly or through other writes.
     func descends(_ write: Int32, from ancestor: Int32) -> Bool {
         var place = write
         while place > ancestor { place = Int32(parents[Int(place)]) }
@@ -57,7 +58,7 @@ extension World {
         let newest = promises.newest[key]
         if newest.isRetired || newest.write == write { return }
         guard promises.descends(write, from: newest.write) else {
-            // An old active may learn late that its write is committed; others built on it.
+            // A former active copy may commit a write late, after newer writes have replaced it.
             if !promises.descends(newest.write, from: write) { violation = .lost }
             return
         }
@@ -65,7 +66,7 @@ extension World {
         next.need = max(needed, min(majority, latest.basis.count))
         next.committer = node
         for member in 0..<Self.nodes where holders.contains(member) {
-            // It acknowledged, and was started anew since.
+            // The member acknowledged the write, and has restarted since.
             let isOld = copies[node].acknowledgedBoot[member] != copies[member].boot
             if isOld, member != node, !holds(member, write, key) { next.lost.insert(member) }
             // The active copy does not know yet that this copy is no longer queried.
@@ -75,7 +76,7 @@ extension World {
         retireIfBeyondPromise(key)
     }
 
-    /// A reader was shown a value.
+    /// Checks a value that a reader received.
     mutating func show(_ write: Int32, _ key: Int, by node: Int) {
         let newest = promises.newest[key]
         if newest.isRetired || newest.write == write { return }
@@ -96,14 +97,15 @@ extension World {
             && promises.descends(copies[node].memory.prepare[key].write, from: write)
     }
 
-    /// Which keys' newest write the node has.
+    /// The keys whose newest write the node has.
     func held(_ node: Int) -> Members {
         var keys = Members()
         for key in 0..<2 where holds(node, promises.newest[key].write, key) { keys.insert(key) }
         return keys
     }
 
-    /// Counts a loss where the node had a write and has it no longer, or is no longer asked.
+    /// Counts a loss for each of the keys `had` whose newest write the node no longer has, or for
+    /// all of them if the node is no longer queried (`isGone`).
     mutating func noteLosses(_ node: Int, had: Members, isGone: Bool = false) {
         for key in 0..<2 where had.contains(key) {
             if !isGone, isLeft(node, promises.newest[key].write, key) { continue }
@@ -112,8 +114,10 @@ extension World {
         }
     }
 
-    /// What a crash leaves of a write that was acknowledged from memory counts where the copy covers
-    /// it: above that a promotion may pass it over.
+    /// Whether the node still has the write.
+    ///
+    /// A write of level majority counts only up to the covered seqno: above it, a promotion may
+    /// discard the write.
     private func isLeft(_ node: Int, _ write: Int32, _ key: Int) -> Bool {
         guard holds(node, write, key) else { return false }
         if promises.level(of: write) != 1 { return true }
@@ -122,7 +126,7 @@ extension World {
         return !isValue || memory.value[key].seqno <= memory.covered
     }
 
-    /// A promotion itself must never be what loses a write.
+    /// A violation if the promoted copy lacks a write that its level protects.
     mutating func expectNothingLost(by node: Int) {
         for key in 0..<2 {
             let newest = promises.newest[key]
@@ -141,7 +145,8 @@ extension World {
     private mutating func retireIfBeyondPromise(_ key: Int) {
         let newest = promises.newest[key]
         guard newest.lost.count >= newest.need else { return }
-        // Persisted to the active: a power cut of everything is survived while that disk is.
+        // Persisted to the active copy: the write survives a power cut of all nodes while that disk
+        // remains.
         let isOnThatDisk = promises.level(of: newest.write) == 2
         if isOnThatDisk, !newest.lost.contains(newest.committer) { return }
         promises.newest[key].isRetired = true

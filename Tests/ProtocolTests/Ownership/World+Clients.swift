@@ -1,4 +1,4 @@
-/// What the active does for clients: writes, completes, aborts, reads.
+/// The client operations of the active copy: write, complete, abort, read.
 extension World {
     mutating func write(_ node: Int, _ key: Int) {
         guard copies[node].role == .active, !copies[node].isSealed,
@@ -24,7 +24,7 @@ extension World {
         }
     }
 
-    /// Nothing is answered without the lease.
+    /// Without a lease, the active copy answers nothing.
     func mayAnswer(_ node: Int) -> Bool { copies[node].hasLease || mistake == .noLease }
 
     private mutating func level() -> UInt8 {
@@ -62,7 +62,8 @@ extension World {
         decide(prepare.write, key, by: node, needed: needed, holders: nodes)
     }
 
-    /// Members of a chain that have the prepare as its level asks, as far as the active knows.
+    /// Members of a chain that have the prepare as its level requires, by the acknowledgements that
+    /// the active copy has received.
     private func holders(_ node: Int, of prepare: Version, in chain: Members) -> Members {
         let level = promises.level(of: prepare.write)
         var found = Members()
@@ -80,7 +81,9 @@ extension World {
         return found
     }
 
-    /// The deadline came first; what was inherited may have been committed, so it has none.
+    /// Aborts a prepare at its deadline.
+    ///
+    /// An inherited prepare has no deadline, because it may have been committed.
     mutating func abort(_ node: Int, _ key: Int) {
         guard copies[node].isServing, copies[node].memory.prepare[key].write != 0,
             !copies[node].inherited.contains(key)
@@ -96,7 +99,7 @@ extension World {
     }
 
     mutating func renewLease(_ node: Int) {
-        // The voters grant only to who has applied whatever takes writing from it.
+        // Voters grant a lease only to a node that has applied all entries that depose it.
         if copies[node].isServing, copies[node].map == mapCount - 1 { copies[node].hasLease = true }
     }
 }

@@ -1,4 +1,4 @@
-/// Seal, promote, confirm, resume; and how a node takes up what was agreed on.
+/// Seal, promote, confirm and resume a vBucket; and how a node applies an agreed map.
 extension World {
     /// The node applies the next map.
     mutating func applyMap(_ node: Int) {
@@ -40,14 +40,15 @@ extension World {
         case .takeOver:
             let memory = copies[node].memory
             let hasAll = memory.covered == memory.high && memory.position == new.expected
-            // A copy that was started anew cannot know whether it had been active already.
+            // After a restart a copy cannot know whether it was active before.
             let isOfThisLife = copies[node].isIntact || mistake == .takeOverWithoutIntact
             if hasAll, isOfThisLife { copies[node].role = .active }
         default: break
         }
     }
 
-    /// Who was chosen checks that it still has what it was chosen for, and begins its branch.
+    /// The chosen copy checks that it still has the position for which it was chosen, and begins
+    /// its branch.
     mutating func activate(_ node: Int) {
         let map = map(of: node)
         let memory = copies[node].memory
@@ -85,7 +86,8 @@ extension World {
         if map.fence == latest.fence { readyFence = map.fence }
     }
 
-    /// Asks a copy, and binds it to take nothing more from the active of this fence.
+    /// Seals a copy, so that it accepts no more changes from the active copy of this fence, and
+    /// records its report.
     mutating func seal(_ node: Int) {
         let latest = latest
         guard latest.basis.union(latest.former).union(latest.row).contains(node) else { return }
@@ -103,7 +105,8 @@ extension World {
         )
     }
 
-    /// Chooses, from what the sealed copies said; the proposal may be long on its way.
+    /// Chooses a copy from the reports of the sealed copies; many steps later the proposal may be
+    /// committed.
     mutating func propose() {
         let latest = latest
         let chain = mistake == .newChainConsulted ? latest.row : latest.basis
@@ -143,7 +146,10 @@ extension World {
         )
     }
 
-    /// All who may have it were asked, or so many that did not lose anything that one of them has it.
+    /// Whether one of the queried copies must have every durable write.
+    ///
+    /// True if all copies were queried, or if more intact copies answered than a durable write may
+    /// be absent from.
     private func isSafe(
         _ chain: Members,
         _ answered: Members,
@@ -167,7 +173,7 @@ extension World {
             proposal = nil
             return
         }
-        // The voters hold back whatever would take writing from who has their promise.
+        // Voters withhold an entry that deposes a node with a valid lease promise.
         let isHeldBack = made.chosen != map.active && copies[map.active].hasLease
         if isHeldBack, mistake != .noLease { return }
         proposal = nil
@@ -191,13 +197,14 @@ extension World {
         }
         map.isUnconfirmed = false
         map.basis = map.row
-        // Their disks may be the only ones with what was durable by the active one's disk.
+        // Former active copies may be the only ones with writes that are durable by the disk of the
+        // active copy.
         map.former = mistake == .formerDropped ? Members() : map.former.subtracting(map.row)
         agree(map)
         givenUp = givenUp.union(gone)
     }
 
-    /// Gives a vBucket that was sealed, or stands between two chains, back to its active.
+    /// Resumes the active copy of a vBucket that was sealed or has two chains.
     mutating func resume() {
         var map = latest
         if map.isUnconfirmed { return }
@@ -214,10 +221,11 @@ extension World {
         agree(map)
     }
 
-    /// A replica leaves the chain that counts, with what it has.
+    /// Removes a replica from the chain, with the writes that it has.
     ///
-    /// Fewer intact copies are enough from here on, and of what was durable before one holder is
-    /// gone: where others stay beside the active one, they have to hear from it first.
+    /// From then on fewer intact copies are enough for a promotion, and earlier durable writes have
+    /// one holder less. So if other replicas remain, they are not intact until they have received
+    /// all changes from the active copy.
     mutating func giveUp(_ node: Int) {
         var map = latest
         guard node != map.active, map.row.contains(node), !map.isUnconfirmed else { return }

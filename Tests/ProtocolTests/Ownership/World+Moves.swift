@@ -1,4 +1,4 @@
-/// A move: build, two chains, hand over.
+/// The steps of a move: build copies, join the two chains, hand over.
 extension World {
     mutating func startMove(_ choice: Int) {
         var map = latest
@@ -36,7 +36,8 @@ extension World {
         agree(map)
     }
 
-    /// All of the new chain have what the active had when it learned of the second chain.
+    /// Whether all copies of the new chain have the changes that the active copy had when it
+    /// applied the joint map.
     private func hasSpread(_ active: Int, _ map: AgreedMap) -> Bool {
         let jointHigh = copies[active].jointHigh
         guard copies[active].isServing, jointHigh >= 0, self.map(of: active).isJoint,
@@ -55,7 +56,7 @@ extension World {
         return true
     }
 
-    /// The active stays: the new chain becomes the row.
+    /// Ends a move that keeps its active copy: the new chain becomes the row.
     mutating func finishMove() {
         var map = latest
         guard !map.isUnconfirmed, !map.target.isEmpty, map.targetActive == map.active else {
@@ -83,7 +84,8 @@ extension World {
         if copies[node].role == .handingOver { copies[node].role = .active }
     }
 
-    /// Nothing is outstanding and all of the new chain have everything: the active's last word.
+    /// Completes a handover once no prepare is outstanding and all copies of the new chain have
+    /// every change; records the final position.
     mutating func drain(_ node: Int) {
         let map = map(of: node)
         guard copies[node].role == .handingOver, map.fence == latest.fence, latest.isJoint,
@@ -113,7 +115,7 @@ extension World {
         for node in 0..<Self.nodes { noteGains(node) }
     }
 
-    /// The new active's disk has what the former one had: its copy may go.
+    /// Drops the former active copy once the new one has persisted the handed-over changes.
     mutating func clean() {
         var map = latest
         guard !map.former.isEmpty, !map.isUnconfirmed, copies[map.active].role == .active,

@@ -1,4 +1,4 @@
-/// Streams: from the active to a replica, in snapshots; and what disks and crashes do.
+/// Streams from the active copy to a replica, in snapshots; flushes and crashes.
 extension World {
     mutating func openStream(_ node: Int) {
         let map = map(of: node)
@@ -7,7 +7,7 @@ extension World {
             map.row.union(map.target).contains(node), copies[node].streamFence != map.fence,
             !copies[node].isSealed, copies[active].isServing, copies[active].fence == map.fence
         else { return }
-        // What a reconcile left half done belongs to no history: begin again from nothing.
+        // The content after an incomplete reconcile belongs to no history: discard it.
         if copies[node].memory.isVoid { copies[node].memory = Image() }
         let common = commonPoint(node, active)
         copies[node].producer = active
@@ -30,7 +30,7 @@ extension World {
         }
     }
 
-    /// Where the histories part; nil where the copy has nothing beyond.
+    /// The last common seqno of the two histories; nil if the copy has nothing beyond it.
     private func commonPoint(_ node: Int, _ active: Int) -> Int32? {
         let mine = copies[node].memory
         let theirs = copies[active].memory
@@ -48,8 +48,8 @@ extension World {
         return mine.high > point ? point : nil
     }
 
-    /// Lists what was changed above the common point; until all of it has come anew the copy is
-    /// void.
+    /// Lists the keys that the copy changed above the common point; the copy is void until the next
+    /// snapshot has replaced all of them.
     private mutating func beginReconcile(_ node: Int, from point: Int32) {
         let had = held(node)
         for key in 0..<2 {
@@ -66,7 +66,7 @@ extension World {
         noteLosses(node, had: had)
     }
 
-    /// Gives up all it has, also what both histories have.
+    /// Discards the whole copy, including the common history.
     private mutating func beginAnew(_ node: Int) {
         let had = held(node)
         copies[node].memory = Image()
@@ -103,7 +103,7 @@ extension World {
         copies[node].snapshot = snapshot
     }
 
-    /// The next item of the snapshot, or its end: it may be long on its way.
+    /// Applies the next item of the snapshot, or its end.
     mutating func receive(_ node: Int) {
         guard copies[node].snapshot.isOpen, !copies[node].isSealed else { return }
         let next = copies[node].snapshot.next
@@ -126,7 +126,7 @@ extension World {
 
     private mutating func endSnapshot(_ node: Int) {
         let snapshot = copies[node].snapshot
-        // An abort leaves no item behind: only the list of what is outstanding shows it.
+        // An abort leaves no item: only the list of outstanding prepares shows it.
         if mistake != .outstandingPreparesUnlisted {
             copies[node].memory.prepare = snapshot.prepare
         }

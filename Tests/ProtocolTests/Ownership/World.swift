@@ -1,12 +1,18 @@
-/// One vBucket on four nodes, what was agreed on about it, and what was promised to clients.
+/// One vBucket on four nodes: its copies, the agreed maps, and the acknowledgements to clients.
 ///
-/// A model: no bytes, no time, no messages but those whose order matters. A step is one thing that
-/// one node, or the orchestrator, does; which one is next is the dice's choice, so every delay and
-/// every lag is a walk somewhere. The rules are those of the cluster's design: one fence one
-/// writer, seal before asking, covered never high, what might be committed is, and the lease.
+/// A model without bytes and time; it has only messages whose order matters. A step is one action
+/// of one node or of the orchestrator. The random generator chooses the next step, so every delay
+/// and every lag occurs in some walk. The rules are those of the cluster's design:
 ///
-/// - Everything is in place: a step allocates nothing.
-/// - A walk is its seed, the number of copies and the mistake; nothing else goes in.
+/// - Each fence has one writer, and the writer answers only with a lease.
+/// - A copy is sealed before it reports its position.
+/// - Positions and acknowledgements use the covered seqno, never the high seqno.
+/// - A promoted copy completes every inherited prepare, because it may have been committed.
+///
+/// Invariants of the model:
+///
+/// - All state is stored inline: a step allocates nothing.
+/// - A walk depends only on the arguments of `walk`.
 struct World {
     static let nodes = 4
     static let mapsMax = 64
@@ -39,14 +45,15 @@ struct World {
     /// Durability levels that this walk's clients use: bit 1 majority, 2 and persist to active,
     /// 3 persist to majority.
     let levels: UInt8
-    /// Snapshots are long on their way.
+    /// Snapshots arrive slowly, so that many steps happen inside one.
     let isSlow: Bool
     /// Key 1 is also written without durability.
     let isMixed: Bool
-    /// Replicas are given up: they are no longer queried, whatever they have.
+    /// Replicas are given up: removed from the chain with what they have, and not queried again.
     let givesUp: Bool
-    /// Where histories part, the copy begins from nothing, as built; else it asks for the keys that
-    /// it has and others may not.
+    /// If the histories of a copy and its producer diverge, the copy discards everything, as the
+    /// product does; if false, the copy requests again the keys that it changed after the
+    /// divergence.
     let rewindsToNothing: Bool
 
     var dice: Dice
@@ -58,12 +65,12 @@ struct World {
     var readyFence: Int32 = 0
     var drained = Drained()
     var isFailingOver = false
-    /// Given up, or left behind by a promotion, and in no chain since: not queried.
+    /// Nodes that were given up, or removed by a promotion, and are in no chain since: not queried.
     var givenUp = Members()
     var promises: Promises
     var violation: Violation?
     var isOver = false
-    /// How often histories had parted.
+    /// How often a copy had diverged from its producer.
     var rewinds = 0
 
     init(
@@ -114,7 +121,7 @@ struct World {
         mapCount += 1
     }
 
-    /// What was learned or proposed at this fence and stage still holds.
+    /// Whether a report or proposal of this fence and stage is still valid.
     func isCurrent(fence: Int32, stage: Int32) -> Bool {
         fence == latest.fence && (stage == latest.stage || mistake == .stageNotCompared)
     }
@@ -122,11 +129,11 @@ struct World {
     var nextFence: Int32 { Int32(mapCount) + 1 }
 }
 
-/// Walks, and what they found.
+/// Random walks through the model.
 extension World {
     static let stepsMax = 1_000
 
-    /// The first violation within one walk.
+    /// The first violation of one walk; nil if there is none.
     static func walk(
         seed: UInt64,
         copies: Int,
@@ -155,7 +162,7 @@ extension World {
         if givesUp, dice.oneIn(300) { giveUp(dice.below(Self.nodes)) }
         // Readers are many, and query every node that may still assume to be active.
         read(Int(random >> 50 & 3), Int(random >> 52 & 1))
-        // Writers find the active more often than not.
+        // Most writes are sent to the active node, so that most of them succeed.
         let likely = random >> 3 & 3 == 0 ? node : latest.active
         if isFailingOver, random >> 40 & 1 == 0 { return orchestrate(Int(random >> 16 & 0xffff)) }
         switch Int(random >> 8 & 0xff) {
@@ -176,7 +183,7 @@ extension World {
         }
     }
 
-    /// Whatever is next on the node's stream.
+    /// The next step of the node's stream.
     private mutating func stream(_ node: Int) {
         if copies[node].snapshot.isOpen {
             if !isSlow || dice.oneIn(4) { receive(node) }
@@ -187,7 +194,7 @@ extension World {
         }
     }
 
-    /// What the orchestrator does: moves, until it takes it into its head to fail over.
+    /// One step of the orchestrator: of a move, or, from a random moment on, of a failover.
     private mutating func orchestrate(_ choice: Int) {
         let node = choice & 3
         let kind = choice >> 2 & 63
