@@ -3,7 +3,7 @@ package import Vocabulary
 
 /// Level: the agreed feature level never falls, and no member of the cluster understands less.
 ///
-/// Compares with what processes really announce: the records in the state can be what is wrong.
+/// Compares with the levels that processes announce, because the records in the state may be wrong.
 package struct LevelBound {
     private var newest: (age: ClusterState.Age, level: FeatureLevel)?
     /// How often the level was raised.
@@ -15,9 +15,9 @@ package struct LevelBound {
     ///
     /// - Parameters:
     ///   - state: The state.
-    ///   - announced: By host, the level that the process there announces; hosts without one are left
-    ///     out.
-    /// - Returns: What is wrong with it; nil if nothing is.
+    ///   - announced: By host, the level that the process there announces; hosts without one are
+    ///     left out.
+    /// - Returns: A sentence on the violation; nil if there is none.
     package mutating func check(
         _ state: ClusterState,
         announced: [String: FeatureLevel]

@@ -19,7 +19,8 @@ internal import Vocabulary
 ///   with all changes of the active copy has no prepare outstanding that the active copy has
 ///   decided.
 /// - Quota: no committed state has buckets above the memory quota (`QuotaBound`).
-/// - Level: no member announces less than the agreed feature level, which never falls (`LevelBound`).
+/// - Level: no member announces less than the agreed feature level, which never falls
+///   (`LevelBound`).
 /// - MapOrder: (revEpoch, rev) of a bucket never decreases at a node, and its rows have distinct
 ///   nodes.
 final class Watch {
@@ -284,7 +285,7 @@ final class Watch {
         if let before, before.process == process, before.group == state.groupID {
             guard before.index != state.index else { return }
             if state.index < before.index {
-                judge.accuse("Raft: \(node.address) went back to index \(state.index)")
+                judge.accuse("Raft: the applied index of \(node.address) fell to \(state.index)")
             }
         }
         seen[node.address] = (process, state.index, state.groupID)

@@ -9,9 +9,8 @@ internal import Vocabulary
 /// 1. One replica receives nothing; the other receives a durable write, and then nothing more.
 /// 2. The other replica's acknowledgement decides the write.
 /// 3. The first replica receives all missed changes as one snapshot, which has the write at the
-/// seqno of
-///    its decision, after the other replica's covered seqno; its memory runs out inside the
-///    snapshot.
+///    seqno of its decision, after the other replica's covered seqno; its memory runs out inside
+///    the snapshot.
 extension Chaos {
     private static let closeInterval: UInt64 = 50_000
 

@@ -29,7 +29,7 @@ extension Chaos {
     }
 
     /// Stops a node between its reading of the clock and its response; another node serves before
-    /// it continues, so its response must not count.
+    /// it continues, so its response must acknowledge no write.
     func stopInTurn() {
         guard let (leader, active) = nodeToSpare() else { return }
         let host = active.node.host

@@ -14,23 +14,24 @@ final class Chaos {
         case freeze, slowLane, clockRate, clockJump, clockFreeze
         case diskSlow, diskFull, diskError
         case leaderChase, activeChase
-        /// A sealed node is restarted or isolated; an active copy ends when a replica differs from
-        /// it.
+        /// `sealChase` restarts or isolates a sealed node; `copyChase` ends the process of an
+        /// active copy while a replica differs from it.
         case sealChase, copyChase
         /// All disks become slow, and then all machines lose power.
         case brownOut
         /// An active copy is cut off from all nodes, or all but one, and failed over at once.
         case cutOff
-        /// An active copy ends when a replica is far behind, or inside a snapshot.
+        /// The process of an active copy ends when a replica is far behind (`lagChase`), or inside
+        /// a snapshot.
         case lagChase, snapshotChase
-        /// An active copy ends when the replica with the higher high seqno covers less, or after
-        /// one replica was failed over while the other is behind.
+        /// The process of an active copy ends when the replica with the higher high seqno covers
+        /// less (`aheadChase`), or when one replica was failed over and the other is behind.
         case aheadChase, givingUpChase
-        /// An active copy ends right after a slow copy was moved.
+        /// The process of an active copy ends as soon as the slow new copy of a move counts.
         case moveChase
         /// A node is stopped in the middle of a turn, and failed over before it continues.
         case stopInTurn
-        /// Raft members that have the newest decision end, or are cut off.
+        /// Raft members with the newest vote, commit or voter change end, or are cut off.
         case voteChase, commitChase, changeChase
         case dropCursor, tinyQuota
 
@@ -78,7 +79,7 @@ final class Chaos {
     var isOnDisk: () -> Bool = { true }
     /// Called before a node ends that may have state that no other node has.
     var beforeEnd: () -> Void = {}
-    /// Called with the output of a node that was stopped while it made it.
+    /// Called with the output of a node that was stopped during the turn that made the output.
     var onDeferredOutput: (ByteView) -> Void = { _ in }
     /// Nodes with disk errors, and the number of their ended processes at that time.
     var sick: [(node: SimulatedNode, restarts: Int)] = []
@@ -86,7 +87,7 @@ final class Chaos {
     var failing: [SimulatedNode] = []
     /// Accounts of buckets with a lowered quota, and their original quota.
     var squeezed: [(account: MemoryAccount, granted: UInt64)] = []
-    /// The number of effects of faults that may have none.
+    /// How often a fault that may have no effect had one, by name.
     var effects: [String: Int] = [:]
 
     /// Draws the kinds of faults.

@@ -4,7 +4,7 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// Failovers by hand, and those that cannot have lost a durable write.
+/// Counts of manual failovers, and of those that cannot have lost a durable write.
 struct ManualFailovers: Sendable {
     private var asked = 0
     private var safe = 0
@@ -15,7 +15,7 @@ struct ManualFailovers: Sendable {
 
     mutating func recordOutcome(_ outcome: MembershipOutcome) {
         switch outcome {
-        // Any other sentence reports nodes that could not be queried.
+        // These texts count all losses; any other text reports nodes that could not be queried.
         case .done(let text)
         where [" known to be lost.", " change may be lost.", " changes may be lost."]
             .contains(where: text.hasSuffix):

@@ -40,7 +40,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
 
     private(set) var violations: [String] = []
     private(set) var tally = Tally()
-    /// The members' logs diverged: later checks are meaningless, and the run may never end.
+    /// The members' committed logs differ: later checks are meaningless, and the run may never end.
     private(set) var isHopeless = false
     /// No node ends or is cut off in this seed, so no acknowledged write may be lost.
     let isLossless: Bool

@@ -32,7 +32,7 @@ struct Ledger {
 
     /// Checks the linearizability of the wanted documents.
     ///
-    /// If `isBeyondAssumptions`, leases promise nothing, so reads are not checked.
+    /// If `isBeyondAssumptions`, leases do not exclude a second writer, so reads are not checked.
     func linearize(
         isBeyondAssumptions: Bool,
         isLossless: Bool = true,

@@ -9,7 +9,7 @@ internal import SimulatedPlatform
 internal import Vocabulary
 internal import Wire
 
-/// One simulation: builds a cluster, uses it, injects faults, ends them, and checks what is left.
+/// One simulation: builds a cluster, uses it, injects faults, ends them, and checks the result.
 ///
 /// - Each phase (building, faults, recovery, end) has a deadline, so that every run ends.
 package final class SimulationRun {
@@ -194,8 +194,8 @@ package final class SimulationRun {
 
     // MARK: Live
 
-    /// Checks that every vBucket is served within 30 seconds, and by all nodes once those that failed
-    /// over are recovered.
+    /// Checks that every vBucket is served within 30 seconds, recovers the failed-over nodes, and
+    /// checks that every vBucket has all copies and accepts writes.
     private func settle() {
         let convergence = Convergence(cluster: cluster)
         // Wait for open administrator requests: a hard failover may leave vBuckets without a copy.
@@ -248,7 +248,7 @@ package final class SimulationRun {
         for flaw in convergence.mapFlaws().prefix(4) { judge.accuse("Live: \(flaw)") }
     }
 
-    /// Notes what each member knows of the log, for the reader of the transcript.
+    /// Adds each member's Raft status and the pending moves to the transcript.
     private func noteMembers() {
         for node in cluster.nodes {
             guard let status = node.service?.raftStatus else { continue }
@@ -360,7 +360,7 @@ package final class SimulationRun {
             client.readAll { read in answer.withLock { $0 = read } }
             if !cluster.waitUntil(seconds: 10, { answer.withLock { $0 } != nil }) {
                 let name = "\(client.bucket.name) \(client.number)"
-                judge.accuse("Live: client \(name) does not end reading")
+                judge.accuse("Live: client \(name) did not complete its final reads")
             }
         }
         for bucket in buckets {
@@ -368,7 +368,7 @@ package final class SimulationRun {
             let isDone = Guarded(false)
             reader?.readRegisters { isDone.withLock { $0 = true } }
             if reader != nil, !cluster.waitUntil(seconds: 10, { isDone.withLock { $0 } }) {
-                judge.accuse("Live: registers of \(bucket.name) are not read to the end")
+                judge.accuse("Live: the final read of registers of \(bucket.name) did not complete")
             }
         }
     }
@@ -402,7 +402,7 @@ package final class SimulationRun {
         _ bucket: String,
         _ vBucket: VBucketID
     ) -> (CopyContent, AcknowledgedWrites.Losses)? {
-        // Another alert reports a vBucket without an active copy.
+        // The check `Live` reports a vBucket without an active copy.
         guard let placement = cluster.newestState?.bucket(named: bucket)?[vBucket],
             placement.isConfirmed, let owner = placement.chain.first,
             let host = cluster.newestState?.node(number: owner)?.host,
@@ -417,8 +417,8 @@ package final class SimulationRun {
 
     /// Whether the failures of this seed are within those that a durability level survives.
     ///
-    /// Conservative: losses of one bucket count for all buckets, and an unsafe failover by the
-    /// administrator, who was warned, ends every promise.
+    /// Conservative: losses of one bucket count for all buckets. After an unsafe manual failover no
+    /// level is checked, because the product warned the administrator of losses.
     private func isPromised(_ level: DurabilityLevel) -> Bool {
         let counts = administrator?.counts ?? [:]
         let failovers = chaos.failovers.withLock { $0 }
