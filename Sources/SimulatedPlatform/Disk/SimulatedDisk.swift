@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// The disk of one host: names, files, and which of both survive the next power cut.
+/// The disk of one host: names and files, and the state of each that survives a power cut.
 ///
 /// - A name is durable after its directory was synced, content after its file was synced.
 /// - Each start mounts the disk again (`epoch`); operations of an earlier mount fail, so a dead
@@ -163,8 +163,8 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
 
     func draw() -> UInt64 { random.next() }
 
-    /// Flips one bit of one byte in a random file whose name ends with `suffix`; false if there is no
-    /// such file or it is empty.
+    /// Flips one bit of one byte in a random file whose name ends with `suffix`; false if there is
+    /// no such file or it is empty.
     package func flipByte(suffix: String) -> Bool {
         let names = files.keys.filter { $0.hasSuffix(suffix) }.sorted()
         guard !names.isEmpty else { return false }

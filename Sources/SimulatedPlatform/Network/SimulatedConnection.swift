@@ -4,7 +4,7 @@ internal import Seams
 /// One end of a connection: calls its handler as a socket of LinuxPlatform does.
 ///
 /// - While output is pending, nothing is read and the handler is not called.
-/// - The same `ReceiveAllowance` as on Linux decides how many received bytes it may hold.
+/// - The same `ReceiveAllowance` as on Linux limits the received bytes in memory.
 /// - The handler is called only on its reactor, and never after `closed`.
 /// - The handler's last output arrives, unless the connection is reset before.
 final class SimulatedConnection: ConnectionPort,
@@ -132,13 +132,13 @@ final class SimulatedConnection: ConnectionPort,
         }
     }
 
-    /// Resets the connection: the connecting process gave up or died.
+    /// Resets the connection: the connecting process has timed out or died.
     func refuse() {
         phase = .gone
         outgoing.reset()
     }
 
-    // MARK: Called by the stream that leads here
+    // MARK: Called by the incoming stream
 
     func bytesArrived(_ bytes: [UInt8]) {
         switch phase {
@@ -234,7 +234,7 @@ final class SimulatedConnection: ConnectionPort,
         callHandler(isWake: false)
     }
 
-    /// Another connection returned memory that this one waits for.
+    /// Another connection has released memory that this connection waits for.
     private func roomWasGranted() {
         lane.post { [self] in
             allowance.update()
@@ -243,7 +243,7 @@ final class SimulatedConnection: ConnectionPort,
         }
     }
 
-    /// Closes the connection if its sender keeps memory and makes no progress.
+    /// Closes the connection if its sender occupies memory and makes no progress.
     private func watchPace() {
         guard !allowance.isTimerSet else { return }
         allowance.isTimerSet = true
@@ -299,8 +299,8 @@ final class SimulatedConnection: ConnectionPort,
         apply(progress, consumed)
     }
 
-    /// Sends the output and applies the progress after the process continues: it was stopped while
-    /// the handler ran.
+    /// Sends the output and applies the progress when the process continues after a stop inside the
+    /// handler.
     private func deferUntilThaw(_ said: [UInt8], _ progress: ReceiveProgress, _ consumed: Int) {
         process.deferUntilThaw { [self] in
             guard phase == .open else { return }
@@ -350,7 +350,7 @@ final class SimulatedConnection: ConnectionPort,
         quiescence.end(reactor)
     }
 
-    /// Resets both ends, as a device between them would.
+    /// Resets both ends, as a firewall on the path would.
     func cut() {
         let other = outgoing.target
         resetArrived()

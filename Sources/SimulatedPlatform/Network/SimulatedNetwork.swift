@@ -1,12 +1,12 @@
 internal import Bytes
 internal import Seams
 
-/// The network as one process sees it.
+/// The `Network` seam of one process.
 ///
-/// Made once for each process: its memory for clients ends with it.
+/// Each process has its own, because the memory for its clients' connections ends with the process.
 struct SimulatedNetwork: Network {
     let process: SimulatedProcess
-    /// What the process's clients may hold.
+    /// The memory for received requests and unread replies of all client connections.
     let memory: ConnectionMemory
     nonisolated(unsafe) let simulator: PacketSimulator  // tidy:allow one thread, checked on entry
 
@@ -109,7 +109,7 @@ struct SimulatedNetwork: Network {
 /// A port that a process listens on.
 final class SimulatedListener: Listener, @unchecked Sendable {  // tidy:allow one thread
     let address: SocketAddress
-    /// What its connections share; nil where they are exempt.
+    /// The memory that its connections share; nil for a listener without such a limit.
     let memory: ConnectionMemory?
     let process: SimulatedProcess
     let accept: @Sendable (any ConnectionPort) -> any ConnectionHandler

@@ -4,8 +4,8 @@ internal import Seams
 
 /// Runs the work items of all lanes of a world, one at a time, in an order chosen by the seed.
 ///
-/// A lane is ready if it has work and its last work item is finished. The next lane is drawn from the
-/// ready ones, so every interleaving that threads could have occurs under some seed.
+/// A lane is ready if it has work and its last work item is finished. The next lane is drawn from
+/// the ready ones, so every interleaving that threads could have occurs under some seed.
 ///
 /// - Single-threaded: a call from another thread would make runs differ, so it ends the process.
 /// - A work item occupies its lane for a short time, plus its disk time, plus the delay of a fault.
@@ -95,7 +95,7 @@ final class RunQueue {
             ready.swapAt(index, ready.count - 1)
             let lane = ready.removeLast()
             stepsOfInstant += 1
-            require(stepsOfInstant < 1_000_000, "endless work at one instant")
+            require(stepsOfInstant < 1_000_000, "lanes ran 1 000 000 work items at one instant")
             run(lane)
             return true
         }

@@ -16,7 +16,7 @@ package enum Fault: Hashable, Sendable {
     case cutConnections(String, String)
     /// Refuses new connections to the host.
     case refuseConnects(String)
-    /// Lets connection attempts to the host time out.
+    /// Makes connection attempts to the host time out.
     case hangConnects(String)
     /// Removes all network faults.
     case healNetwork
@@ -38,7 +38,8 @@ package enum Fault: Hashable, Sendable {
     /// SIGSTOP in the middle of a reactor's turn, right after it read the clock, and SIGCONT after
     /// this time. Counts the turns that read the clock.
     case stopInTurn(String, turns: Int, nanoseconds: UInt64)
-    /// Adds this time to each work item of the lanes whose names have the prefix `lanes`; 0 ends it.
+    /// Adds this time to each work item of the lanes whose names have the prefix `lanes`; 0 ends
+    /// it.
     case slowLane(String, lanes: String, nanoseconds: UInt64)
 
     // Disks.
@@ -47,7 +48,7 @@ package enum Fault: Hashable, Sendable {
     case diskFull(String, Bool)
     /// Adds this time to every operation; 0 ends it.
     case diskSlow(String, nanoseconds: UInt64)
-    /// Lets this many of a thousand operations fail; 0 ends it.
+    /// Makes this many of a thousand operations fail; 0 ends it.
     case diskError(String, perMille: Int)
     /// Flips one bit in a file whose name has this suffix.
     case flippedByte(String, suffix: String)

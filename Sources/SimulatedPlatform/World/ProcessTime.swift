@@ -6,11 +6,11 @@ struct PendingStop {
     let nanoseconds: UInt64
 }
 
-/// The clock as one process reads it.
+/// The `TimeSource` seam of one process.
 ///
 /// A process may be stopped in the middle of a turn, right after its first read of the clock. The
-/// rest of the turn then runs at once, with a clock that shows the time of the continuation, and its
-/// output is sent at that time. No other work of the process runs in between, so the difference
+/// rest of the turn then runs at once, with a clock that shows the time of the continuation, and
+/// its output is sent at that time. No other work of the process runs in between, so the difference
 /// cannot be observed.
 final class ProcessTime: TimeSource, @unchecked Sendable {  // tidy:allow one thread
     private let process: SimulatedProcess

@@ -3,7 +3,8 @@ package import Seams
 
 /// A machine: an address, a disk, clocks and a random source; runs at most one process at a time.
 ///
-/// The disk's content survives the process, as far as a real disk's content would.
+/// The disk's content survives the process; a power cut may drop unsynced writes, as on a real
+/// disk.
 package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thread
     package let address: String
     /// Counts hosts from 0, in the order in which they were added.
@@ -83,7 +84,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     /// Ends the process normally; open files, ports and connections are closed.
     package func exit() { end(.exited) }
 
-    /// Closes the process's ports and connections while its lanes go on.
+    /// Closes the process's ports and connections while its lanes keep running.
     ///
     /// Must not be called on a reactor.
     package func leaveNetwork() {
@@ -110,7 +111,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
 
     /// Adds this time to every disk operation.
     ///
-    /// If it is less than before, running work items get shorter too.
+    /// If the time is less than before, the running work items end earlier.
     func slowDisk(by nanoseconds: UInt64) {
         let before = disk.slowness
         disk.slowness = nanoseconds

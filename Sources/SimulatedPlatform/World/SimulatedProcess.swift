@@ -102,7 +102,7 @@ final class SimulatedProcess: @unchecked Sendable {  // tidy:allow one thread, a
 
     // MARK: The end
 
-    /// Closes all ports and connections while the lanes go on, as a stopping process does.
+    /// Closes all ports and connections while the lanes keep running, as a stopping process does.
     func leaveNetwork() {
         let ended = connections
         hasLeftNetwork = true
