@@ -4,8 +4,8 @@ package import Seams
 /// Divan's smart client for one bucket of a cluster.
 ///
 /// It routes every operation by the cluster map to the node that has the key's vBucket, follows
-/// changes of the map, and retries what is safe to retry, until the operation's deadline. It runs
-/// on the seams, so that the simulator runs the same client as programs do.
+/// changes of the map, and retries an operation until its deadline if a retry is safe. It uses only
+/// the seams, so that the simulator runs the same client as programs do.
 ///
 ///     let client = try await Client.open(settings, environment: world.environment)
 ///     try await client.set("greeting", Array("\"hello\"".utf8))
@@ -52,7 +52,8 @@ package final class Client: Sendable {
         if !isTaken { done(.failure(Client.closed)) }
     }
 
-    /// Ends all operations and connections, then calls `done`; for clients on a given lane.
+    /// Ends all operations and connections, then calls `done`; for clients that were made with a
+    /// lane.
     ///
     /// Writes that were sent and are not answered end as `ambiguous`, all other operations as
     /// `closed`.

@@ -6,8 +6,8 @@ internal import Wire
 /// The state of a client and its work, on one lane: operations, nodes, the map, the timer.
 ///
 /// The pure values decide (`KeyRouter`, `RetryPolicy`, `ClusterMapCache`, `ConnectionMachine`);
-/// this type carries out. All input arrives on the lane: calls of the program, events of
-/// connections, the timer.
+/// this type carries out their decisions. All input arrives on the lane: calls of the program,
+/// events of connections, the timer.
 ///
 /// - An operation is in exactly one `Operation.Stage` until it is over.
 /// - No decision depends on the order of a dictionary, so that a simulation repeats from its seed.
@@ -153,7 +153,7 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         let address = all[nextBootstrap % all.count]
         nextBootstrap += 1
         connectIfAllowed(node(at: address))
-        // Go on to the next node even if this one hangs.
+        // Try the next node even if this one does not answer.
         schedule(.bootstrap, after: 200_000_000)
     }
 

@@ -1,7 +1,7 @@
 package import Seams
 package import Vocabulary
 
-/// Why an operation failed: a code for the program, and a sentence with what was tried.
+/// The failure of an operation: a code for the program, and a sentence with the attempts.
 package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable {
         // Decided by the server.
@@ -48,7 +48,7 @@ package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package let attempts: Int
     /// The status of the last answer; nil if there was none.
     package let status: UInt16?
-    /// What was tried, and the last failure.
+    /// The attempts and the last failure, as a sentence.
     package let description: String
 
     package init(

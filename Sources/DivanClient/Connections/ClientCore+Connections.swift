@@ -145,7 +145,7 @@ extension ClientCore {
             disconnect(node)
         } else if silence >= settings.probeMilliseconds * 1_000_000, !node.isProbed {
             node.isProbed = true
-            // A node answers this even while a durable write waits for other nodes.
+            // A node answers NOOP even while a durable write waits for other nodes.
             let ticket = nextNumber()
             addFlight(.probe, ticket, node)
             node.connection?.send(
@@ -161,7 +161,7 @@ extension ClientCore {
     private func disconnect(_ node: ClusterNode) {
         let connection = node.connection
         connection?.close()
-        // A connection that is still being opened has nothing to close: treat it as lost.
+        // An unopened connection has no port to close and reports no `lost`: handle the loss here.
         if case .connecting = node.state {
             handleLostConnection(to: node, reason: "connecting was aborted", unsent: [])
         }

@@ -1,7 +1,7 @@
 internal import Seams
 internal import Wire
 
-/// A node as the client's lane knows it: its connection, and the operations that are sent or wait.
+/// A node's state on the client's lane: its connection, and its waiting and unanswered operations.
 final class ClusterNode {
     enum State {
         /// Can become: connecting.

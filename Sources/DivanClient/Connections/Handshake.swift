@@ -119,7 +119,7 @@ package struct Handshake: Sendable {
         case .prove(let scram):
             try expect(frame, .saslStep, [.success], .authentication, what)
             guard scram.isGenuine(serverFinal: frame.value) else {
-                throw Failure(.authentication, "the server did not prove to know the password")
+                throw Failure(.authentication, "the server did not prove knowledge of the password")
             }
             select(output)
         case .plain:

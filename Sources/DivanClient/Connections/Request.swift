@@ -2,7 +2,7 @@ internal import Bytes
 package import Vocabulary
 package import Wire
 
-/// One command without its route.
+/// One command, independent of the node that it is sent to.
 package struct Request: Sendable {
     package var opcode: Opcode
     package var key: [UInt8]
@@ -14,7 +14,7 @@ package struct Request: Sendable {
     package var copy = KeyRouter.Copy.active
     /// For commands without a key; nil if the key decides.
     package var vBucket: VBucketID?
-    /// Whether carrying it out twice may differ from once.
+    /// Whether executing the command twice may differ from executing it once.
     package var isWrite: Bool
     /// Whether to retry when the document is locked.
     package var waitsForLock = true

@@ -5,7 +5,7 @@ internal import Wire
 
 /// Operations that consist of several requests: reads of all copies, and waiting for persistence.
 extension Client {
-    /// Reads all copies and returns the first that arrives, for when the active one cannot answer.
+    /// Reads all copies and returns the first that arrives, in case the active copy cannot answer.
     ///
     /// It may be older than the last acknowledged write. If no copy has the document, the error is
     /// that of the active copy.

@@ -53,14 +53,14 @@ extension ClientCore {
         while let number = lines.next(key) {
             guard let next = operations[number], case .backingOff(_, forMap: false) = next.stage
             else { continue }
-            // Go through the agenda, so that this function does not recurse.
+            // Dispatch from the agenda, so that this function does not recurse.
             return backOff(next, nanoseconds: 0, forMap: false)
         }
     }
 
     // MARK: Sending
 
-    /// Routes an operation by the current map and sends it, or lets it wait at its node.
+    /// Routes an operation by the current map and sends it, or queues it until its node is ready.
     func dispatch(_ operation: Operation) {
         guard let map = cache.current else {
             operation.stage = .unrouted
@@ -182,7 +182,7 @@ extension ClientCore {
         guard case .backingOff = operation.stage, let map = cache.current,
             let route = operation.route
         else { return }
-        // Even by the old map: the node that the vBucket moves to may have it already.
+        // Dispatch also by the old map: the vBucket may have moved to its target node already.
         let copy = operation.request.copy.column
         let isMoving = isFirst && map.forwardNode(of: route.vBucket, copy: copy) != nil
         if isMoving || operation.mapChanges != cache.changes { dispatch(operation) }

@@ -64,7 +64,7 @@ final class Operation {
         self.complete = complete
     }
 
-    /// The operation's error, with all that was tried.
+    /// The operation's error, with its attempts and the last failure.
     func error(_ code: ClientError.Code) -> ClientError {
         var text = "\(request.opcode)"
         if let route { text += " of \(route.vBucket) at \(route.node)" }

@@ -65,9 +65,9 @@ package enum Expiry: Hashable, Sendable {
 
     /// The encoding in the protocol, for a request that is sent at `wallNanoseconds` (since 1970).
     ///
-    /// The server reads more than 30 days as a date, so longer times are sent as dates, and dates
-    /// in January 1970 as the least date. A longer time is rounded up to a whole second, so that no
-    /// document expires early.
+    /// The server interprets a value above 30 days as seconds since 1970, so longer times are sent
+    /// in that form, rounded up to a whole second so that no document expires early. A date in
+    /// January 1970 is sent as the least value that the server interprets as a date.
     package func wire(wallNanoseconds: UInt64) -> UInt32 {
         switch self {
         case .never: 0

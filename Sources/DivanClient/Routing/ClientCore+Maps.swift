@@ -58,8 +58,8 @@ extension ClientCore {
 
     // MARK: Requesting a map
 
-    /// Requests a map if operations wait in vain, or if the polling interval has passed and not all
-    /// connected nodes push maps.
+    /// Requests a map if there is none, if operations wait for a node that is not connected, or if
+    /// the polling interval has passed and a connected node does not push maps.
     func pollForMap(at time: UInt64) {
         let hasTrouble =
             cache.current == nil || nodes.contains { !$0.waiting.isEmpty && !$0.isReady }
