@@ -12,11 +12,11 @@ import Vocabulary
 struct DivanServer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "divan-server",
-        abstract: "A node of Divan, a distributed document store that speaks Couchbase.",
+        abstract: "A node of Divan, a distributed document store with Couchbase's protocols.",
         discussion: """
             Clients connect to the KV port, administrators to the admin port with a browser or \
-            REST. A new node accepts every request until it is provisioned (POST /clusterInit, or \
-            the console). Prints one line of JSON when it serves; the log is on standard error.
+            REST. A new node accepts any credentials until it is provisioned (POST /clusterInit, \
+            or the console). Prints one line of JSON when it serves; the log is on standard error.
             """,
         version: Release.version
     )

@@ -2,7 +2,7 @@ import Foundation
 import Seams
 import Server
 
-/// The line on standard output that tells the parent process that the node serves.
+/// The line on standard output by which the parent process learns that the node serves.
 enum Ready {
     private struct Line: Encodable {
         var event = "ready"

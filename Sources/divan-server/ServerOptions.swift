@@ -12,7 +12,7 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "IP address to listen on.")
     var bind = "127.0.0.1"
 
-    @Option(help: "Port for Couchbase clients; 0 claims any free one and reuses it later.")
+    @Option(help: "Port for Couchbase clients; 0 chooses a free one and reuses it later.")
     var kvPort: UInt16 = 11_210
 
     @Option(help: "Port of the admin interface and the console; 0 as above.")
@@ -57,7 +57,7 @@ struct ServerOptions: ParsableArguments {
     var logLevel = LogLevel.info
 
     /// For tests of mixed releases only.
-    @Option(help: ArgumentHelp("Announce and obey a lower feature level.", visibility: .private))
+    @Option(help: ArgumentHelp("Announce and use a lower feature level.", visibility: .private))
     var testFeatureLevel: UInt16?
 
     @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
@@ -69,13 +69,15 @@ struct ServerOptions: ParsableArguments {
         }
         if memcachedPort != nil, !SocketAddress(host: bind, port: 0).isLoopback {
             throw ValidationError(
-                "--memcached-port has no passwords, so it needs a loopback --bind, not \(bind)"
+                "--memcached-port has no login, so it needs a loopback --bind, not \(bind)"
             )
         }
         if let level = testFeatureLevel,
             !(FeatureLevel.base.number...FeatureLevel.current.number).contains(level)
         {
-            throw ValidationError("--test-feature-level takes 1 to \(FeatureLevel.current.number)")
+            throw ValidationError(
+                "--test-feature-level must be 1 to \(FeatureLevel.current.number)"
+            )
         }
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors must be 1 to 256")
