@@ -1,8 +1,9 @@
 import Foundation
 import Simulation
 
-/// `divan-simulator --seed N ...`: prints a line for each seed; exit code 0 green, 1 violation, 2
-/// usage.
+/// `divan-simulator --seed N ...`: prints a line for each seed.
+///
+/// The exit code is 0 if all seeds are green, 1 after a violation, 2 if the options are invalid.
 @main
 struct Main {
     static func main() {

@@ -3,13 +3,13 @@ import Simulation
 /// The options of the command line.
 struct Options {
     enum Extent {
-        /// Seeds in this process, a line for each.
+        /// Seeds one after the other in this process; prints a line for each.
         case seeds(ClosedRange<UInt64>)
         /// Seeds in separate processes; floors are checked at the end.
         case swarm(ClosedRange<UInt64>)
-        /// A swarm of a duration, beginning with a seed.
+        /// A swarm that runs for a duration, from the given seed on.
         case swarmFor(seconds: Double, from: UInt64)
-        /// A scripted replay of a failure that a seed found.
+        /// A scripted replay of a failure that a seed found, by the story's name.
         case story(String)
     }
 

@@ -1,8 +1,8 @@
 import Foundation
 import Simulation
 
-/// Runs many seeds, prints the red ones, and finally prints the counts and the shortfalls
-/// (`Floors`).
+/// Runs many seeds, prints those with violations (red), and finally prints the counts and the
+/// shortfalls (`Floors`).
 ///
 /// Each seed runs in a separate process, so a crash or hang makes the seed red without ending the
 /// swarm, and memory that a process never frees, such as arenas, is returned.
