@@ -38,7 +38,7 @@ struct AdminClient {
         guard (200...299).contains(reply.status) else {
             if reply.status == 401 {
                 throw Refusal(
-                    "The cluster does not know user \(credentials.user) with this password.",
+                    "The cluster refused user \(credentials.user) with this password.",
                     cure: "Set DIVAN_USER and DIVAN_PASSWORD as when it was started, "
                         + "or use another --dir."
                 )
@@ -79,13 +79,13 @@ struct AdminClient {
     private func parse(_ bytes: [UInt8]) throws -> Reply {
         let data = Data(bytes)
         guard let end = data.range(of: Data("\r\n\r\n".utf8)) else {
-            throw Refusal("Port \(port) does not answer as an HTTP server would.")
+            throw Refusal("Port \(port) does not answer as an HTTP server.")
         }
         let head = String(decoding: data[..<end.lowerBound], as: UTF8.self)
         let lines = head.split(separator: "\r\n")
         let words = lines.first?.split(separator: " ") ?? []
         guard words.count >= 2, let status = Int(words[1]) else {
-            throw Refusal("Port \(port) does not answer as an HTTP server would: \(head)")
+            throw Refusal("Port \(port) does not answer as an HTTP server: \(head)")
         }
         let body = Array(data[end.upperBound...])
         let isChunked = lines.contains { $0.lowercased() == "transfer-encoding: chunked" }

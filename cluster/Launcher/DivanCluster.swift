@@ -8,7 +8,7 @@ struct DivanCluster: ParsableCommand {
         abstract: "A local Divan cluster: one per checkout, its directory remembered.",
         discussion: """
             User and password are Administrator and password, unless DIVAN_USER and \
-            DIVAN_PASSWORD say otherwise.
+            DIVAN_PASSWORD are set.
             """,
         subcommands: [
             StartCommand.self, StopCommand.self, StatusCommand.self, KillCommand.self,

@@ -38,7 +38,7 @@ struct Provisioning {
             let errors = try? reply.json(Errors.self).errors.values.sorted().joined(separator: " ")
             throw Refusal(
                 "The cluster refused bucket \(request.name): \(errors ?? reply.text)",
-                cure: "A bucket is asked for as NAME[:MB[:REPLICAS[:passwordless]]]."
+                cure: "The form of a bucket is NAME[:MB[:REPLICAS[:passwordless]]]."
             )
         }
     }

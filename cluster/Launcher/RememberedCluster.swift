@@ -62,11 +62,11 @@ struct NodePorts: Codable {
     }
 }
 
-/// The launcher's memory, held by one command at a time.
+/// The launcher's memory, locked by one command at a time.
 ///
-/// Two commands at once would both start node 0, or forget each other's processes: a command that
-/// changes the memory holds its lock until it ends. A command that only reads needs no lock, because
-/// the file is replaced as a whole.
+/// Two commands at once would both start node 0, or overwrite each other's processes: a command
+/// that changes the memory holds its lock until it ends. A command that only reads needs no lock,
+/// because the file is replaced as a whole.
 final class ClusterMemory: Sendable {
     private let path: String
     private let lock: Int32

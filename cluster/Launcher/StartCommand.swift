@@ -33,7 +33,7 @@ struct StartCommand: ParsableCommand {
 
     func run() throws {
         guard (1...Self.nodesMax).contains(nodes) else {
-            throw Refusal("--nodes takes 1 to \(Self.nodesMax): this is one machine.")
+            throw Refusal("--nodes must be 1 to \(Self.nodesMax): all nodes run on this machine.")
         }
         let began = monotonicNanoseconds()
         let checkout = try Checkout()

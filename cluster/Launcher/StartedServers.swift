@@ -2,16 +2,16 @@ internal import Bytes
 internal import Foundation
 internal import LinuxPlatform
 
-/// The servers that a command has started and does not keep yet: they are stopped if the command
-/// fails or is interrupted (Ctrl-C, SIGTERM, a closed terminal).
+/// The servers that a command has started: if the command fails before `keep()`, or is interrupted
+/// (Ctrl-C, SIGTERM, a closed terminal), they are stopped.
 ///
 /// Signals are handled on a thread of their own, because the command may wait for a node meanwhile.
-/// That thread holds the lock until the launcher ends: from then on the command starts nothing more,
-/// and writes nothing into `cluster.json`.
+/// That thread holds the lock until the launcher ends: from then on the command starts nothing
+/// more, and writes nothing into `cluster.json`.
 final class StartedServers: Sendable {
     private struct State {
         var started: [(node: Int, process: ServerProcess)] = []
-        /// The content of `cluster.json` after they are stopped; nil if there was none.
+        /// The content of `cluster.json` after the servers are stopped; nil for no file.
         var fallback: RememberedCluster?
         var isKept = false
     }
@@ -22,7 +22,7 @@ final class StartedServers: Sendable {
     private let state: Guarded<State>
     private let watch: SignalWatch
 
-    /// - Parameter memory: Where the cluster is remembered; its present content is restored.
+    /// - Parameter memory: The stored cluster; after a failure its present content is restored.
     /// - Throws: `Refusal` if it cannot be read.
     init(_ memory: ClusterMemory) throws {
         let state = Guarded(State(fallback: try memory.load()))
@@ -59,12 +59,12 @@ final class StartedServers: Sendable {
         }
     }
 
-    /// Remembers a cluster whose servers this command may still stop.
+    /// Stores a cluster whose servers this command may still stop.
     ///
     /// - Parameters:
     ///   - cluster: The cluster, with the started servers.
-    ///   - isToStay: Whether its nodes are still remembered after they are stopped: they are ready,
-    ///     and their data belongs to this cluster.
+    ///   - isToStay: Whether its nodes stay stored, without their processes, after they are
+    ///     stopped: true once they are ready, because their data then belongs to this cluster.
     /// - Throws: An error of the file system.
     func store(_ cluster: RememberedCluster, isToStay: Bool = false) throws {
         try state.withLock { state in
@@ -129,7 +129,7 @@ final class StartedServers: Sendable {
         _ state: Guarded<State>,
         _ memory: ClusterMemory
     ) {
-        // The next signal ends the launcher at once: every server has had its SIGTERM before.
+        // The next signal ends the launcher at once: `stop` sends every server its SIGTERM first.
         for ending in SignalWatch.endings { Foundation.signal(ending, SIG_DFL) }
         state.withLock { state in
             if !state.isKept, !state.started.isEmpty { note("Interrupted.") }

@@ -1,12 +1,12 @@
 internal import Foundation
 
-/// Starts a cluster until every bucket serves: starts the nodes that do not run, provisions a new
-/// cluster, creates missing buckets, and waits.
+/// Starts a cluster: starts the nodes that do not run, provisions a new cluster, creates missing
+/// buckets, and waits until every bucket serves.
 struct Starter {
     let checkout: Checkout
     let credentials: Credentials
     private let memory: ClusterMemory
-    /// The servers that this command starts; kept once nothing more can fail.
+    /// The servers that this command starts; a failure stops them until `keep()` was called.
     let servers: StartedServers
 
     /// - Throws: `Refusal` if the remembered cluster cannot be read.
@@ -37,7 +37,7 @@ struct Starter {
             servers.keep()
             return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
         } catch {
-            // They are ready, and the cluster may need them to recover.
+            // The started nodes are ready, and the cluster may need them to recover.
             servers.keep()
             if let names = servers.names {
                 note("This command started \(names), which will run until cluster/stop.")
@@ -46,7 +46,8 @@ struct Starter {
         }
     }
 
-    /// Continues from running nodes until every bucket serves.
+    /// Provisions running nodes, adds them to the cluster, creates buckets, and waits until all
+    /// serve.
     private func makeServe(
         _ cluster: RememberedCluster,
         _ buckets: [BucketRequest]
@@ -65,7 +66,7 @@ struct Starter {
                 isToGo
                     ? "Node \(node.index) was failed over and serves nothing: cluster/rebalance "
                         + "removes it, and cluster/start adds it again."
-                    : "Node \(node.index) serves nothing yet: cluster/rebalance gives it its share."
+                    : "Node \(node.index) serves nothing yet: cluster/rebalance moves data to it."
             )
         }
         let serving = cluster.runningNodes.filter { active.contains($0.ports.admin) }
@@ -75,7 +76,7 @@ struct Starter {
     /// Starts the nodes that do not run, and waits until they listen.
     ///
     /// - Returns: The number of nodes started.
-    /// - Throws: `Refusal` if one does not become ready; then all of them are stopped again.
+    /// - Throws: `Refusal` if a node does not become ready; then all started nodes are stopped.
     @discardableResult
     func run(_ cluster: inout RememberedCluster) throws -> Int {
         do {
@@ -94,7 +95,7 @@ struct Starter {
             cluster.nodes[place].process = try servers.start(program, node, in: cluster.directory)
             started.append(place)
         }
-        // Remembered before anything can fail, so that `stop` always finds them.
+        // Store the processes before a later step can fail, so that `stop` always finds them.
         try servers.store(cluster)
         for place in started {
             try awaitReady(&cluster.nodes[place], in: cluster.directory)
@@ -111,7 +112,7 @@ struct Starter {
         try cluster.admin(credentials, leaderTimeoutSeconds: Starter.leaderTimeoutSeconds)
     }
 
-    /// Adds nodes without a cluster to this one, and rebalances.
+    /// Adds the nodes that are not members to the cluster, and rebalances.
     private func gather(_ nodes: [RememberedNode], _ topology: Topology) throws {
         let known = Set(try topology.members.compactMap(\.port))
         let strangers = nodes.filter { !known.contains($0.ports.admin) }
@@ -123,7 +124,10 @@ struct Starter {
         try topology.rebalance()
     }
 
-    /// A node that was removed while it was down learns that after its start, and resets itself.
+    /// Waits until a node has no cluster, at most 30 s.
+    ///
+    /// A node that was removed while it was down learns of its removal after its start, and then
+    /// resets itself.
     private func awaitFreedom(of node: RememberedNode) throws {
         let deadline = Deadline(seconds: 30)
         let admin = AdminClient(port: node.ports.admin, credentials: credentials)

@@ -10,11 +10,11 @@ struct Topology {
         let clusterMembership: String
         let recoveryType: String?
         let status: String
-        /// Only of the node that answers.
+        /// True only for the node that sent the reply.
         let thisNode: Bool?
 
         var isActive: Bool { clusterMembership == "active" }
-        /// The next rebalance removes it.
+        /// Whether the next rebalance removes the node.
         var isToGo: Bool { clusterMembership == "inactiveFailed" && recoveryType == "none" }
         var port: Int? { hostname.split(separator: ":").last.flatMap { Int($0) } }
     }
@@ -37,7 +37,7 @@ struct Topology {
 
     var members: [Member] { get throws { try pool.nodes } }
 
-    /// Checks the result of a rebalance that should leave nothing to do.
+    /// Checks that the cluster is balanced after a rebalance.
     func requireBalance() throws {
         guard try !pool.balanced else { return }
         throw Refusal(

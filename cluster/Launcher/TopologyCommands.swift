@@ -26,7 +26,7 @@ struct AddCommand: ParsableCommand {
             topology = try Topology(admin: starter.admin(of: cluster))
             try topology.add(port: cluster.nodes[place].ports.admin)
         } catch {
-            // It has no cluster: neither the node nor its number is kept.
+            // The node is in no cluster: stop it, and do not store its number.
             starter.servers.stop(restoring: before)
             throw error
         }
@@ -80,23 +80,24 @@ struct RemoveCommand: ParsableCommand {
     }
 }
 
-/// `failover`: the other nodes take over what a node serves.
+/// `failover`: copies on other nodes become active instead of those of a node.
 struct FailoverCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "failover",
-        abstract: "Have the other nodes take over what a node serves.",
+        abstract: "Make copies on the other nodes active instead of those of a node.",
         discussion: """
-            Gracefully, where the node runs: nothing is lost. With --hard at once, for a node that \
-            does not answer: what it had not replicated is lost. cluster/rebalance then takes the \
-            node out, unless it was told to come back (on the page, or by \
-            POST /controller/setRecoveryType); cluster/start takes it in again.
+            Without --hard, the failover is graceful: the node must run, and no write is lost. \
+            With --hard, for a node that does not answer, writes that it had not replicated are \
+            lost. The next cluster/rebalance removes the node, unless its recovery was requested \
+            (on the page, or by POST /controller/setRecoveryType); cluster/start adds a removed \
+            node again.
             """
     )
 
     @Argument(help: "The node's number, from 0.")
     var node: Int
 
-    @Flag(help: "At once, even if the node does not answer.")
+    @Flag(help: "Fail over at once, even if the node does not answer.")
     var hard = false
 
     func run() throws {
