@@ -25,7 +25,7 @@ struct CPUUse: Sendable {
         }
     }
 
-    /// 0 for a process that is gone.
+    /// 0 for a process that has ended.
     private static func nanoseconds(ofProcess pid: Int32) -> UInt64 {
         var clock = clockid_t()
         guard clock_getcpuclockid(pid, &clock) == 0 else { return 0 }

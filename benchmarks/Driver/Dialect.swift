@@ -16,7 +16,7 @@ enum Dialect: String, CaseIterable, ExpressibleByArgument, Sendable {
 
     // MARK: Requests
 
-    /// Appends a GET; `opaque` comes back with the answer if the protocol has one.
+    /// Appends a GET; the answer has the same `opaque`, if the protocol has one.
     func appendGet(
         _ key: Int,
         _ documents: Documents,

@@ -51,7 +51,8 @@ final class DriverConnection: ConnectionHandler {
         } else {
             stage = .ready
         }
-        // The limit of requests in flight in an open loop, above which the server counts as overrun.
+        // The limit of requests in flight in an open loop, above which the server counts as
+        // overrun.
         let capacity = driver.workload.rate > 0 ? 1 << 16 : 1 << 12
         stamps = .allocate(capacity: capacity)
         stampMask = capacity - 1
@@ -59,7 +60,7 @@ final class DriverConnection: ConnectionHandler {
 
     deinit { stamps.deallocate() }
 
-    /// Takes its requests from `ring`; connections begin at different places.
+    /// Uses the requests of `ring`; each connection begins at a different place.
     func use(_ ring: RequestRing) {
         self.ring = ring
         sendPlace = (ring.count / place.of * place.number) % ring.count
@@ -124,7 +125,7 @@ final class DriverConnection: ConnectionHandler {
                 return giveUp(error.description)
             }
             return ReceiveProgress(consumed: frame.byteCount, next: .receive)
-        case .valueTooBig, .invalid: return giveUp("the server's answer is no frame")
+        case .valueTooBig, .invalid: return giveUp("the server sent an invalid frame")
         }
     }
 

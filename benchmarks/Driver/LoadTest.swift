@@ -19,7 +19,7 @@ struct LoadTest {
     let target: Target
     let progress: ProgressLine
 
-    /// Runs the test in a world of its own with one reactor.
+    /// Runs the test in a separate environment with one reactor.
     func run() throws(BenchError) -> Outcome {
         let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
         let map = try findMap(world.environment)

@@ -76,7 +76,7 @@ struct Login {
         case .prove:
             try expect(frame, .success, "the login of \(account.user)")
             guard scram.isGenuine(serverFinal: frame.value) else {
-                throw BenchError("the server does not know the password itself")
+                throw BenchError("the server did not prove knowledge of the password")
             }
             step = .select
             send(.selectBucket, Array(account.bucket.utf8), [], output)

@@ -37,5 +37,5 @@ final class MapFinder: ConnectionHandler {
         return ReceiveProgress(consumed: input.count, next: .close)
     }
 
-    func closed() { tell(.failure(BenchError("the server hung up during the login"))) }
+    func closed() { tell(.failure(BenchError("the server closed the connection at login"))) }
 }

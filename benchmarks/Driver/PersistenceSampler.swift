@@ -6,11 +6,11 @@ internal import Wire
 /// Measures from outside how long changes stay unpersisted.
 ///
 /// Ten times a second it takes the mutation token of the next answered SET, waits half a second,
-/// and then polls with OBSERVE_SEQNO until the server reports the change as persisted. The report has
-/// the largest time from the answer to that moment: an upper bound.
+/// and then polls with OBSERVE_SEQNO until the server reports the change as persisted. The report
+/// has the largest time from the answer to that moment: an upper bound.
 ///
-/// - It waits first because a request about an unpersisted change makes a server commit at once, so
-///   an early request would measure its own effect. The number of changes that were still
+/// - The wait is necessary because a request about an unpersisted change makes a server commit at
+///   once, so an early request would measure its own effect. The number of changes that were still
 ///   unpersisted at the first request is reported as well.
 final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor's thread
     struct Outcome: Sendable {
@@ -35,7 +35,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
     private static let firstQuestionNanoseconds: UInt64 = 500_000_000
     private static let questionIntervalNanoseconds: UInt64 = 20_000_000
 
-    /// Requests the token of the next SET.
+    /// Whether the driver must pass the token of the next SET to `take`.
     private(set) var isWanting = false
     private(set) var outcome = Outcome()
     private let driver: Driver
@@ -84,7 +84,7 @@ final class PersistenceSampler: @unchecked Sendable {  // tidy:allow one reactor
         return result
     }
 
-    /// Takes the token that answered `request`: the vBucket's UUID and the change's seqno.
+    /// Starts a sample with the token of the answer to `request`: vBucket UUID and seqno.
     func take(_ request: ByteView, token: ByteView, at time: UInt64, _ node: Int) {
         isWanting = false
         lastNumber &+= 1
@@ -186,7 +186,7 @@ private final class Observer: ConnectionHandler {
             case .incomplete(let needed):
                 return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
             case .valueTooBig, .invalid:
-                driver.fail(BenchError("the server's answer is no frame"))
+                driver.fail(BenchError("the server sent an invalid frame"))
                 return ReceiveProgress(consumed: offset, next: .close)
             case .frame(let frame):
                 offset += frame.byteCount

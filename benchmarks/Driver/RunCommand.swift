@@ -121,7 +121,7 @@ struct RunCommand: LoadCommand {
         settings.preloads = preload ?? settings.preloads
         settings.samplesPersistence = samplePersistence ?? settings.samplesPersistence
         if settings.samplesPersistence && dialect != .couchbase {
-            throw BenchError("only the couchbase protocol tells when a change is persisted")
+            throw BenchError("only the couchbase protocol reports persistence")
         }
         if client == true && dialect != .couchbase {
             throw BenchError("the client library speaks the couchbase protocol only")

@@ -5,8 +5,8 @@ internal import Vocabulary
 
 /// The server of each vBucket, for requests that are rendered ahead of time.
 ///
-/// The map must name a server for every vBucket, since rendered requests cannot wait for a newer map
-/// as those of the client library can.
+/// The map must name a server for every vBucket, since rendered requests cannot wait for a newer
+/// map as those of the client library can.
 struct ServerMap: Sendable {
     let nodes: [SocketAddress]
     private let router: KeyRouter?
@@ -24,7 +24,7 @@ struct ServerMap: Sendable {
         do throws(ClusterMap.InvalidMap) {
             map = try ClusterMap(configuration, host: host)
         } catch {
-            throw BenchError("the bucket's configuration is of no use: \(error)")
+            throw BenchError("the bucket's configuration is unusable: \(error)")
         }
         for number in 0..<map.vBucketCount
         where map.node(of: VBucketID(UInt16(number))) == nil {

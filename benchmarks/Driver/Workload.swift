@@ -50,7 +50,7 @@ struct Workload: Sendable {
         for member in members {
             let isUnderstood = take(member, &skew)
             guard isUnderstood else {
-                throw BenchError("\(path): cannot understand \"\(member.name)\"")
+                throw BenchError("\(path): invalid member \"\(member.name)\"")
             }
         }
         if let skew { distribution = .zipfian(skew: skew) }

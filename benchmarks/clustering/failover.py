@@ -9,13 +9,13 @@ from comparison.servers import Failure
 from . import load
 from .members import Cluster
 
-# So few that each is written a dozen times a second: only its requests show whether a key is served.
+# Each key is written a dozen times a second: the outage of a key is sampled only by its requests.
 KEYS, RATE = 240, 3_000
 AFTER = 4.0
 
 
 def durable(plan):
-    """The same for durable writes, with two replicas: the copies that remain are a majority."""
+    """The same for durable writes, with two replicas: the remaining copies are a majority."""
     return outage(plan, 2, "majority")
 
 
@@ -62,7 +62,7 @@ def recovery(found, killed):
     """Seconds until the last key was written again; infinite if the load ended first."""
     again = found.get("writtenAgainAtNanoseconds", 0)
     if again < killed and not found["unwrittenKeys"]:
-        raise Failure("no key was out of service after the kill: the load did not see it")
+        raise Failure("the load measured no outage of any key after the kill")
     return float("inf") if found["unwrittenKeys"] else (again - killed) / 1e9
 
 
@@ -84,7 +84,7 @@ def graceful(plan):
                 found = steady.end()
             rows = cluster.copies()
         if any(row[0] == member.port for row in rows):
-            raise Failure("the node that was failed over is still active by the map")
+            raise Failure("the map still has active vBuckets on the failed-over node")
         # Operations that were never started, because too many were in flight, count as failed.
         failed += found["failed"] + found["skipped"]
         done += found["succeeded"]

@@ -46,13 +46,13 @@ class Load:
         self.result.close()
 
     def end(self):
-        """Ends it now, and returns its report."""
+        """Ends the load now, and returns its report."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.wait(30)
 
     def wait(self, seconds=None):
-        """Waits for its end, and returns its report."""
+        """Waits for the end of the load, and returns its report."""
         try:
             output, errors = self.process.communicate(timeout=seconds or self.limit + 120)
         except subprocess.TimeoutExpired:

@@ -33,12 +33,12 @@ def wait_until(condition, seconds, what, pause=0.02):
         if found:
             return found
         if time.monotonic() > deadline:
-            raise Failure(f"after {seconds} s this is still not so: {what}")
+            raise Failure(f"timed out after {seconds} s: {what}")
         time.sleep(pause)
 
 
 class Member(Divan):
-    """A node with ports of its own, on any core."""
+    """A node with separate ports, not pinned to a core."""
 
     def __init__(self, kind="persistent"):
         super().__init__(None, kind)
@@ -69,7 +69,7 @@ class Member(Divan):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self):
-        """Ends it as a crash would; returns when, on the clock of the driver."""
+        """Kills the node (SIGKILL); returns the time, in nanoseconds of the driver's clock."""
         began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.stop(signal.SIGKILL)
         return began
@@ -176,7 +176,7 @@ class Cluster:
         wait_until(lambda: self.is_served(replicas), 30, f"bucket {BUCKET} is served")
 
     def is_served(self, replicas):
-        """Waits until every node serves, with every copy where the map says."""
+        """Whether every node is healthy, and the map names a node for every copy."""
         found = self.first.bucket()
         nodes, rows = found.get("nodes", []), found["vBucketServerMap"]["vBucketMap"]
         return (
@@ -204,7 +204,7 @@ class Cluster:
 
 
 class Usage:
-    """Processor time of a cluster's nodes, and of the whole machine, from now on."""
+    """Processor time of a cluster's nodes and of the whole machine, from creation until `end`."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -224,7 +224,7 @@ class Usage:
 
 
 def machine_seconds():
-    """Busy time of all processors since boot: all but idle and waiting for the disk."""
+    """Seconds of busy time of all processors since boot: without idle time and disk waits."""
     with open("/proc/stat") as lines:
         fields = [int(field) for field in lines.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")

@@ -46,7 +46,7 @@ def under_load(plan):
             during = steady.end()
         shares = [sum(row[0] == each.port for row in cluster.copies()) for each in cluster.members]
     if max(shares) - min(shares) > 1:
-        raise Failure(f"the active vBuckets are dealt out {shares} after the rebalance")
+        raise Failure(f"the active vBuckets are distributed as {shares} after the rebalance")
     # Operations that were never started, because too many were in flight, count as failed.
     errors = sum(found["failed"] + found["skipped"] for found in (before, during))
     p99 = [found["getMilliseconds"]["p99"] for found in (before, during)]
@@ -105,7 +105,7 @@ def flush_speed(plan, documents):
         first, at_first = left, time.monotonic()
         while left:
             if time.monotonic() - began > 120:
-                raise Failure("one node does not bring its documents to disk")
+                raise Failure("a node does not persist its documents")
             time.sleep(0.005)
             left = unpersisted(node)
         drained = time.monotonic() - at_first

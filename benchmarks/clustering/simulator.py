@@ -38,7 +38,7 @@ def simulator(plan):
         used += cost
     found = parsed("".join(texts))
     if found["seeds"] != len(texts):
-        raise Failure(f"divan-simulator said something else: {texts[-1][-300:]}")
+        raise Failure(f"unexpected output of divan-simulator: {texts[-1][-300:]}")
     red = f"; {found['violations']} VIOLATIONS" if found["violations"] else ""
     return [figure("simulator, standard seeds, virtual time against processor time",
                    found["virtual"] / used, "x", 50, 200, smaller=False, note=(

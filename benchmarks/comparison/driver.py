@@ -11,7 +11,7 @@ WORKLOADS = os.path.join(ROOT, "benchmarks", "workloads")
 
 
 class Overrun(Failure):
-    """Requests left faster than the server could ever answer them."""
+    """The request rate was higher than the server can serve."""
 
 
 class Driver:

@@ -13,8 +13,8 @@ def figure(what, value, unit, must=None, stretch=None, smaller=True, note=""):
 
 
 def memory_per_item(plan):
-    """Growth of private memory by 10 M small documents, ours against memcached's, and against what
-    our quota says."""
+    """Growth of private memory by 10 M small documents, of Divan against memcached, and against the
+    memory use that Divan counts."""
     items = 300_000 if plan.quick else 10_000_000
     divan = Divan(plan.server_core, megabytes=6000, quota=7000)
     peer = Memcached(plan.server_core, megabytes=6000)
@@ -148,7 +148,7 @@ def idle_memory(plan):
 
 
 def flush(plan):
-    """What Persistence writes a second, against rows in SQLite with the same documents."""
+    """Documents a second that Persistence writes, against SQLite rows with the same documents."""
     plan.say("flush")
     found = measure_flush(plan)
     return [

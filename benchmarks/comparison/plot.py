@@ -56,7 +56,7 @@ def speed(path, table):
 
 
 def figures(path, found):
-    """As a share of what must be reached, so that seconds and bytes fit one picture."""
+    """The value relative to the required one, so that seconds and bytes fit one plot."""
     from .report import verdict
 
     rows = []

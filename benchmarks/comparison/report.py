@@ -12,7 +12,7 @@ RESULTS = os.path.join(ROOT, "benchmarks", "results")
 
 
 def machine():
-    """What the numbers were measured on, in a few words."""
+    """A short description of the machine."""
     model, cores = "unknown", os.cpu_count()
     with open("/proc/cpuinfo") as info:
         for line in info:

@@ -87,7 +87,7 @@ class Server:
             for line in status:
                 if line.startswith("RssAnon:"):
                     return int(line.split()[1]) * 1024
-        raise Failure(f"{self.name} is gone")
+        raise Failure(f"{self.name} has ended")
 
     def driver_arguments(self):
         return ["--port", str(self.port), "--server-pid", str(self.pid)]
@@ -137,7 +137,7 @@ class Redis(Server):
         self.appends = appends
 
     def command(self):
-        # No rewrite of the AOF: the test is too short for one to be fair.
+        # No rewrite of the AOF: the test is so short that a rewrite would distort it.
         return [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
             "--dir", self.directory, "--appendonly", "yes" if self.appends else "no",

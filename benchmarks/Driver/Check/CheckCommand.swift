@@ -43,7 +43,7 @@ struct CheckCommand: LoadCommand {
         let isSensible =
             keys > 0 && rate > 0 && rate.isFinite && seconds > 0 && cluster.timeout > 0
         guard isSensible else {
-            throw BenchError("--keys, --rate, --seconds and --timeout are more than 0")
+            throw BenchError("--keys, --rate, --seconds and --timeout must be more than 0")
         }
         let end = Interruption()
         let environment = LinuxEnvironment.make(reactors: 1, logLevel: .error).environment
@@ -85,11 +85,11 @@ struct CheckReport {
             .sorted { ($0.count, $1.code) > ($1.count, $0.code) }
     }
 
-    /// One sentence; nil if every promise was kept.
+    /// A sentence on the first violation; nil if there is none.
     var failure: String? {
         if !found.faults.isEmpty {
             let first = found.faults[0]
-            return "\(found.faults.count) reads found what may not be, the first of "
+            return "\(found.faults.count) reads found invalid versions, first at "
                 + "\(first.key): \(CheckReport.sentence(first.fault))"
         }
         return found.unread > 0
@@ -99,10 +99,10 @@ struct CheckReport {
     private static func sentence(_ fault: CheckedKey.Fault) -> String {
         switch fault {
         case .lost(let acknowledged, let found):
-            "version \(acknowledged) was acknowledged, and version \(found) is there"
+            "version \(acknowledged) was acknowledged, but a read found \(found)"
         case .retracted(let seen, let found):
-            "version \(seen) was there, and now version \(found) is"
-        case .strange(let text): "never written: \(text.prefix(200))"
+            "a read found version \(seen), and a later one found \(found)"
+        case .strange(let text): "a read found a value that was never written: \(text.prefix(200))"
         }
     }
 

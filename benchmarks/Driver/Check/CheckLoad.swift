@@ -90,7 +90,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
         }
     }
 
-    /// False where the read had no answer.
+    /// Returns false if the read had no answer.
     @discardableResult
     private func judge(_ key: Int, _ result: Result<Document, ClientError>) -> Bool {
         var value: [UInt8]?

@@ -3,8 +3,8 @@ internal import Foundation
 
 /// The known state of one key that a single writer writes and reads alternately.
 ///
-/// Versions rise with each write. A read must find the newest acknowledged version, or a later one
-/// whose answer was lost; and a version that one read has found, the next must find as well.
+/// Each write has a higher version. A read must return the newest acknowledged version, or a later
+/// one whose answer was lost, and never an older version than the previous read.
 struct CheckedKey {
     /// A violation that a read shows.
     enum Fault: Equatable {

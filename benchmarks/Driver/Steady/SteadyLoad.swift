@@ -5,8 +5,8 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// A load that continues through failures of the cluster: operations through the client library, at a
-/// rate that does not wait for answers (open loop), or a fixed number at a time (closed loop).
+/// A load that continues through failures of the cluster: operations through the client library, at
+/// a rate that does not wait for answers (open loop), or a fixed number at a time (closed loop).
 ///
 /// Unlike the load of `LoadTest`, it renders nothing ahead, and its purpose is to count errors.
 final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's thread, by its lane
@@ -103,7 +103,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         return tally
     }
 
-    /// Timers count whole milliseconds: an operation that starts within two of its due time is in time.
+    /// Timers have a resolution of a millisecond: a delay of up to two is not counted as latency.
     private static let punctual: UInt64 = 2_000_000
 
     private func pace() {

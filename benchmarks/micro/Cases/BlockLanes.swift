@@ -51,7 +51,7 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
 
     private func commit(_ changes: [FlushDocuments.Change], _ number: Int) throws -> Int {
         let (lane, batch) = (store.lanes[number], batches[number])
-        // The comparison is at no more than one half dead: there both layouts take the same room.
+        // Keep at most half of the versions dead: at that share both layouts use the same space.
         while lane.compactionNeeded().willBeHalfDead(after: changes.count) {
             guard try compact(lane) else { break }
         }
@@ -83,7 +83,7 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
         return summary.kind != .nothing
     }
 
-    /// Compacts everything there is, and measures what is left.
+    /// Compacts all lanes, and measures the remaining bytes.
     func finish() throws {
         bytesBefore = try size()
         for lane in store.lanes {
@@ -102,7 +102,8 @@ final class BlockLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each la
 }
 
 extension CompactionNeed {
-    /// Whether a commit that overwrites `count` documents would leave more dead than alive.
+    /// Whether a commit that overwrites `count` documents would leave more dead versions than live
+    /// ones.
     fileprivate func willBeHalfDead(after count: Int) -> Bool {
         documents > count && (dead + count) * 2 > documents + count
     }

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// Small pieces of the hot paths, run alone: for counting instructions and allocations, and for
-/// comparing the layout on disk with rows.
+/// Benchmarks of single parts of the hot paths: to count instructions and allocations, and to
+/// compare the layout on disk with rows.
 ///
 ///     divan-micro CASE OPERATIONS        under callgrind, see benchmarks/micro/check
 ///     divan-micro flush DIRECTORY DOCUMENTS PASSES
@@ -60,6 +60,6 @@ struct MicroError: Error, CustomStringConvertible {
     let description: String
 }
 
-/// What callgrind counts: it looks for this name, and for nothing before and after.
+/// The only function whose instructions callgrind counts; `benchmarks/micro/check` has its name.
 @inline(never)
 func measuredWork(_ body: () throws -> Void) rethrows { try body() }

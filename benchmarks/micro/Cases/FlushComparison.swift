@@ -7,7 +7,7 @@ internal import Seams
 internal import Vocabulary
 
 /// Writes the same documents as blocks (the product's Persistence) and as rows, pass by pass in
-/// turns, with two writer threads over four lanes, and prints what it took as JSON.
+/// turns, with two writer threads over four lanes, and prints the times as JSON.
 struct FlushComparison {
     private struct Pass {
         let documents: Int
@@ -56,7 +56,7 @@ struct FlushComparison {
         print(found, blocks, rows, forBlocks.compressedShare)
     }
 
-    /// Has each writer work on its lanes, two of four, one commit of each in turn.
+    /// Runs two writers, each on two of the four lanes, with one commit of each lane in turn.
     private func time(
         _ writers: [any Lane],
         _ work: @escaping @Sendable (Int) throws -> [() throws -> Int]
@@ -139,7 +139,8 @@ struct FlushComparison {
 
 /// A layout under test.
 ///
-/// A step is one commit and what belongs to it; it says how many documents it wrote.
+/// A step is one commit with its compaction or checkpoint, and returns the number of documents that
+/// it wrote.
 protocol FlushLanes: Sendable {
     func insert(lane: Int) throws -> [() throws -> Int]
     func overwrite(lane: Int, pass: Int) throws -> [() throws -> Int]

@@ -2,20 +2,20 @@ internal import Bytes
 internal import Persistence
 internal import Vocabulary
 
-/// The documents of the flush comparison, and their changes, for both layouts the same.
+/// The documents of the flush comparison and their changes, the same for both layouts.
 ///
 /// - A lane's state belongs to the thread that writes the lane.
 final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is one thread's
-    /// Changes in one commit: what the flusher takes at most.
+    /// Changes in one commit: the flusher's maximum.
     static let batchMax = Limits.commitChangesMax
     static let vBuckets = 1_024
     static let valueBytes = 1_024
 
-    /// One document that changes: its number, and which of the pool's values it gets.
+    /// A changed document: its number, and the index of its new value in the pool.
     struct Change {
         let number: Int
         let vBucket: UInt16
-        /// Of the new version, and of the one it replaces (0: there is none).
+        /// The seqnos of the new version and of the replaced one (0 if there is none).
         let seqno: UInt64
         let before: UInt64
         let value: Int
@@ -48,7 +48,7 @@ final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is on
 
     func seqno(_ number: Int) -> UInt64 { seqnos[number] }
 
-    /// The share of raw bytes that LZ4 leaves of single documents.
+    /// The compressed size of single documents under LZ4, as a share of their raw size.
     var compressedShare: Double {
         let writer = ByteWriter()
         for value in values.prefix(512) {
@@ -65,7 +65,7 @@ final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is on
 
     /// The first version of each of the lane's documents, in commits.
     ///
-    /// Changes are drawn when they are committed, since a vBucket's high seqno goes with them.
+    /// Changes are drawn when they are committed, because they increase a vBucket's high seqno.
     func inserts(lane: Int, lanes: Int) -> [() -> [Change]] {
         let mine = numbers(lane: lane, lanes: lanes)
         return stride(from: 0, to: mine.count, by: FlushDocuments.batchMax).map { start in
@@ -92,7 +92,7 @@ final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is on
         }
     }
 
-    /// Gives each of the documents its next version; sorted by vBucket and seqno.
+    /// The next version of each of the documents, sorted by vBucket and seqno.
     private func change(_ numbers: [Int]) -> [Change] {
         numbers.map { number in
             let vBucket = Int(vBucketOf[number])
@@ -129,7 +129,7 @@ final class FlushDocuments: @unchecked Sendable {  // tidy:allow each lane is on
         }
     }
 
-    /// Nanoseconds of a clock that goes on: what a CAS looks like.
+    /// A CAS as the product makes them: increasing nanoseconds since 1970.
     func casOf(_ change: Change) -> UInt64 {
         1_795_000_000_000_000_000 + change.seqno &* 1_000_003 + UInt64(change.number) &* 977
     }

@@ -5,7 +5,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// GETs or SETs through a connection's `receive`: everything of a request but the sockets.
+/// GETs or SETs through a connection's `receive`: the whole path of a request except the sockets.
 struct RequestCase {
     enum Kind {
         case get
@@ -119,7 +119,7 @@ private final class Session {
         }
     }
 
-    /// Hands over what was appended; every answer must be a success.
+    /// Passes the appended requests to the connection; every answer must be a success.
     func deliver() {
         var view = requests.view
         while view.count > 0 {

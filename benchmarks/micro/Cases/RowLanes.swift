@@ -3,11 +3,11 @@ internal import CSQLite
 internal import Foundation
 internal import Vocabulary
 
-/// The layout we compare with: a row a document, its value compressed by LZ4 alone, in files that
-/// are otherwise kept as ours are (WAL, FULL, checkpoints when the WAL passes 16 MiB).
+/// The layout to compare with: one row a document, each value compressed alone by LZ4, in files
+/// with the product's settings (WAL, FULL, a checkpoint when the WAL exceeds 16 MiB).
 ///
 /// A table by row number, with indices by (vBucket, key) and by (vBucket, seqno), each batch sorted
-/// by key: the fastest arrangement of rows that can answer the same questions.
+/// by key: the fastest arrangement of rows that supports the same queries.
 final class RowLanes: FlushLanes, @unchecked Sendable {  // tidy:allow each lane is one thread's
     private let documents: FlushDocuments
     private let files: [RowFile]
@@ -123,7 +123,8 @@ private final class RowFile {
         }
     }
 
-    /// The size of the WAL: SQLite tells it only to a hook or a checkpoint, the file system always.
+    /// The pages of the WAL, from the file's size: SQLite reports them only to hooks and
+    /// checkpoints.
     private func walPages() throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path + "-wal")
         return Int(((attributes[.size] as? UInt64) ?? 0) / 4_120)

@@ -3,7 +3,7 @@ internal import Bytes
 /// Keys and JSON documents for the cases; the same seed gives the same.
 struct Samples {
     private var random: SeededRandom
-    /// Words as people make them up: a thousand, so that a block of documents is no repetition.
+    /// A thousand pronounceable words, enough that a block of documents is not repetitive.
     private let words: [String]
 
     init(seed: UInt64) {
@@ -32,8 +32,8 @@ struct Samples {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next() >> 20) }
     }
 
-    /// An order with its items, exactly `count` bytes: LZ4 leaves 0.72 of one alone and 0.43 of
-    /// a block of 32, as of the documents that storage.md was measured with.
+    /// An order with its items, exactly `count` bytes: LZ4 compresses a single one to 0.72 and
+    /// a block of 32 to 0.43, the ratios of the documents that storage.md was measured with.
     mutating func json(_ count: Int) -> [UInt8] {
         var text = "{\"id\":\"\(hex(12))\",\"type\":\"order\",\"status\":\"\(status())\","
         text += "\"customer\":{\"name\":\"\(word()) \(word())\",\"email\":\"\(word()).\(word())"

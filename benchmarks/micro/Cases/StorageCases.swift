@@ -6,7 +6,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// What goes to disk and comes back: commits, and the loading of metadata at a start.
+/// The disk's part: commits, and the loading of metadata at a start.
 enum StorageCases {
     /// Commits `operations` documents: packing, compressing, and SQLite's part.
     static func commit(_ operations: Int) throws {
