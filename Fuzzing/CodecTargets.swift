@@ -4,12 +4,14 @@ import JSON
 import Persistence
 import TestWorld
 
-/// A lane's blocks: for any bytes on disk, reading ends, with documents or without.
+/// A lane's blocks: for any bytes on disk, reading returns documents or an error, and does not
+/// crash.
 final class BlockTarget {
     private let probe = BlockProbe()
     private let packed = ByteWriter()
 
-    /// The first byte chooses the part, and whether the rest is its compressed text.
+    /// The first byte chooses the part of a block that the rest is, and whether the target
+    /// compresses the rest first.
     func run(_ view: ByteView) {
         guard view.count > 1 else { return }
         let rest = view.dropFirst(1)
@@ -35,7 +37,7 @@ final class JSONTarget {
 
     func run(_ view: ByteView) {
         let isDocument = validator.isDocument(view)
-        // Above 256 KiB the other validator decides; blanks change nothing.
+        // Above 256 KiB the other validator is used; blanks do not change the result.
         padded.removeAll()
         padded.append(view)
         blanks.withUnsafeBytes { padded.append(ByteView($0)) }

@@ -5,20 +5,21 @@ import Seams
 import TestWorld
 import Vocabulary
 
-/// A whole data service behind one connection, fed the fuzzer's bytes as a stream.
+/// A whole data service behind one connection that receives the fuzzer's bytes as a stream.
 ///
-/// The input is three bytes and a stream. The first byte chooses the client and how the stream is
-/// made, the second where it is cut, the third what else happens at the cuts: values are ejected,
-/// lanes are delayed, buckets are flushed or deleted.
+/// The input is three bytes and a stream. The first byte chooses the kind of client, and whether
+/// the stream is sent as it is or made into requests (`RequestMaker`). The second is the seed of
+/// the pieces in which the stream is sent, the third the seed of the events between them: values
+/// are ejected, lanes are delayed, buckets are flushed or deleted.
 ///
-/// - Every answer belongs to one request; every complete loud request has its answer.
-/// - Answers are complete and bounded, no request waits for ever, memory is counted to the byte.
+/// - Every answer belongs to one request; every complete request that is not quiet has its answer.
+/// - Answers are complete and bounded, no request waits for ever, and the memory account is exact.
 final class DispatcherTarget {
-    /// One world for all inputs: building one takes longer than most inputs; flushes empty it.
+    /// Shared by all inputs, because building it takes longer than most inputs; flushes empty it.
     private let world = TestWorld(plainBucket: "memory")
     private var random = SeededRandom(seed: 0)
     private var bucketsMade = 0
-    /// The values that clients send; see `RequestMaker`.
+    /// Makes well-formed requests from input bytes.
     private let maker = RequestMaker()
 
     init() {
@@ -61,7 +62,7 @@ final class DispatcherTarget {
             frame(0x1f, value: features.flatMap { big($0) })
                 + frame(0x21, key: Array("PLAIN".utf8), value: plain)
         )
-        require(replies.map(\.status) == [0, 0], "the guest was refused")
+        require(replies.map(\.status) == [0, 0], "the login without a password was refused")
     }
 
     /// An event outside the connection.
@@ -105,8 +106,8 @@ final class DispatcherTarget {
         let replies = client.replies()
         let asked = AskedRequests(stream)
         asked.check(replies, isClosed: client.isClosed)
-        require(client.largestOutput <= 2 << 20, "answers are bounded")
-        require(!client.isPaused || client.isClosed, "a request waits for ever")
+        require(client.largestOutput <= 2 << 20, "the output of a turn is bounded")
+        require(!client.isPaused || client.isClosed, "no request waits for ever")
         client.hangUp()
         world.pass(milliseconds: 2_000)
         let errors = world.trace.lines(atLeast: .error)
@@ -128,10 +129,10 @@ final class DispatcherTarget {
                 world.settle()
                 require(
                     engine.account.bytes == TestWorld.recount(engine),
-                    "what a flush left is counted"
+                    "the memory account is exact after a flush"
                 )
             }
         }
-        require(world.service.alerts.current.isEmpty, "nothing is wrong")
+        require(world.service.alerts.current.isEmpty, "the service reports no alert")
     }
 }

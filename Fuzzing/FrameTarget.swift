@@ -3,7 +3,7 @@ import TestWorld
 import Vocabulary
 import Wire
 
-/// Frame decoder, framing extras, HELLO's list, error maps: any bytes give an outcome.
+/// Frame decoder, framing extras, HELLO's list and error maps: they decode or reject any bytes.
 enum FrameTarget {
     static func run(_ view: ByteView) {
         let small = FrameDecoder(frameBytesMax: 512, valueBytesMax: 128)

@@ -4,7 +4,8 @@ import TestWorld
 import Vocabulary
 import Wire
 
-/// Bytes that a stranger sends to the peer port: any give an outcome, none log in by chance.
+/// The peer port with bytes of an unauthenticated sender: the parsers accept any input without a
+/// crash, and no input succeeds in logging in.
 final class PeerTarget {
     private let claim = PeerClaim(
         node: NodeNumber(1),
@@ -15,7 +16,7 @@ final class PeerTarget {
     )
     private let secret = PeerSecret([UInt8](repeating: 7, count: PeerSecret.byteCount))
 
-    /// The first byte chooses the part.
+    /// The first byte chooses the tested part: frames, handshake of either side, or records.
     func run(_ view: ByteView) {
         guard view.count > 1 else { return }
         let rest = view.dropFirst(1)
@@ -86,9 +87,10 @@ final class PeerTarget {
         }
     }
 
-    /// Records of a channel between strangers: intact ones open for any content, others never.
+    /// Records of a channel without a secret: an intact record opens for any content, any other is
+    /// rejected.
     private func open(_ view: ByteView) {
-        guard var (one, other) = channel() else { fatalError("strangers can open a channel") }
+        guard var (one, other) = channel() else { fatalError("a channel needs no secret") }
         var broken = other
         if case .opened = broken.open(view, { _ in }) { fatalError("random bytes opened a record") }
         let writer = ByteWriter()

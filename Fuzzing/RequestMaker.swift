@@ -2,10 +2,10 @@ import Bytes
 import TestWorld
 import Vocabulary
 
-/// Makes well-formed requests from the fuzzer's bytes, so that it reaches the code behind the frames.
+/// Makes well-formed requests from the fuzzer's bytes, so that inputs reach the commands.
 ///
-/// A few bytes choose a request: command, key, where its CAS comes from, what its extras and value
-/// are. Few keys, so that requests meet.
+/// A few bytes choose a request: its command, its key, the source of its CAS, its extras and its
+/// value. There are few keys, so that requests affect the same documents.
 struct RequestMaker {
     static let keys = ["a", "b", "c", "dd", "e:1", "f", "g", "counter"]
 
