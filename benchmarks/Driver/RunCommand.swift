@@ -8,9 +8,9 @@ struct RunCommand: LoadCommand {
         abstract: "Run one workload against one server.",
         discussion: """
             The workload is a file of benchmarks/workloads, or another of the same form. Progress \
-            goes to standard error, a table to standard output. A bucket that is on several nodes \
-            is asked through the client library, which follows the map as an application would; a \
-            single server by the driver's own connections, on which requests are rendered ahead.
+            goes to standard error, a table to standard output. A bucket on several nodes is loaded \
+            through the client library, which follows the map as an application would; a single \
+            server by the driver's own connections, with requests rendered ahead of time.
             """
     )
 
@@ -55,8 +55,8 @@ struct RunCommand: LoadCommand {
     @Flag(
         inversion: .prefixedNo,
         help: """
-            Ask through the client library, or not (default: where the bucket is on several nodes); \
-            then connections x depth operations are under way.
+            Use the client library, or not (default: if the bucket is on several nodes), with \
+            connections x depth operations in flight.
             """
     )
     var client: Bool?

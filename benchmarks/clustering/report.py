@@ -16,7 +16,7 @@ measured, `benchmarks/cluster ROW` measures one again.{quick}
 | --- | --- | ---: | :---: | --- | --- |
 """
 
-QUICK = "\n\nThis was a quick run (`--quick`): few and small, not to be quoted."
+QUICK = "\n\nThis was a quick run (`--quick`) of few rounds and documents: do not quote its numbers."
 
 
 def line(row, figure):

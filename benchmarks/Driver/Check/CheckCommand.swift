@@ -12,11 +12,11 @@ struct CheckCommand: LoadCommand {
         commandName: "check",
         abstract: "Write versions to keys, read them back, and report losses.",
         discussion: """
-            Meant to run while nodes are killed, failed over and rebalanced. Each key has one writer, \
-            which reads it after each write. At the end, and on Ctrl-C, SIGTERM or SIGHUP, all keys are \
-            read once more. Exits with 1 where an acknowledged version is gone, where a version was there \
-            and then was not, or where a value was found that was never written. Writes without \
-            --durability may rightly be lost when a node dies; the others never.
+            Run it while nodes are killed, failed over and rebalanced. Each key has one writer, \
+            which reads it after each write. At the end, and on Ctrl-C, SIGTERM or SIGHUP, all \
+            keys are read once more. Exits with 1 if an acknowledged version is lost, if a read \
+            found a version and a later read did not, or if a read found a value that was never \
+            written. Writes without --durability may be lost if a node fails; durable writes never.
             """
     )
 
@@ -25,7 +25,7 @@ struct CheckCommand: LoadCommand {
     @Option(help: "Keys.")
     var keys = 100
 
-    @Option(help: "The prefix of their names: each check needs keys of its own.")
+    @Option(help: "The prefix of the keys: concurrent checks need different ones.")
     var prefix = "check"
 
     @Option(help: "Operations a second, at most.")
@@ -36,7 +36,7 @@ struct CheckCommand: LoadCommand {
 
     @OptionGroup var result: ResultOptions
 
-    /// Time for the final reads: a failed node has to be failed over first.
+    /// The timeout of the final reads, which may have to wait for a failover.
     private static let lastLookNanoseconds: UInt64 = 20_000_000_000
 
     func test() throws(BenchError) {

@@ -36,7 +36,7 @@ struct SteadyCommand: LoadCommand {
     @Option(help: "Instead of the workload's: number of keys.")
     var keys: Int?
 
-    @Option(help: "Instead of the workload's: of 100 operations, how many write.")
+    @Option(help: "Instead of the workload's: writes of 100 operations.")
     var writePercent: Double?
 
     @Flag(inversion: .prefixedNo, help: "Store all documents first, or not.")
