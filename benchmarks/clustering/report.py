@@ -9,14 +9,14 @@ from comparison.report import RESULTS, machine, slug, verdict
 HEAD = """# Targets of a cluster, {date}
 
 {machine}. All nodes, and the driver, share these cores. Commit {commit}. Documents are 1 KiB of
-JSON where nothing else is said; buckets are persistent. `benchmarks/README.md` says how each is
-measured, `benchmarks/cluster ROW` measures one again.{quick}
+JSON unless the row names another kind; buckets are persistent. `benchmarks/README.md` describes the
+measurements; `benchmarks/cluster ROW` repeats one.{quick}
 
 | row | target | value | must / stretch | | |
 | --- | --- | ---: | :---: | --- | --- |
 """
 
-QUICK = "\n\nThis was a quick run (`--quick`) of few rounds and documents: do not quote its numbers."
+QUICK = "\n\nThis was a quick run (`--quick`) of few rounds and documents: do not quote it."
 
 
 def line(row, figure):

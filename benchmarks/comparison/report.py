@@ -93,14 +93,14 @@ def figure_table(figures):
 HEAD = """# Divan against memcached and Redis, {date}
 
 {machine}. Server on core {server}, load on core {driver}, 50 connections; {rounds} round(s) of
-{seconds} s, interleaved; the ratio is the median of the rounds' ratios. **by** says what was
-divided: `ops/s` where both servers used at least 95 % of their core, else `CPU/op`, the server's
-processor time an operation. A colon stands between Divan's number and the peer's. p99 is measured
-in an open loop at 70 % of the slower server's peak, the same rate for both. `benchmarks/README.md`
-says more.{quick}
+{seconds} s, interleaved; the ratio is the median of the rounds' ratios. **by** is the
+compared quantity: `ops/s` if both servers used at least 95 % of their core, else `CPU/op`, the
+server's processor time an operation. Divan's number is before the colon, the peer's after it. p99
+is measured in an open loop at 70 % of the slower server's peak, the same rate for both.
+`benchmarks/README.md` has the details.{quick}
 """
 
-QUICK = "\n\nThis was a quick run (`QUICK=1`): one short round, not to be quoted."
+QUICK = "\n\nThis was a quick run (`QUICK=1`) of one short round: do not quote it."
 
 
 def write(plan, tables, figures):
