@@ -97,8 +97,8 @@ extension Chaos {
         }
     }
 
-    /// A replica that is disconnected until `hears`, and then has memory for `room` bytes at a
-    /// time.
+    /// A replica that is disconnected until the time `hears`, and then has memory for `room` bytes
+    /// at a time.
     private struct Deaf {
         let node: SimulatedNode
         let hears: UInt64

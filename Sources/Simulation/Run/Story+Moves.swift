@@ -5,10 +5,11 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// A node that hands a vBucket over crashes after that is committed, before it learns of it.
+/// A node crashes after the takeover of a vBucket that it handed over is committed, before it
+/// learns of that.
 extension Story {
-    /// The node restarts connected to other nodes but not to the leader: they promise it a lease, and
-    /// by its map it would serve vBuckets that another node serves.
+    /// The node restarts connected to other nodes but not to the leader: the other nodes promise it
+    /// a lease, and by its map it would serve vBuckets that another node serves.
     func restartHandedOver(_ leader: SimulatedNode, _ node: SimulatedNode) -> String? {
         let (world, address) = (cluster.world, node.address)
         // Slow enough that it has not persisted the progress of its moves.
@@ -28,7 +29,7 @@ extension Story {
         world.apply(.diskSlow(address, nanoseconds: 0))
         node.isWanted = true
         node.start()
-        // If it served now, it would acknowledge writes beside its successor.
+        // If the node served now, it would acknowledge writes at the same time as its successor.
         world.run(for: 3 * Story.second)
         guard taken == missed(by: node, of: leader) else { return "the node learned of it" }
         world.apply(.healNetwork)

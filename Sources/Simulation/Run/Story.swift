@@ -8,8 +8,8 @@ internal import Vocabulary
 
 /// A scripted replay of a failure that a seed found.
 ///
-/// A seed has another course after each change of the product; a story reproduces its conditions
-/// step by step. It is a violation if the story does not reach its conditions.
+/// After a change of the product, a seed is a different run; a story reproduces the conditions of
+/// the failure step by step. It is a violation if the story does not reach its conditions.
 package final class Story {
     package static let names = [
         "restarted-behind-the-map", "invited-and-given-up", "unheard-while-failing-over",
@@ -72,7 +72,8 @@ package final class Story {
     }
 
     /// A node that was stopped and failed over receives the entry that deposed it, but the leader
-    /// then loses its majority: the node has applied the entry, and its copies do not act by it yet.
+    /// then loses its majority: the node has applied the entry, and its copies do not act by it
+    /// yet.
     private func restartBehindTheMap(
         _ leader: SimulatedNode,
         _ other: SimulatedNode,
@@ -101,7 +102,7 @@ package final class Story {
         guard hasHeard, other.service == nil else { return "the node did not apply its failover" }
         guard node.node?.data.reports("persistent").contains(where: { $0.state == .active }) == true
         else { return "its copies act by its failover" }
-        // With a lease now, it would acknowledge writes beside its successor.
+        // With a lease now, the node would acknowledge writes at the same time as its successor.
         cluster.world.run(for: 2 * Story.second)
         other.isWanted = true
         other.start()
