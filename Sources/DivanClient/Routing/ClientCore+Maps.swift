@@ -40,7 +40,7 @@ extension ClientCore {
     /// Recalls a request from a node that no longer has the copy, if the request is unsent or a
     /// read.
     ///
-    /// A running node answers "not my vBucket", but a node that is gone never answers.
+    /// A running node answers "not my vBucket", but a failed node never answers.
     private func recallIfMoved(_ operation: Operation, _ node: ClusterNode, _ ticket: UInt64) {
         guard let map = cache.current, let vBucket = operation.route?.vBucket,
             let route = KeyRouter(map).route(vBucket, operation.request.copy),
