@@ -7,7 +7,7 @@ internal import Vocabulary
 
 /// Whether every active copy of the map serves and no copy is sealed or pending.
 ///
-/// A positive result is cached until a call that may change it.
+/// A positive result is cached until `invalidate`, which every call that may change it makes.
 final class Readiness: Sendable {
     private let isReady = Guarded(false)
 

@@ -6,7 +6,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// The data service behind the cluster service's port `DataPlane`.
+/// Implements the cluster service's port `DataPlane` by calls of the data service.
 struct DataPlaneAdapter: DataPlane {
     let data: DocumentService
     let readiness = Readiness()
@@ -46,7 +46,7 @@ struct DataPlaneAdapter: DataPlane {
 
     func compact(bucket name: String) { data.compact(name) }
 
-    /// Runs `body` and rethrows its error with the same description.
+    /// Runs `body` and converts its `StorageError` to a `DataPlaneError` with the same description.
     ///
     /// - Throws: `DataPlaneError` if `body` throws.
     private func translate(

@@ -5,9 +5,9 @@ package import Seams
 
 /// One node: a data service and a cluster service, connected to each other.
 ///
-/// Order of the start: `init` claims the data directory and reads the cluster's state, `serve`
-/// opens the buckets and listens for clients, and `announce` publishes the addresses once the admin
-/// port (which a facade owns) is known. `stop` proceeds in the reverse order.
+/// A start has three steps. `init` claims the data directory and reads the cluster's state. `serve`
+/// opens the buckets and listens for clients and other nodes. `announce` publishes the addresses
+/// once the admin port is known, which the facade claims. `stop` proceeds in the reverse order.
 package final class Node: Sendable {
     package let environment: Environment
     package let settings: NodeSettings
@@ -63,7 +63,7 @@ package final class Node: Sendable {
         }
     }
 
-    /// Files by which a data directory is recognized as Divan's.
+    /// Names of files and directories of which every data directory of Divan has at least one.
     private static let marks: Set<String> = ["control.sqlite", "cluster-state", "lock", "buckets"]
 
     /// Creates and locks the data directory.
@@ -128,12 +128,13 @@ package final class Node: Sendable {
         }
     }
 
-    /// The configured KV port; if that is 0, the port of the previous run, or 0 at the first.
+    /// The configured KV port; if that is 0, the port of the previous run, or 0 at the first run.
     private var kvPort: UInt16 {
         settings.kvPort != 0 ? settings.kvPort : remembered?.data ?? 0
     }
 
-    /// The configured admin port; if that is 0, the port of the previous run, or 0 at the first.
+    /// The configured admin port; if that is 0, the port of the previous run, or 0 at the first
+    /// run.
     package var adminPort: UInt16 {
         settings.adminPort != 0 ? settings.adminPort : remembered?.admin ?? 0
     }
@@ -142,7 +143,7 @@ package final class Node: Sendable {
         settings.peerPort != 0 ? settings.peerPort : remembered?.peer ?? 0
     }
 
-    /// The ports of the previous run; nil at the first.
+    /// The ports of the previous run, from the cluster's state; nil at the first run.
     private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
 
     /// Publishes this node's addresses in the cluster.
@@ -165,7 +166,7 @@ package final class Node: Sendable {
 
     /// Ends streams and refuses new requests, so that the admin server can be stopped.
     ///
-    /// Pending requests are still served, since every lane runs.
+    /// Pending requests are still served, because no lane is stopped yet.
     package func beginStop() { cluster.beginStop() }
 
     /// Ends administration, persists everything and closes the files.

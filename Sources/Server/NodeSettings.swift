@@ -5,7 +5,7 @@ package import Vocabulary
 package struct NodeSettings: Sendable {
     /// The data directory.
     package var directory = "data"
-    /// The address to listen on, by which other nodes connect to this node.
+    /// The address to listen on; other nodes connect to this node at it.
     package var host = "127.0.0.1"
     /// The port of Couchbase clients; 0 claims any free port and reuses it at the next start.
     package var kvPort: UInt16 = 11_210
@@ -17,8 +17,8 @@ package struct NodeSettings: Sendable {
     package var memcachedPort: UInt16?
     /// The bucket of plain memcached clients; nil for none.
     package var memcachedBucket: String?
-    /// Bytes for documents unless the admin interface sets the quota; nil for half of
-    /// `memoryTotal`.
+    /// The initial memory quota for documents, in bytes; nil for
+    /// `MemoryQuota.bytesDefault`.
     package var memoryQuota: UInt64?
     /// Bytes of memory of the machine or the container.
     package var memoryTotal: UInt64

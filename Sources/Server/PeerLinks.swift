@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The cluster's connections between nodes, behind the data service's port `ChangeLinks`.
+/// Implements the data service's port `ChangeLinks` by connections of the cluster's transport.
 struct PeerLinks: ChangeLinks {
     private let transport: PeerTransport
 

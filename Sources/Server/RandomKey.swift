@@ -5,8 +5,10 @@ internal import Seams
 
 /// The key of a random document, for tools that show a sample of a bucket.
 struct RandomKey {
-    /// Groups of slots that a search visits at most: a bucket with only tombstones, or with
-    /// documents on disk only, is not searched completely for a sample.
+    /// The most groups of hash table slots that a search visits.
+    ///
+    /// The bound matters for a bucket whose table has only tombstones, or whose documents are only
+    /// on disk.
     private static let groupsMax = 1 << 16
     private static let groupsAtATime = 16
 
