@@ -9,8 +9,8 @@ internal import Wire
 /// The data service of a node: the buckets in service, their users, and the configurations for
 /// clients.
 ///
-/// Connections look things up here when they log in or select a bucket, under one lock that no
-/// request for a document needs.
+/// Connections find users and buckets in the registry at login and when they select a bucket. The
+/// registry has one lock, which no request for a document needs.
 package final class DocumentService: Sendable {
     private struct Registry {
         var buckets: [String: OpenBucket] = [:]
@@ -33,12 +33,12 @@ package final class DocumentService: Sendable {
     let lanes: DataLanes
     let reclaimer: Reclaimer
     package let alerts = AlertBoard()
-    /// Held while buckets are opened, flushed or deleted.
+    /// Serializes the opening, flushing and deletion of buckets.
     let administration = Lock()
     /// Changed only while `administration` is held.
     let remains = Guarded(Remains())
-    /// The number of changes, by bucket, that only copies here had and that were discarded since
-    /// the last `removeDiscardedCounts`.
+    /// By bucket: the number of changes that no other node had and that copies on this node
+    /// discarded since the last `removeDiscardedCounts`.
     let discarded = Guarded<[String: UInt64]>([:])
     /// Names of buckets that have moved away from this node.
     let givenUp = Guarded<Set<String>>([])
@@ -101,7 +101,7 @@ package final class DocumentService: Sendable {
         }
     }
 
-    /// Opens a bucket, replacing one of the same name.
+    /// Adds a bucket to the registry, and retires the bucket of the same name that it replaces.
     func enter(_ bucket: OpenBucket) {
         let before = registry.withLock { registry in
             registry.byUUID[bucket.uuid] = bucket
@@ -185,8 +185,10 @@ package final class DocumentService: Sendable {
 
     func stopHousekeeping() { housekeeper.withLock { $0 }?.stop() }
 
-    /// Releases everything, for a process that has died in the simulator, whose objects would
-    /// otherwise stay in memory: buckets and service refer to each other.
+    /// Breaks the reference cycle between the buckets and the service.
+    ///
+    /// The simulator calls it for a process that has died, whose objects would otherwise stay in
+    /// memory.
     package func abandon() {
         let (buckets, keeper) = (registry.withLock { $0.buckets }, housekeeper.withLock { $0 })
         registry.withLock { $0 = Registry() }

@@ -9,8 +9,8 @@ import Vocabulary
 
 /// Commits that need a document that is only on disk.
 extension DurableTests {
-    /// This node follows another one, whose write to `key` is prepared here, and takes over; memory
-    /// has nothing of the version that the write replaces.
+    /// This node has a replica with a prepared write to `key`, and becomes the active node of its
+    /// vBucket; the version that the write replaces is only on disk.
     private func inherit(_ key: String, replacing old: String, by new: String) throws {
         var settings = TestWorld.settings("guests", .persistent)
         settings.evictionPolicy = .fullEviction

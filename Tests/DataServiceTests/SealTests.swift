@@ -144,8 +144,8 @@ import Vocabulary
         #expect(!world[1].write("key1", "x", "a"))
     }
 
-    /// A promoted copy was slow, so the others were sealed a second time under its fence; then it
-    /// was confirmed after all.
+    /// A promoted copy was slow, so the remaining copies were sealed a second time under its fence;
+    /// then the promoted copy was confirmed.
     @Test func confirmationEndsRepeatedSealUnderItsFence() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })

@@ -126,8 +126,9 @@ import Vocabulary
         #expect(healed.stop())
     }
 
-    /// The table that distinguishes live versions from dead ones has nothing of the vBucket, and
-    /// its notes from the failed read may concern blocks that were rewritten since.
+    /// The hash table, which distinguishes live versions from dead ones, has no document of an
+    /// unloaded vBucket, and records of the failed read may concern blocks that were rewritten
+    /// since.
     @Test func compactionDropsNothingOfUnloadedVBuckets() throws {
         let keys = keys(in: 5, count: 6_000)
         #expect(keys.count == 6_000)

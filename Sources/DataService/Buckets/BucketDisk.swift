@@ -7,7 +7,7 @@ package import Vocabulary
 /// warmup.
 package final class BucketDisk: Sendable {
     let store: BucketStore
-    /// The files of the bucket's own generation; after a bucket flush the store has others.
+    /// The files of this instance's generation; a bucket flush replaces the files of the store.
     private let files: [LaneStore]
     let flushers: [Flusher]
     let fetcher: BackgroundFetcher

@@ -7,11 +7,11 @@ internal import Wire
 
 /// Follows all vBuckets whose active copy is on one other node, on one connection.
 ///
-/// The link states the wanted feeds; `reconcile` compares them with the open streams after every
-/// change. A change that has to wait for the disk or for memory blocks all changes behind it, and
-/// the sender with them, since bytes are acknowledged only once they are applied. If the wait is
-/// long, its stream is closed for a while, so that a full bucket or an unreadable disk does not
-/// block other buckets.
+/// The link states the wanted feeds; `reconcile` compares them with the open streams whenever they
+/// change. A document change that has to wait for the disk or for memory blocks all later changes
+/// on the connection. It blocks the producer as well, since bytes are acknowledged only once they
+/// are applied. If the wait is long, the consumer closes the stream of that change for a while, so
+/// that a full bucket or an unreadable disk does not block other buckets.
 ///
 /// - A change is applied under the vBucket's lock, and only while the copy follows the fence for
 ///   which the stream was requested.
@@ -20,9 +20,10 @@ final class ReplicationConsumer: ConnectionHandler {
     enum Event: Sendable {
         /// The wanted feeds changed.
         case wanted
-        /// Request this stream again.
+        /// Request this stream again: its retry delay is over, or the ownership of its copy
+        /// changed.
         case ask(NodeStreamAddress)
-        /// The copy was loaded from disk, or cannot be for now.
+        /// The copy was loaded from disk, or its loading failed for now.
         case loaded(NodeStreamAddress)
         /// The copy was emptied.
         case reset(NodeStreamAddress)
@@ -43,7 +44,7 @@ final class ReplicationConsumer: ConnectionHandler {
 
         let feed: ReplicationTopology.Feed
         var state = State.opening
-        /// How many times in a row the other node had no such bucket.
+        /// The number of consecutive answers that the other node does not have the bucket.
         var refusals = 0
         var debt = FlowDebt(bytesMax: Limits.replicationWindowBytes)
     }

@@ -9,31 +9,34 @@ internal import Wire
 ///
 /// All complete frames of a read are processed together: first their keys are hashed, then their
 /// slots and items are prefetched, and only then are they executed, so that the cache misses of a
-/// deep pipeline overlap. A request that has to wait (for the disk) is parked. If the client agreed
-/// to unordered execution, later requests are executed meanwhile; otherwise the connection pauses
-/// its input until the request is answered.
+/// deep pipeline overlap. If a request has to wait, for example for the disk, and the client agreed
+/// to unordered execution, the connection parks the request and executes later ones. Otherwise the
+/// request stays at the front of the input, and the connection pauses its input until the answer.
 ///
 /// - Answers are sent in the order of requests unless unordered execution was agreed on.
-/// - Nothing here blocks, and nothing of a request is kept except what a parked one needs.
+/// - No method blocks. A connection keeps no part of a request except the frame of a parked one.
 package final class Connection: ConnectionHandler {
     /// The outcome of one attempt at a request.
     enum Execution {
-        /// Answered, or parked with a copy of its frame.
+        /// The request is answered, or parked with a copy of its frame.
         case done
-        /// Not answered yet; later requests have to wait.
+        /// The request is not answered yet, and later requests have to wait for it.
         case blocked
+        /// The connection has to close.
         case close
     }
 
     private static let parkedMax = 128
-    /// Writes may wait for other nodes, which takes longer than a disk read.
+    /// Higher than `parkedMax`: a durable write waits for other nodes, which takes longer than a
+    /// disk read.
     private static let parkedWritesMax = 1_024
 
     let port: any ConnectionPort
     let service: DocumentService
     let context: LaneContext
     let mailbox: Mailbox
-    /// The client of a plain memcached listener: no login, and vBucket numbers are computed.
+    /// Whether the client uses the plain memcached listener: it needs no login, and the connection
+    /// computes the vBucket number of each key.
     let isMemcachedListener: Bool
     private let commands: [Command?]
 
@@ -53,15 +56,15 @@ package final class Connection: ConnectionHandler {
         didSet { noteSelection(oldValue) }
     }
     var scram: SCRAMServer?
-    /// Nil unless the client is notified of maps.
+    /// The client's subscription to changed maps; nil if it has none.
     var subscription: MapSubscription?
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
     private var isUnordered = false
-    /// The selected bucket has moved to other nodes.
+    /// Whether the selected bucket has moved to other nodes.
     private var isElsewhere = false
-    /// The selected bucket was deleted, and may be created again under this name.
+    /// The name of the selected bucket after its deletion: a bucket may be created again under it.
     var lostBucketName: String?
 
     // The stream.
@@ -71,22 +74,22 @@ package final class Connection: ConnectionHandler {
     private var parkedBytes = 0 {
         didSet { countParked(parkedBytes, before: oldValue) }
     }
-    /// A parked request is being executed again: its frame is not in the input.
+    /// Whether a parked request is being executed again: its frame is not in the input.
     private var isResuming = false
-    /// Results for parked requests that are not handled yet.
+    /// Results for waiting requests, parked or blocked, that are not handled yet.
     private var results: ArraySlice<Mailbox.WorkResult> = []
     private var lastTicket: UInt64 = 0
     /// The ticket of the request at the front of the input while it waits, and when it arrived.
     private var blockedTicket: UInt64?
     private var blockedStart: UInt64 = 0
-    /// The result for that request.
+    /// The result for the request that had `blockedTicket`, until its next attempt.
     private var resumption: Completion?
 
     // The turn.
     var wallNanoseconds: UInt64 = 0
-    /// The answers of this turn are valid only while the lease holds.
+    /// Whether this turn has an answer that is valid only while the lease holds.
     var isBoundByLease = false
-    /// The lease was over when the turn began.
+    /// Whether the lease had expired when the turn began.
     var isWithoutLease = false
     var turnStart: UInt64 = 0
     var output: ByteWriter
@@ -133,7 +136,8 @@ package final class Connection: ConnectionHandler {
         return endTurn(settle(input))
     }
 
-    /// Resumes parked requests as far as the output has room, then continues with the input.
+    /// Resumes waiting requests that have results while the output has room, then decodes the
+    /// input.
     private func settle(_ input: ByteView) -> ReceiveProgress {
         while let result = results.popFirst() {
             if result.ticket == blockedTicket {
@@ -164,7 +168,8 @@ package final class Connection: ConnectionHandler {
         if bucket?.isRetired ?? (isMemcachedListener || lostBucketName != nil) { findBucketAgain() }
     }
 
-    /// Looks the bucket up again: it was flushed or deleted, or may have been created meanwhile.
+    /// Finds the selected bucket again by its name: it was flushed or deleted, or a bucket of its
+    /// name may have been created meanwhile.
     func findBucketAgain() {
         if isMemcachedListener, service.plain.isRefusing {
             bucket = nil
@@ -173,7 +178,7 @@ package final class Connection: ConnectionHandler {
         let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
         bucket = name.flatMap { service.bucket(named: $0) }
         defer { lostBucketName = bucket == nil && !isMemcachedListener ? name : nil }
-        // A plain client has no map, so that a redirection is of no use to it.
+        // A plain memcached client has no map, so NOT_MY_VBUCKET would not redirect it.
         isElsewhere =
             !isMemcachedListener && bucket == nil && name.map { service.isGivenUp($0) } ?? false
         // The bucket may have been created again with a password.
@@ -204,7 +209,8 @@ package final class Connection: ConnectionHandler {
                 answer(.tooBig, to: header.replyTo, because: "A value has at most 20 MiB.")
                 discarding = header.frameCount
             case .invalid(.tooLong) where login == .anonymous && becomeGuestOfDefault():
-                // The bound before login does not apply to clients that need no login.
+                // A password-less default bucket needs no login, so the bound before login does not
+                // apply.
                 continue
             case .invalid(let error):
                 refuse(error)
@@ -275,7 +281,8 @@ package final class Connection: ConnectionHandler {
         for index in 0..<count {
             let frame = context.frames[index]
             let hash = context.hashes[index]
-            // What waited is at the front of the input, so only the first can have waited.
+            // A blocked request is at the front of the input, so only the first frame can be a
+            // resumed one.
             let execution =
                 index == 0
                 ? attempt(frame, hash: hash) : execute(frame, hash: hash, completion: nil)
@@ -294,7 +301,8 @@ package final class Connection: ConnectionHandler {
 
     // MARK: One request
 
-    /// Executes the request at the front of the input; a resumed one is timed from its arrival.
+    /// Executes the request at the front of the input; the duration of a resumed request counts
+    /// from its arrival.
     @inline(__always)
     private func attempt(_ frame: Frame, hash: UInt64) -> Execution {
         guard let completion = resumption else {
@@ -317,7 +325,7 @@ package final class Connection: ConnectionHandler {
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
         let header = frame.header
         guard header.isRequest else {
-            // Unexpected responses are ignored; requests of a server are an error.
+            // Ignore responses, which were not requested. A client must not send server requests.
             return header.magic == .serverRequest ? .close : .done
         }
         guard let command = commands[Int(header.opcodeByte)] else {
@@ -344,8 +352,9 @@ package final class Connection: ConnectionHandler {
             answerDurable(request, end)
             return .done
         }
-        // Parked requests belong to the login and the bucket with which they were sent. The rare
-        // conditions come first, because reading `parked` is checked for exclusive access.
+        // Parked requests are executed under the login and the bucket with which they were sent, so
+        // a session change waits for them. The rare conditions precede `parked`, because Swift
+        // checks each read of that property for exclusive access at run time.
         if framing.isBarrier || command.changesSession, !parked.isEmpty { return .blocked }
         guard command.access == .anyConnection || login != .anonymous || becomeGuestOfDefault()
         else {
@@ -356,7 +365,7 @@ package final class Connection: ConnectionHandler {
                 refusePlainClient(frame)
                 return .done
             }
-            // The client asks other nodes for the map that names the bucket's nodes.
+            // After NOT_MY_VBUCKET the client requests the map of the bucket from other nodes.
             return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
         }
         return dispatch(request, completion)
@@ -366,7 +375,8 @@ package final class Connection: ConnectionHandler {
     private func refusal(of framing: FramingExtras, _ command: Command) -> Status? {
         if framing.durability != nil {
             guard command.isMutation else { return .invalid }
-            // Only writes that create a version can be prepared.
+            // A prepare contains the new version of a document, so only commands that create one
+            // support durability.
             guard command.isDurable else { return .notSupported }
         }
         if framing.streamID != nil { return .invalid }
@@ -386,7 +396,8 @@ package final class Connection: ConnectionHandler {
     ///
     /// - Parameters:
     ///   - request: The request.
-    ///   - start: Starts the work, which calls the closure once, from any lane.
+    ///   - start: Starts the work that the request waits for. The work calls the closure once, from
+    ///     any lane.
     /// - Returns: The execution to return: the request is parked, or blocks the ones after it.
     func wait(
         _ request: CommandContext,
@@ -407,8 +418,8 @@ package final class Connection: ConnectionHandler {
         return isParked ? .done : .blocked
     }
 
-    /// Whether later requests may overtake a request: only requests for single documents, and up to
-    /// a bound.
+    /// Whether later requests may overtake a request: true only for requests for single documents,
+    /// within the bounds of number and bytes.
     private func mayPark(_ request: CommandContext) -> Bool {
         isUnordered && request.command.isKeyed && !request.framing.isBarrier
             && parked.count

@@ -31,7 +31,8 @@ final class Lease: Sendable {
 }
 
 extension DocumentService {
-    /// Sets the end of the lease; an earlier end takes effect with the next batch.
+    /// Sets the end of the lease; reactors read it at the start of a turn, and again before they
+    /// send the turn's answers.
     package func setLease(endNanoseconds: UInt64) { lease.end = endNanoseconds }
 
     /// Whether this node may answer for its active copies, by its own clock.

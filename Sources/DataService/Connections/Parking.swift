@@ -8,11 +8,11 @@ enum Completion: Sendable {
     case ready
     /// The wait failed: answer with this status and reason.
     case failed(Status, String)
-    /// There is room for the write: attempt again, without waiting for room again.
+    /// The pager has made room for the write: attempt again, and do not wait for room again.
     case roomMade
     /// The work itself is complete; for commands that must not run twice.
     case done
-    /// The write was prepared, and this is its outcome.
+    /// The prepared write is decided: answer with this outcome.
     case durable(SyncWriteOutcome)
 
     var isRoomMade: Bool {
@@ -38,7 +38,7 @@ struct Parked {
     let start: UInt64
 }
 
-/// The results that other lanes deliver for parked requests.
+/// The results that other lanes deliver for waiting requests.
 final class Mailbox: Sendable {
     /// The result for the request with a ticket.
     struct WorkResult: Sendable {

@@ -5,8 +5,9 @@ internal import Wire
 
 /// The bucket of the plain memcached listener, and whether it is served.
 ///
-/// A plain client has one node and no map. In a cluster of several nodes it would miss every
-/// document of other nodes, so its requests for documents are refused there, with a reason.
+/// A plain memcached client connects to one node and has no map. In a cluster of several nodes it
+/// could not reach the documents of the other nodes, so the listener refuses its requests for
+/// documents there, with the reason.
 final class PlainListener: Sendable {
     /// Nil if the node has no such listener.
     let bucketName: String?

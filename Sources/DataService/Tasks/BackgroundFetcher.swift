@@ -27,7 +27,7 @@ final class BackgroundFetcher: Sendable {
     }
 
     private let engine: Bucket
-    /// The files of the bucket's own generation; after a bucket flush the store has others.
+    /// The files of this instance's generation; a bucket flush replaces the files of the store.
     private let files: [LaneStore]
     private let lanes: DataLanes
     private let environment: Environment

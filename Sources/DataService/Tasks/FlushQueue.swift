@@ -13,7 +13,7 @@ package import Vocabulary
 package struct FlushQueue {
     package struct Entry: Hashable {
         package let vBucket: VBucketID
-        /// Not later than the arrival of its oldest change that is not drained.
+        /// A lower bound of the arrival of the vBucket's oldest undrained change.
         package let since: UInt64
     }
 
@@ -37,13 +37,13 @@ package struct FlushQueue {
     package private(set) var entries: [Entry] = []
     private var members: Set<VBucketID> = []
     private var hurried: Set<VBucketID> = []
-    /// vBuckets for which a caller waits that will wait for others too: one commit serves all of
-    /// them.
+    /// vBuckets of callers that wait for many vBuckets, one after the other: one commit serves all
+    /// of them.
     private var gathered: Set<VBucketID> = []
     private var gatheredUntil: UInt64 = 0
     /// vBuckets of the running commit that were hurried when it began.
     private var beingServed: Set<VBucketID> = []
-    /// Changes that arrived until then are hurried.
+    /// Changes that arrived up to this time are hurried.
     private var hurriedThrough: UInt64 = 0
     private var restUntil: UInt64 = 0
     /// The recent cost of a vBucket in nanoseconds, its share of compaction included.

@@ -6,7 +6,8 @@ internal import Vocabulary
 
 /// Writes the changes of one lane file's vBuckets to disk, many vBuckets per transaction.
 ///
-/// `FlushQueue` decides when a commit begins and what it contains; this carries it out.
+/// `FlushQueue` decides when a commit begins and which vBuckets it contains; the flusher makes the
+/// commit.
 ///
 /// - Runs on its writer lane only; `noteDirty` and `flushNow` may be called from any lane.
 /// - A change counts as persisted after its commit returned. A failed commit changes nothing and is
@@ -14,22 +15,23 @@ internal import Vocabulary
 final class Flusher: Sendable {
     private struct State {
         var queue: FlushQueue
-        /// A commit is running; it schedules the next one itself.
+        /// Whether a commit is running; its end schedules the next one.
         var isRunning = false
         var isStopped = false
-        /// The number of the valid posted run: posting another one invalidates earlier ones.
+        /// The number of the newest posted run; earlier posted runs do nothing.
         var timer: UInt64 = 0
+        /// When the newest posted run begins; nil if none is posted.
         var timerDue: UInt64?
-        /// No commit begins before, because the disk failed.
+        /// After a failed commit: when the next one may begin.
         var blockedUntil: UInt64 = 0
-        /// A commit happened since the last `closeIdle`.
+        /// Whether a commit was made since the last `closeIdle`.
         var wasUsed = false
         /// When the oldest change of the running commit arrived; nil without a commit.
         var inFlightSince: UInt64?
         var waiters: [Waiter] = []
     }
 
-    /// A caller that waits for all changes that existed when it called.
+    /// A caller of `drain`, which waits for all changes that existed at its call.
     private struct Waiter {
         let arrivedAt: UInt64
         let done: @Sendable () -> Void
@@ -56,7 +58,8 @@ final class Flusher: Sendable {
 
     /// The bytes that are copied in one hold of a vBucket's lock.
     private static let sliceBytes = 64 << 10
-    /// The CAS horizon is written this far ahead: a clock set back cannot repeat a CAS.
+    /// How far the stored CAS horizon is ahead of the clock, so that no CAS is repeated after a
+    /// restart with a clock that was set back.
     private static let casAheadNanoseconds: UInt64 = 10_000_000_000
     private static let retryNanoseconds: UInt64 = 1_000_000_000
 
@@ -85,12 +88,12 @@ final class Flusher: Sendable {
 
     // MARK: From any lane
 
-    /// Schedules a vBucket that had nothing to flush.
+    /// Schedules a vBucket that had no changes to flush until now.
     func noteDirty(_ vBucket: VBucketID) {
         let now = environment.time.monotonicNanoseconds()
         let next: Posting? = state.withLock { state in
             state.queue.add(vBucket, since: now)
-            // The posted run is due for an older change.
+            // A posted run is due earlier, for an older change.
             return state.timerDue == nil ? Flusher.schedule(&state, now) : nil
         }
         if let next { post(next) }
@@ -121,12 +124,13 @@ final class Flusher: Sendable {
         if let next { post(next) }
     }
 
-    /// Calls `done` on the writer lane when all changes that exist now are committed, or cannot be.
+    /// Calls `done` on the writer lane when all changes that exist now are committed, or when the
+    /// disk fails or the flusher is stopped.
     func drain(_ done: @escaping @Sendable () -> Void) {
         let now = environment.time.monotonicNanoseconds()
         state.withLock { $0.waiters.append(Waiter(arrivedAt: now, done: done)) }
         flushAll()
-        // If nothing waits, no run would finish the waiter.
+        // If no vBucket is queued, no run would call `finishWaiters`.
         worker.lane.post { [self] in finishWaiters() }
     }
 
@@ -330,8 +334,10 @@ final class Flusher: Sendable {
         return true
     }
 
-    /// Schedules vBuckets that changed since they were drained: they were never clean, so that no
-    /// change scheduled them.
+    /// Schedules vBuckets that changed after they were drained.
+    ///
+    /// `noteDirty` is called only for the first change of a clean vBucket, and these vBuckets were
+    /// not clean.
     private func rescheduleChanged(_ shares: [Share], since: UInt64) {
         var again: [VBucketID] = []
         for share in shares {
@@ -347,8 +353,8 @@ final class Flusher: Sendable {
 
     /// Calls the waiters whose changes are persisted.
     ///
-    /// If the disk fails or the flusher is stopped, calls all of them: a node that stops does not
-    /// wait for a disk that may never recover.
+    /// If the disk fails or the flusher is stopped, calls all waiters, so that a stopping node does
+    /// not wait for a disk that may never recover.
     private func finishWaiters() {
         let finished = state.withLock { state in
             let isHopeless = state.isStopped || state.blockedUntil > 0
@@ -363,7 +369,7 @@ final class Flusher: Sendable {
 
 /// The batch of one flusher.
 ///
-/// It is kept because it is large, and used by one lane at a time.
+/// The flusher reuses the batch because of its size. One lane at a time uses it.
 struct CommitBatchBox {
     let batch = CommitBatch()
 }

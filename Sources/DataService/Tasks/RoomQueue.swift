@@ -16,13 +16,13 @@ package struct RoomQueue {
         /// The bytes that have to become free: the value, and what the change reads.
         package let bytes: UInt64
         package let deadline: UInt64
-        /// The census found that there can be room for it.
+        /// Whether the census has found that the bucket can make room for the write.
         package fileprivate(set) var isJudged = false
     }
 
     /// The bounds of a bucket's memory account, in bytes.
     package struct Bounds: Equatable {
-        /// Above this, writes are refused for now.
+        /// Above this, the bucket refuses writes with a temporary failure.
         package var ceiling: UInt64
         /// The target of the pager when no write waits.
         package var lowWatermark: UInt64
@@ -46,11 +46,11 @@ package struct RoomQueue {
 
     package private(set) var waiters: [Waiter] = []
     private var lastID: UInt64 = 0
-    /// The last pass did not free enough for the first waiter.
+    /// Whether the pager's last pass did not free enough for the first waiter.
     private var isShort = false
     /// The reservation of the last admitted write, until it is stored or the time ends.
     private var admitted: (bytes: UInt64, end: UInt64)?
-    /// The largest need of refused writes, until the time ends.
+    /// The largest size of the refused writes, kept until `end` for a retry.
     private var remembered: (bytes: UInt64, end: UInt64)?
 
     /// The default timeout of Couchbase's clients for a write is 2.5 s.

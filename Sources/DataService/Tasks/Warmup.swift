@@ -32,7 +32,7 @@ final class Warmup: Sendable {
     }
 
     let engine: Bucket
-    /// The files of the bucket's own generation; after a bucket flush the store has others.
+    /// The files of this instance's generation; a bucket flush replaces the files of the store.
     let files: [LaneStore]
     let lanes: DataLanes
     let environment: Environment
