@@ -220,7 +220,7 @@ extension AdministrationService {
 
     package var adminPort: UInt16 { state.node(number: thisNode)?.ports.admin ?? 0 }
 
-    /// The file system that holds the data, in bytes; nil if the disk does not tell.
+    /// The file system that holds the data, in bytes; nil if the disk does not report it.
     package var diskSpace: (free: UInt64, total: UInt64)? {
         do {
             return try environment.disk.space(settings.directory)

@@ -9,7 +9,7 @@ extension AdministrationService {
     /// A busy disk completes a write sooner: an alert is raised after this time.
     private static let diskTimeoutSeconds: UInt64 = 3
 
-    /// What an operator should know now: alerts of the data plane, buckets that do not serve all
+    /// The current alerts for an operator: those of the data plane, buckets that do not serve all
     /// their vBuckets, a disk that is nearly full.
     package var alerts: [Alert] {
         var alerts = dataPlane.alerts()

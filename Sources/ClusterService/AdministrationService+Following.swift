@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Carries out what was agreed on; on the control lane.
+/// Carries out applied entries on the data plane; on the control lane.
 extension AdministrationService: StateFollower {
     func stateChanged(
         from before: ClusterState,
@@ -62,7 +62,8 @@ extension AdministrationService: StateFollower {
         wakeWatchers()
     }
 
-    /// Whether this node was failed over while it was down, and was taken back in full recovery.
+    /// Whether this node was failed over while it was down, and a rebalance adds it back with full
+    /// recovery.
     private func beginsEmpty(_ before: ClusterState, _ now: ClusterState) -> Bool {
         guard let own = now.node(number: thisNode), let rebalance = now.rebalance else {
             return false
@@ -72,7 +73,8 @@ extension AdministrationService: StateFollower {
             && rebalance.kept.contains(thisNode) && !rebalance.delta.contains(thisNode)
     }
 
-    /// Deletes copies that are in no chain: copies that are built here are built from nothing.
+    /// Deletes this node's copies that are in no chain: a full recovery builds them from seqno
+    /// zero.
     private func dropWhatIsToBeBuilt(_ name: String, _ now: ClusterState) {
         guard var assignment = now.assignment(ofBucket: name) else { return }
         for number in assignment.vBuckets.indices {
@@ -264,11 +266,12 @@ extension AdministrationService: StateFollower {
 
     // MARK: Copies
 
-    /// Has copies serve whose placement alone, without other copies' reports, says what they
-    /// contain.
+    /// Activates copies whose content follows from the placement alone, without reports of other
+    /// copies.
     private func activateCopies(_ bucket: BucketRecord, knowing before: BucketRecord?) {
         let own = thisNode
-        // A placement up to here may have been served before a restart, and lost in a crash.
+        // A copy of a placement up to this index may have served before the restart, and lost its
+        // changes in a crash.
         let known = member.driver.restoredIndex
         var due: [CopyActivation] = []
         for (number, placement) in bucket.placements.enumerated() {
@@ -290,7 +293,7 @@ extension AdministrationService: StateFollower {
         if !due.isEmpty { _ = dataPlane.activate(bucket: bucket.settings.name, due) }
     }
 
-    /// Has pending copies serve if they are the only one of their chain.
+    /// Activates each pending copy that is the only copy of its chain.
     ///
     /// Repeated by a timer until no copy is pending, because a copy may still be read from disk.
     func activateLonePendingCopies() {

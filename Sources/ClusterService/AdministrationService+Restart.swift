@@ -4,17 +4,17 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// A restarted node's way from the state that it had to the state that the cluster has agreed on.
+/// How a restarted node of a cluster advances from its stored state to the current agreed state.
 ///
-/// - Until then the node has no lease and serves nothing.
-/// - Seals from before the restart are in force from the first moment. If they cannot be read, the
-///   node does not follow, and an alert says so.
+/// - Until the node follows the current state, it has no lease and serves nothing.
+/// - Seals from before the restart are in force before a copy follows. If they cannot be read, the
+///   node does not follow and raises an alert.
 extension AdministrationService {
     /// Follows from the state at the start to the current state, in one step.
     ///
-    /// A restarted node of several may not know all committed entries. The leader sends the rest,
-    /// but this node may have carried them out before its restart. Carrying them out one by one
-    /// again could create or empty a bucket that has documents since.
+    /// A restarted node may not know all committed entries. The leader sends the missing ones, but
+    /// this node may have carried them out before its restart. Repeating them one by one could
+    /// create or empty a bucket that has received documents since.
     func followWhenCurrent() async {
         let member = member
         while !core.withLock({ $0.isStopped }), self.member === member {
@@ -39,7 +39,7 @@ extension AdministrationService {
         let isMember = !now.isProvisioned || now.node(number: thisNode) != nil
         let seals: [String: [FencedVBucket]]
         do throws(StorageError) {
-            // First of all: without its seals a copy could break its promise.
+            // Read the seals first: without its seal a copy could accept changes of a sealed fence.
             seals = try isMember ? keptSeals(now) : [:]
         } catch {
             return error
@@ -58,7 +58,7 @@ extension AdministrationService {
             leave()
             return nil
         }
-        // Before other nodes are told of the state, copies follow it, in this turn.
+        // The copies follow the new state in this turn, before a beat reports its index.
         member.actsAsOf(nil)
         stateReplaced(from: opened, by: now)
         dataPlane.retain(only: now.buckets.map(\.settings))
@@ -66,8 +66,8 @@ extension AdministrationService {
         return nil
     }
 
-    /// By bucket UUID: the seals from before the restart, also those of fences that were not known
-    /// to be committed here.
+    /// By bucket UUID: the seals from before the restart, including seals of fences whose entries
+    /// this node did not know to be committed.
     private func keptSeals(
         _ now: ClusterState
     ) throws(StorageError) -> [String: [FencedVBucket]] {

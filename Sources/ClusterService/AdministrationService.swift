@@ -8,13 +8,13 @@ package import Vocabulary
 
 /// The cluster's administration on this node: agreed, stored on disk, carried out.
 ///
-/// A command is agreed on by a majority of the voters, on disk, before it is applied. It is carried
-/// out when it is applied, in the order of the log, and answered then. All of this runs on the
-/// control lane.
+/// A majority of the voters stores a command on disk before any node applies it. Nodes apply
+/// commands in the order of the log. This node carries out on the data plane what it applies, and
+/// then answers the request. All of this runs on the control lane.
 ///
-/// - A request is answered only after its change is on disk.
+/// - A request is answered only after its change is on this node's disk.
 /// - The data plane opens a bucket before the bucket's configuration is published, so that a client
-///   that learns of a bucket can select it.
+///   can select every bucket in a configuration.
 /// - If the data plane cannot open a new bucket, a lone node deletes the bucket again.
 package final class AdministrationService: Sendable {
     /// Settings by the operator and the machine that are not part of the state.
@@ -45,32 +45,35 @@ package final class AdministrationService: Sendable {
         var isStopped = false
         var startedNanoseconds: UInt64 = 0
         var watch = ChangeWatch()
-        /// Buckets are open: applied entries are carried out from here on.
+        /// Whether applied entries are carried out on the data plane.
+        ///
+        /// False until the buckets are open and, in a cluster, the current state is known.
         var isFollowing = false
         /// Whether a majority of several voters confirmed the list of buckets since this start.
         ///
-        /// A lone node may have been given an older state by hand, which no other node can correct.
+        /// False on a node that started alone: an operator may have replaced its state by an older
+        /// one, which no other node can correct.
         var hasHeardOthers = false
-        /// The state by which buckets were opened, until this node follows; nil afterwards.
+        /// The state from which the buckets were opened; in a cluster, nil once this node follows.
         var opened: ClusterState?
-        /// Why the node does not follow yet, if the reason is not only that other nodes are
-        /// missing.
+        /// The error that keeps this node from following, as a sentence for an operator; nil if the
+        /// node follows, or only waits for other nodes.
         var unfollowed: String?
         /// By bucket UUID: seals from before a restart, while this node begins to follow.
         var seals: [String: [FencedVBucket]] = [:]
-        /// A timer to activate copies that no other node needs to confirm is armed.
+        /// Whether the timer of `activateLonePendingCopies` is armed.
         var isCopyTimerArmed = false
-        /// By name: buckets that could not be opened, with the reason; retried.
+        /// By name: buckets that could not be opened, with the reason; the opening is retried.
         var unopened: [String: String] = [:]
         /// The rebalance report that was last shown; reported progress never decreases.
         var shown: (rebalance: String, report: RebalanceReport)?
-        /// Nodes whose feature level is too low, and was logged.
+        /// Nodes for which a feature level that is too low was logged already.
         var levelsReported: Set<NodeNumber> = []
-        /// The new epoch that is being formed, here or elsewhere.
+        /// The new epoch that this or another node is forming; nil if there is none.
         var forming: FormingEpoch?
-        /// This node is changing to another cluster or epoch.
+        /// Whether this node is changing to another cluster or epoch.
         var isAdopting = false
-        /// Nodes that are being brought into this node's epoch.
+        /// Nodes to which this node is sending its epoch for adoption.
         var bringing: Set<NodeNumber> = []
         /// The address at which this node listens.
         var address: (host: String, ports: NodePorts)?
@@ -91,7 +94,7 @@ package final class AdministrationService: Sendable {
     let diskLane: any Lane
     let executor: LaneExecutor
     let calls: PeerCalls
-    /// What every member of this process uses, whatever its cluster.
+    /// The parts of the process that its successive members share.
     let surroundings: ClusterMember.Surroundings
     let core: Guarded<Core>
     /// Statistics received from the other nodes.
@@ -167,18 +170,20 @@ package final class AdministrationService: Sendable {
 
     // MARK: Life
 
-    /// Has the data plane open every bucket and learn every user, before it listens: otherwise a
-    /// client could be told that an existing bucket is unknown.
+    /// Opens every bucket and sets every user's credentials on the data plane.
     ///
-    /// A bucket that cannot be opened is shown as failed; the others are served.
-    /// A bucket that cannot be opened does not keep the others from serving: it shows as failed.
+    /// Call it before the data service listens, so that no client gets the answer that an existing
+    /// bucket is unknown.
+    ///
+    /// A bucket that cannot be opened is shown as failed; all other buckets are served.
     package func openBuckets() {
         let state = state
         let isAlone = isAlone
         followMemcachedListener()
-        // Until other nodes have given promises, the map here may be out of date.
+        // Until voters promise a lease, this node's map may be out of date, so it serves nothing.
         if !isAlone { dataPlane.setLease(endNanoseconds: 0) }
-        // Only on a lone node: a cluster may have agreed on buckets that are not known here yet.
+        // Only on a lone node: in a cluster, the log may have buckets that are not applied here
+        // yet.
         if isAlone { dataPlane.retain(only: state.buckets.map(\.settings)) }
         if let administrator = state.administrator {
             dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
@@ -196,7 +201,7 @@ package final class AdministrationService: Sendable {
 
     /// Whether this node is the only member.
     ///
-    /// False after an invitation: the configuration is empty then.
+    /// False after an invitation, when the configuration is still empty.
     var isAlone: Bool { member.driver.status.configuration.members.count == 1 }
 
     /// Listens for other nodes; returns the port.
@@ -215,10 +220,11 @@ package final class AdministrationService: Sendable {
         if isAlone {
             try await announceAddress()
         } else {
-            // Other nodes may be down: the address is announced as soon as possible.
+            // Other nodes may be down, so announce the address in the background, with retries.
             executor.spawn {
                 await self.followWhenCurrent()
-                // The state at the start may be older than the previous start.
+                // The first announcement compares the address with the state at the start, which
+                // may lack the previous run's address. Compare it with the current state as well.
                 if !self.isKnownAsItIs { await self.announceUntilKnown() }
             }
             executor.spawn { await self.announceUntilKnown() }
@@ -238,7 +244,7 @@ package final class AdministrationService: Sendable {
         if let flaw = memoryFlaw { logEvent(.warning, .settings, flaw) }
     }
 
-    /// A cluster invited this node, and its metadata has not arrived.
+    /// Whether a cluster has invited this node and the cluster's metadata has not arrived yet.
     var isInvited: Bool { member.driver.status.configuration.members.isEmpty }
 
     private func announceUntilKnown() async {
@@ -326,8 +332,8 @@ package final class AdministrationService: Sendable {
     package enum Outcome: Sendable {
         case done
         case refused(ClusterRefusal)
-        /// Agreed on, but the data plane could not carry it out; a new bucket of a lone node is
-        /// deleted.
+        /// The command was agreed on, but the data plane could not carry it out. A lone node
+        /// deletes a new bucket in this case.
         case failed(DataPlaneError)
     }
 
@@ -347,7 +353,7 @@ package final class AdministrationService: Sendable {
         return .done
     }
 
-    /// Deletes a new bucket that cannot be opened: it could be neither used nor explained.
+    /// Deletes a lone node's new bucket that the data plane cannot open: clients could not use it.
     private func deleteUnopenable(_ settings: BucketSettings) async throws(ClusterError) {
         for phase in [BucketStep.Phase.begin, .end] {
             let step = BucketStep(name: settings.name, uuid: settings.uuid, phase: phase)
@@ -373,7 +379,7 @@ package final class AdministrationService: Sendable {
     /// The status of this node's Raft member.
     package var raftStatus: RaftStatus { member.driver.status }
 
-    /// The log that this node has, for simulations, which have one thread.
+    /// This node's Raft log; only for simulations, which run on one thread.
     package var raftLog: RaftLog { member.driver.log }
 
     /// Logs an event for the operator, also for `/logs`.

@@ -1,7 +1,7 @@
 package import Credentials
 package import Vocabulary
 
-/// What the cluster service needs from the data service, no more.
+/// The calls of the data service that the cluster service needs.
 ///
 /// `Server` connects the two. Every call may come from any thread and returns at once; only the
 /// document calls wait, because documents may be on disk.
@@ -51,7 +51,7 @@ package protocol DataPlane: Sendable {
         skip: Int,
         limit: Int
     ) async -> KeyListing
-    /// What an operator should know now: disk full, metadata above quota, a damaged block.
+    /// The current alerts for an operator: a full disk, metadata above the quota, a damaged block.
     func alerts() -> [Alert]
 
     // MARK: Copies
@@ -67,10 +67,10 @@ package protocol DataPlane: Sendable {
     /// By bucket: the number of changes that copies here discarded since the last call and that no
     /// other node had.
     func removeDiscardedCounts() -> [String: UInt64]
-    /// Has copies accept no more changes from the active copies of these fences, and active copies
-    /// stop serving; returns the reports of all requested copies.
+    /// Seals copies: replicas accept no more changes from the active copies of these fences, and
+    /// active copies stop serving. Returns the reports of all requested copies.
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport]
-    /// Has copies serve as the map says; returns those that are ready.
+    /// Activates copies under the map's fences; returns the vBuckets whose copies are ready.
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID]
     /// Has active copies stop serving for good, each once all copies of the next chain have
     /// everything; `done` receives all outcomes together.
@@ -79,7 +79,7 @@ package protocol DataPlane: Sendable {
         _ vBuckets: [FencedVBucket],
         done: @escaping @Sendable ([VBucketID: HandOverOutcome]) -> Void
     )
-    /// Until when this node may answer for what it owns, in monotonic nanoseconds; `.max` for ever.
+    /// Sets the end of this node's lease, in monotonic nanoseconds; `.max` for a lease without end.
     func setLease(endNanoseconds: UInt64)
     /// Whether every copy that must serve by the map does.
     var isReady: Bool { get }

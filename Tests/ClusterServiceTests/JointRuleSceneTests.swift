@@ -4,8 +4,8 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Requests that are valid on arrival: the one that the log refuses is answered as if the other one
-/// had completed before.
+/// Concurrent requests that are valid on arrival: the request that the log refuses gets the reply
+/// that it would get after the other request.
 @Suite(.serialized) struct JointRuleSceneTests {
     /// One provisioned node with 1 000 MB for buckets.
     private func built() async throws -> ClusterScene {
@@ -76,7 +76,7 @@ import Vocabulary
         #expect(scene[1].state.quotaExcess == 0)
     }
 
-    /// The caller checks again, and then the form says which quota is too low.
+    /// The caller checks the form again, and the errors then name the quota that is too low.
     @Test func memoryQuotaLoweredDuringACreateIsOvertaken() async throws {
         let scene = try await built()
         defer { scene.stop() }

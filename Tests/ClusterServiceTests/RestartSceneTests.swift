@@ -80,9 +80,9 @@ import Vocabulary
         #expect(openings().map(\.settings.uuid) == ["b-uuid", "b-next"])
         #expect(openings().map(\.isCurrent) == [false, true])
     }
-    /// It reaches the other nodes, but they call its old address: so it has no leader.
+    /// The node can connect to the other nodes, but they call its old address, so it has no leader.
     ///
-    /// In a cluster of two, nothing can be agreed on without it either.
+    /// In a cluster of two, no entry can be committed without this node either.
     @Test(arguments: [2, 3])
     func nodeRestartedAtOtherPortIsReconnected(_ count: Int) async throws {
         let scene = try ClusterScene(count)
@@ -104,8 +104,8 @@ import Vocabulary
         #expect(await eventually { member.service.status(of: NodeNumber(1)) == .healthy })
     }
 
-    /// Regression: its beats arrived, so it looked healthy, served nothing, and was not failed
-    /// over.
+    /// Regression: the beats of such a node arrived, so it was shown as healthy and not failed
+    /// over, although it served nothing.
     @Test func unreachableNodeWithBeatsCountsAsDown() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }

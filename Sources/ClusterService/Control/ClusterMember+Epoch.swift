@@ -86,7 +86,8 @@ extension ClusterMember {
         return whole
     }
 
-    /// What brings a member of an earlier epoch into this one; nil during a change of voters.
+    /// The message with which a member of an earlier epoch adopts this one; nil during a change of
+    /// voters.
     var handover: EpochHandover? {
         guard let standing = driver.standing else { return nil }
         return EpochHandover(

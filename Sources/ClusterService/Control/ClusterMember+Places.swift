@@ -5,13 +5,14 @@ internal import Vocabulary
 
 /// The addresses of the other nodes.
 ///
-/// If a node was started with another port or address, it reaches the other nodes, but they cannot
-/// reach it: it has no leader, so it cannot have its new address agreed on. So it sends its address
-/// to every node that it reaches; they connect to it there at once, and it announces its address as
-/// usual.
+/// A node that was started with another port or address can connect to the other nodes, but they
+/// cannot connect to it. It has no leader then, so the cluster cannot agree on its new address.
+/// Therefore it sends its address to every node to which it is connected. These nodes connect to
+/// the new address at once, and the node announces its address as usual.
 ///
 /// - An address that a node sent counts until the node's record changes.
-/// - The node has proved its identity on that connection, and proves it again where it is called.
+/// - The node has proved its identity on the connection that carries the address, and proves it
+///   again when another node connects to that address.
 extension ClusterMember {
     /// The address that a node sent, and the record that it replaces.
     struct Correction {

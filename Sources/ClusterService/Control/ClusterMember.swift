@@ -21,19 +21,19 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     let calls: PeerCalls
     let beats: BeatService
     let ownership: OwnershipService
-    /// Until then Raft messages are ignored, because a new epoch is being formed from this node's
-    /// log.
+    /// The monotonic time in nanoseconds until which Raft messages are ignored, because a new epoch
+    /// is being formed from this node's log; 0 if none is.
     var deafUntil: UInt64 = 0
     /// By node: addresses that nodes sent and that are not agreed on yet.
     var corrections: [NodeNumber: Correction] = [:]
     private let identityBox: Guarded<NodeIdentity>
-    /// The index of the state by which the data plane acts, until it follows; nil afterwards.
+    /// The log index of the state by which copies act; nil once the data plane follows.
     private let openedBox = Guarded<UInt64?>(nil)
-    /// The applied index when the data plane was opened.
+    /// The applied index at the last `actsAsOf`; 0 if the copies do not act by all of it.
     private let appliedThen: Guarded<UInt64>
     private let logEventHandler: @Sendable (Severity, EventLog.Kind, String) -> Void
 
-    /// What all members of this process share.
+    /// The parts of the process that its successive members share.
     struct Surroundings {
         var environment: Environment
         var lane: any Lane
@@ -166,7 +166,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             sources: BeatSources(
                 others: {
                     let others = log.state.members.map(\.number).filter { $0 != node }
-                    // An invited node without news asks whether the invitation still holds.
+                    // An invited node that has received no entry sends its beats to the inviting
+                    // nodes, to learn whether the invitation still holds.
                     return others.isEmpty && driver.isUninformed ? invited : others
                 },
                 applied: carried,
@@ -201,10 +202,11 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         }
     }
 
-    /// Passes the end of the lease to the data plane, once the lease counts.
+    /// Passes the end of the lease to the data plane, or 0 while the lease does not count.
     ///
-    /// While the map may be out of date nothing is served, whatever other nodes promise. Exception:
-    /// if nothing can be decided without this node, its own log is complete.
+    /// A lease does not count until the data plane follows, because this node's map may be out of
+    /// date. Exception: if the lease has no end (`.max`), no entry can be committed without this
+    /// node. Then the map is current if the log has no entry after `appliedThen`.
     private static func leaseGate(
         _ dataPlane: any DataPlane,
         _ driver: RaftDriver<ClusterLog>,
@@ -227,10 +229,10 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
 
     /// Sets the log index by which copies act until the data plane follows; nil once it follows.
     ///
-    /// Beats report this index. A lease is promised to a node that acts by everything that deposes
-    /// it, not to one that has only received it. No lease counts until the data plane follows,
-    /// because buckets may have been emptied or deleted since, which deposes no node. A node that
-    /// is one of at most two voters knows from its own log whether that happened.
+    /// Beats report this index. Voters promise a lease only to a node whose copies act by every
+    /// entry that deposes it; to have received such an entry is not enough. No lease counts until
+    /// the data plane follows, because later entries may empty or delete buckets, which deposes no
+    /// node. A node that is one of at most two voters has every such entry in its own log.
     ///
     /// - Parameters:
     ///   - index: The log index; nil if copies follow.
@@ -240,7 +242,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         openedBox.withLock { $0 = index }
     }
 
-    /// The data plane follows: the lease counts from here on.
+    /// Reports the lease to the data plane, which has begun to follow: from now on the lease
+    /// counts.
     func beginLease() { beats.reportLease() }
 
     func isUnready(_ other: NodeNumber) -> Bool {
@@ -337,7 +340,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         try await carry(command).outcome
     }
 
-    /// Proposes what only this leader may have agreed on.
+    /// Proposes a command that enters the log only if this node is still the leader.
     ///
     /// - Throws: `ClusterError`: `.notLeader`, or as `RaftDriver.propose`.
     func proposeAsLeader(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
@@ -383,7 +386,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     }
 }
 
-/// Carries Raft's frames between nodes.
+/// Sends Raft's frames to other nodes by `PeerCalls`.
 private final class PeerRaftTransport: RaftTransport {
     private let calls: PeerCalls
 

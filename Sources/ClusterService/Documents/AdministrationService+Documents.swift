@@ -10,7 +10,7 @@ internal import Wire
 ///   repeated once the map here may have caught up.
 /// - A write without an answer may have been applied, so it is not repeated.
 extension AdministrationService {
-    /// How long to look for the node that serves the document.
+    /// How long to search for the node that serves the document.
     private static var timeoutNanoseconds: UInt64 { 2_500_000_000 }
     /// How long a node may take to answer; its disk may be slow.
     private static var callTimeoutNanoseconds: UInt64 { 10_000_000_000 }

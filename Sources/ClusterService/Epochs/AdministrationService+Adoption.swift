@@ -52,7 +52,8 @@ extension AdministrationService {
         }
     }
 
-    /// Stops this node's log for a while; false if another epoch is being formed.
+    /// Has this node ignore Raft messages until the deadline, so that its log does not change;
+    /// false if another epoch is being formed.
     func beginForming(_ id: UInt64) -> Bool {
         let now = environment.time.monotonicNanoseconds()
         let until = now + Self.formingNanoseconds
@@ -69,7 +70,7 @@ extension AdministrationService {
 
     /// Changes this node to a new epoch: first on disk, then in memory.
     ///
-    /// The disk decides what this node is afterwards, also after a crash.
+    /// After a crash the history on disk determines the node's epoch.
     ///
     /// - Returns: Why the node did not change; nil if it did.
     func adopt(_ handover: EpochHandover) async -> String? {

@@ -15,13 +15,13 @@ struct FormingEpoch: Sendable {
 /// operator asks.
 ///
 /// 1. All members that are not given up report the ends of their logs, and stop their logs.
-/// 2. The best log counts as agreed on, completely; the new epoch is its next entry.
+/// 2. Every entry of the best log counts as committed; the new epoch is its next entry.
 /// 3. The new epoch is stored here, then sent to each member; from then on other groups are
 ///    refused.
 ///
 /// - Before step 3 nothing has changed, and the nodes continue as before. After it, every node of
-///   the new epoch brings in members of the old one whenever they connect: so a repeated request,
-///   or none, completes the change.
+///   the new epoch sends the epoch to each member of the old one that connects. So the change
+///   completes even without a repeated request.
 extension AdministrationService {
     /// How long a member may take to report the end of its log; it may be starting.
     private static let surveyTimeoutNanoseconds: UInt64 = 3_000_000_000
@@ -30,7 +30,7 @@ extension AdministrationService {
 
     /// Fails nodes over without a quorum.
     ///
-    /// - Parameter names: Nodes that are gone for good. All others must answer.
+    /// - Parameter names: Nodes that are gone for good. All other members must answer.
     /// - Returns: What is or may be lost.
     func formEpoch(without names: [String]) async -> MembershipOutcome {
         var gone: [NodeNumber] = []
@@ -274,7 +274,7 @@ extension AdministrationService {
         }
     }
 
-    /// Brings a member of a previous epoch into this one; members of other epochs are left alone.
+    /// Sends this epoch to a member of a previous epoch; ignores members of other epochs.
     private func bringOver(_ node: NodeNumber) async {
         guard case .position(let position) = await ask(.position, of: node),
             position.epoch < state.revEpoch, state.pastGroups.contains(position.group),

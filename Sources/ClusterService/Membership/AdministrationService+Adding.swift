@@ -9,7 +9,8 @@ internal import Vocabulary
 extension AdministrationService {
     /// How long a new node may take to receive the metadata.
     private static let joinTimeoutNanoseconds: UInt64 = 30_000_000_000
-    /// If nodes are added together, each attempt may meet other nodes' entries before its own.
+    /// The most attempts: if nodes are added together, the log may have entries of other nodes
+    /// before each attempt's own, which must then be checked again.
     private static let invitationsMax = 64
     private static let rebalanceRuns = "Cannot add a node during rebalance."
 
@@ -194,7 +195,7 @@ extension AdministrationService {
         }
     }
 
-    /// A refusal in the other node's words: a JSON list of sentences.
+    /// The refusal that the other node sent: a JSON list of sentences.
     private static func sentences(in body: [UInt8]) -> String {
         let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
         guard let entries = value?.array else {

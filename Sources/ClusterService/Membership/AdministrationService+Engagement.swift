@@ -149,7 +149,8 @@ extension AdministrationService {
         }
     }
 
-    /// One of two nodes is too old for the cluster: logs which one, and the cure.
+    /// Logs that the release of this or of the other node is too old for the cluster, and the
+    /// remedy.
     private func reportLevel(of other: NodeNumber, required: FeatureLevel) {
         let isOwn = settings.level < required
         let subject = isOwn ? "This node" : "Node \(name(of: other))"

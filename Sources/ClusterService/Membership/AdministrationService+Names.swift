@@ -99,8 +99,8 @@ extension AdministrationService {
             && others.contains { !$0.isLoopback }
     }
 
-    /// A node that listens on all addresses is named by loopback: then each client is told the address
-    /// that it used.
+    /// The name of a node that listens on all addresses is a loopback address, in place of which
+    /// each client gets the address that it used.
     private static func reachable(_ host: String) -> String {
         switch host {
         case "0.0.0.0": "127.0.0.1"

@@ -27,9 +27,9 @@ extension AdministrationService {
     /// - Parameters:
     ///   - known: All nodes of the cluster, by name.
     ///   - ejected: The nodes to remove.
-    ///   - deltaBuckets: Buckets that must be recovered from what returning nodes still have; every
-    ///     existing bucket is.
-    /// - Returns: That it runs, or why not.
+    ///   - deltaBuckets: Buckets that must be recovered from the data that returning nodes still
+    ///     have; the rebalance does so for every existing bucket.
+    /// - Returns: `running`, or the reason why no rebalance was started.
     package func rebalance(
         known: [String],
         ejected: [String],
@@ -60,8 +60,10 @@ extension AdministrationService {
         return await start(.rebalance, kept: kept, ejected: leaving)
     }
 
-    /// Waits until nodes in full recovery have deleted their data: a node that is behind follows in
-    /// one step, and would build on data that is not to be trusted.
+    /// Waits until nodes in full recovery have deleted their data.
+    ///
+    /// A node that is behind follows the current state in one step, and would otherwise build
+    /// copies on data from before the failover.
     private func untilEmptied(_ kept: [NodeRecord]) async {
         let returning = kept.filter {
             $0.membership == .inactiveAdded && $0.recovery == .full && $0.number != thisNode
@@ -74,7 +76,7 @@ extension AdministrationService {
         }
     }
 
-    /// A node that has not reported it after this time is down, or new.
+    /// A node whose beats have not reported the current index after this time is down, or new.
     private static let emptyTimeoutNanoseconds: UInt64 = 1_000_000_000
 
     func start(
@@ -164,7 +166,7 @@ extension AdministrationService {
     package func report(of rebalance: RebalanceRecord) async -> RebalanceReport {
         var told: RebalanceReport?
         let answer = await askLeader(.rebalanceReport, timeoutNanoseconds: 1_000_000_000)
-        // A report without nodes: the leader has seen its end.
+        // A report without nodes means that the rebalance has ended at the leader.
         if case .report(let report) = answer, !report.nodes.isEmpty { told = report }
         return core.withLock { core in
             let shown = core.shown.flatMap { $0.rebalance == rebalance.id ? $0.report : nil }

@@ -2,12 +2,12 @@ internal import Bytes
 internal import Orchestration
 internal import Vocabulary
 
-/// "I am here", from every node to every node, and what the sender sees of the others.
+/// A beat, which every node sends to every other node, with the nodes that the sender suspects.
 struct BeatMessage: PeerPayload, Hashable {
     var beat: LeaseBeat
-    /// Nodes that the sender has not heard of for a while, and for how long.
+    /// Nodes whose beats have not reached the sender for a while, with the duration of the silence.
     var suspects: [FailureTable.Suspicion]
-    /// The sender has every bucket ready.
+    /// Whether every bucket of the sender serves.
     var isReady: Bool
 
     init(beat: LeaseBeat, suspects: [FailureTable.Suspicion], isReady: Bool) {
@@ -48,7 +48,7 @@ extension FailureTable.Suspicion: PeerPayload {
     }
 }
 
-/// The answer to a beat: a promise, or why there is none.
+/// The answer to a beat: a promise, or the reason for the refusal of one.
 struct BeatReplyMessage: PeerPayload, Hashable {
     var reply: LeaseReply
 
@@ -89,11 +89,11 @@ struct BeatReplyMessage: PeerPayload, Hashable {
     }
 }
 
-/// What the sender serves, bucket by bucket, and what nodes that are silent last said of themselves:
-/// twice a second.
+/// Seqno digests of the served vBuckets by node and bucket, sent twice a second: those of the
+/// sender, and the last received ones of each silent node.
 struct ServedMessage: PeerPayload, Hashable {
     struct Row: PeerPayload, Hashable {
-        /// Who serves it.
+        /// The node that serves these vBuckets.
         var node: NodeNumber
         var uuid: String
         var highs: ActiveSeqnoDigest

@@ -121,7 +121,9 @@ struct RandomKeyCall: PeerPayload, Hashable {
     func append(to writer: ByteWriter) { writer.append(counted: bucket) }
 }
 
-/// What an administrator sees of it; where it stands in its history is the other node's affair.
+/// The metadata of a document that an administrator sees.
+///
+/// The seqno is not sent: only the serving node uses it.
 private struct PeerDocumentMeta: PeerPayload {
     let meta: DocumentMeta
 
@@ -150,7 +152,7 @@ private struct PeerDocumentMeta: PeerPayload {
     }
 }
 
-/// Asks a node for the first keys of a range among the documents it serves.
+/// Requests the first keys of a range among the documents that a node serves.
 struct ListingCall: PeerPayload, Hashable {
     var bucket: String
     var from: [UInt8]?

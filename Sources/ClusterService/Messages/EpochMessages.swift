@@ -1,11 +1,11 @@
 internal import Bytes
 internal import Vocabulary
 
-/// A new epoch as it is handed to each node that is in it.
+/// A new epoch, as sent to each of its nodes for adoption.
 struct EpochHandover: PeerPayload, Hashable {
     var epoch: UInt64
     var group: UInt64
-    /// The groups it came out of: only their members are taken in.
+    /// The groups from which the epoch was formed: only a member of one of them adopts it.
     var past: [UInt64]
     var term: UInt64
     var index: UInt64
@@ -72,11 +72,11 @@ struct EpochHandover: PeerPayload, Hashable {
     }
 }
 
-/// Which epoch a node is in, and how far its log goes there.
+/// A node's epoch, and the end of its log in that epoch.
 struct EpochPosition: PeerPayload, Hashable {
     var group: UInt64
     var epoch: UInt64
-    /// The term it is in.
+    /// The node's Raft term.
     var term: UInt64
     var lastTerm: UInt64
     var lastIndex: UInt64
@@ -89,7 +89,8 @@ struct EpochPosition: PeerPayload, Hashable {
         self.lastIndex = lastIndex
     }
 
-    /// Whose log knows more: the later epoch's, then by the log's last entry, as in elections.
+    /// Whether the log at `one` is behind the log at `other`: by epoch, then by the last entry, as
+    /// in Raft's elections.
     static func isBehind(_ one: EpochPosition, _ other: EpochPosition) -> Bool {
         (one.epoch, one.lastTerm, one.lastIndex) < (other.epoch, other.lastTerm, other.lastIndex)
     }
@@ -108,12 +109,13 @@ struct EpochPosition: PeerPayload, Hashable {
     }
 }
 
-/// Between members of perhaps different epochs.
+/// A call between members that may be of different epochs.
 enum EpochCall: PeerPayload, Hashable {
     case position
-    /// The same, and the node takes part in nothing for a while: its log stays as it says.
+    /// Requests the position, and has the node ignore Raft messages for some seconds, so that the
+    /// position stays valid.
     case survey(forming: UInt64)
-    /// All that the node's log says.
+    /// Requests the state with every entry of the node's log applied, committed or not.
     case state(forming: UInt64)
     case adopt(EpochHandover)
 
@@ -149,11 +151,12 @@ enum EpochCall: PeerPayload, Hashable {
     }
 }
 
+/// The answer to an `EpochCall`.
 enum EpochAnswer: PeerPayload, Hashable {
     case position(EpochPosition)
     case state([UInt8])
     case done
-    /// The sentence for the requesting operator.
+    /// The reason, as a sentence for the requesting operator.
     case refused(String)
 
     init?(_ reader: inout ByteReader) {

@@ -1,9 +1,9 @@
 internal import Bytes
 internal import Seams
 
-/// What one node asks another about what happened there: the newest events of its log.
+/// Requests the newest events of another node's event log.
 struct EventsCall: PeerPayload, Hashable {
-    /// Not older than this.
+    /// Requests only events from this wall-clock time on.
     var sinceMilliseconds: UInt64
     var countMax: Int
 
@@ -23,7 +23,7 @@ struct EventsCall: PeerPayload, Hashable {
     }
 }
 
-/// Oldest first.
+/// The requested events, oldest first.
 struct EventsAnswer: PeerPayload, Hashable {
     var entries: [EventLog.Entry]
 

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What one node asks another about its past: the samples of one bucket.
+/// Requests another node's samples of one bucket.
 struct HistoryCall: PeerPayload, Hashable {
     var bucket: String
     var zoom: StatisticsSampler.Zoom
@@ -23,9 +23,9 @@ struct HistoryCall: PeerPayload, Hashable {
     }
 }
 
-/// As they are kept: equal neighbours once.
+/// The encoding of a series: a run of equal samples is one sample and its count.
 extension StatisticsSampler.Series: PeerPayload {
-    /// More than any ring keeps: what claims to be more is not one.
+    /// More samples than any ring keeps: a longer series is malformed.
     private static let countMax = 4_096
     private static let statisticsMax = 256
 

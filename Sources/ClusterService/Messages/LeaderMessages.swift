@@ -1,15 +1,15 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What a node that was asked by an administrator passes on to the leader.
+/// A request that a node forwards to the leader on behalf of an administrator.
 enum LeaderRequest: PeerPayload, Hashable {
     case failOver([NodeNumber])
-    /// The one with this id: it may be over, and another one have begun.
+    /// Stops the rebalance with this id. The id protects a later rebalance from a late request.
     case stopRebalance(String)
     case rebalanceReport
-    /// Why nodes that are down are not failed over.
+    /// Requests the reasons why nodes that are down are not failed over.
     case failoverReasons
-    /// What the epoch that began last came to.
+    /// Requests the outcome of the newest epoch.
     case epochReport
 
     init?(_ reader: inout ByteReader) {
@@ -42,7 +42,7 @@ enum LeaderRequest: PeerPayload, Hashable {
     }
 }
 
-/// The leader's answer, in words for a person where there is something to say.
+/// The leader's answer; its texts are sentences for an operator.
 enum LeaderAnswer: PeerPayload, Hashable {
     case done(String)
     case refused(String)

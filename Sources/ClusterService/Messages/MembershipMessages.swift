@@ -2,7 +2,7 @@ internal import Bytes
 internal import Credentials
 internal import Vocabulary
 
-/// Where a node is reached by the others.
+/// The address at which other nodes connect to a node.
 struct PeerPlace: PeerPayload, Hashable {
     var node: NodeNumber
     var host: String
@@ -28,10 +28,11 @@ struct PeerPlace: PeerPayload, Hashable {
     }
 }
 
-/// A cluster takes a stranger in: all that it has to keep from before.
+/// An invitation into a cluster: everything that the invited node must store before it receives the
+/// cluster's state.
 ///
-/// Holds the cluster's secret: it travels inside the sealed records of a `join` connection only, and
-/// is never traced.
+/// It contains the cluster's secret, so it is sent only in the encrypted records of a `join`
+/// connection, and is never traced.
 struct EngageMessage: PeerPayload, Hashable {
     var clusterUUID: String
     var groupID: UInt64
@@ -67,7 +68,7 @@ struct EngageMessage: PeerPayload, Hashable {
             let revEpoch = reader.leb128(), let secret = reader.counted(),
             let number = reader.node(), let host = reader.text(),
             let members = reader.all(PeerPlace.self), let level = reader.leb(UInt16.self),
-            // Strangers send this.
+            // The sender is not authenticated, so the secret may be malformed.
             secret.count == PeerSecret.byteCount
         else { return nil }
         self.init(
@@ -94,7 +95,7 @@ struct EngageMessage: PeerPayload, Hashable {
     }
 }
 
-/// The answer to `EngageMessage`: empty where it was accepted, else why not.
+/// The answer to `EngageMessage`: the reason for a refusal; empty if the node accepts.
 struct EngageAnswer: PeerPayload, Hashable {
     var refusal: String
 

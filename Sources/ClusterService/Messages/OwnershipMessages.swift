@@ -59,7 +59,7 @@ package struct FencedVBucket: Hashable, Sendable {
     }
 }
 
-/// What a leader's call says of one vBucket.
+/// The part of a leader's call that concerns one vBucket.
 protocol LeaderSubject: PeerPayload, Hashable {
     var vBucket: VBucketID { get }
 }
@@ -76,9 +76,10 @@ extension FencedVBucket: LeaderSubject {
     }
 }
 
-/// A leader's word about vBuckets of one bucket.
+/// A leader's call about copies of one bucket.
 ///
-/// - `index` is the leader's applied index: the receiver brings its map there first.
+/// - `index` is the leader's applied index: the receiver applies the log up to it before it carries
+///   out the call.
 struct LeaderCall<Subject: LeaderSubject>: PeerPayload, Hashable {
     var term: UInt64
     var index: UInt64
@@ -107,15 +108,17 @@ struct LeaderCall<Subject: LeaderSubject>: PeerPayload, Hashable {
     }
 }
 
-/// To seal vBuckets, or to tell of them; none named: all that the node has a copy of.
+/// A call to report, seal or hand over copies.
+///
+/// A report call without vBuckets is about all copies of the node.
 typealias VBucketsCall = LeaderCall<FencedVBucket>
 
-/// To take vBuckets up.
+/// A call to activate copies.
 typealias ActivateCall = LeaderCall<ActivationSubject>
 
-/// What came of a leader's word, with the copies as they are now.
+/// The answer to a report or seal call: the current reports of the copies.
 struct ReportsAnswer: PeerPayload, Hashable {
-    /// Not done, because...: empty where it was.
+    /// The reason why the call was not carried out; empty if it was.
     var refusal: String
     var reports: [CopyReport]
 
@@ -141,7 +144,7 @@ struct ReportsAnswer: PeerPayload, Hashable {
 package struct ActivationSubject: Hashable, Sendable {
     package var vBucket: VBucketID
     package var fence: UInt64
-    /// What a promoted copy has at least; nil for a takeover, whose copy must be whole.
+    /// The minimum position of a promoted copy; nil for a takeover, whose copy must be complete.
     package var expected: CopyPosition?
 
     package init(_ vBucket: VBucketID, fence: UInt64, expected: CopyPosition?) {
@@ -174,7 +177,9 @@ extension ActivationSubject: LeaderSubject {
     }
 }
 
-/// The vBuckets, of those asked, that are done; with the seqno that each ended at.
+/// The answer to an activation or hand-over call: the vBuckets for which it was carried out.
+///
+/// `seqno` is the last seqno of a handed-over copy, and 0 for an activated one.
 struct DoneAnswer: PeerPayload, Hashable {
     struct Done: PeerPayload, Hashable {
         var vBucket: VBucketID

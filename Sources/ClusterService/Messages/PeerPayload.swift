@@ -1,11 +1,11 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What a frame between nodes is about: its number on the wire.
+/// The kinds of frames between nodes, by their numbers on the wire.
 ///
-/// Numbers are never used for anything else again. An unknown kind is ignored, and a call of an
-/// unknown kind is refused. A kind that was added later has a feature level, below which `PeerCalls`
-/// does not send it.
+/// A number is never reused. A node ignores a message of an unknown kind, and refuses a call of
+/// one. A kind that a later release added has a feature level, below which `PeerCalls` does not
+/// send it.
 enum PeerKind {
     static let raft: UInt16 = 1
     static let beat: UInt16 = 2
@@ -29,7 +29,7 @@ enum PeerKind {
     static let place: UInt16 = 22
     static let randomKey: UInt16 = 23
 
-    /// The level from which on members understand a kind.
+    /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {
         switch kind {
         case randomKey: .randomKeyCall
@@ -38,13 +38,13 @@ enum PeerKind {
     }
 }
 
-/// What one frame carries, in bytes and back.
+/// The content of one frame, with its encoding and decoding.
 ///
-/// Whatever a peer sends becomes a value or nil: never a crash, and never more memory than the bytes
-/// that came.
+/// Decoding returns a value or nil for any bytes that a peer sends. It never traps, and a count in
+/// the bytes is checked before memory is reserved for it.
 ///
-/// A payload is a record. Its length is that of its frame, or precedes it (`append(record:)`) if it is
-/// part of another payload. A reader skips what follows the fields that it knows, so that a later
+/// A payload is a record. Its length is that of its frame, or precedes it (`append(record:)`) if it
+/// is part of another payload. A reader skips the bytes after the fields that it knows, so a later
 /// release can add fields at the end. A new case of an enum, or another meaning of a field, needs a
 /// new kind of message or a feature level instead.
 protocol PeerPayload: Sendable {
@@ -53,7 +53,7 @@ protocol PeerPayload: Sendable {
 }
 
 extension PeerPayload {
-    /// The record that `bytes` are, without the fields at their end that this release does not know.
+    /// Decodes a record; skips fields at its end that this release does not know.
     init?(bytes: [UInt8]) {
         let value = bytes.withUnsafeBytes { buffer -> Self? in
             var reader = ByteReader(ByteView(buffer))
@@ -70,7 +70,7 @@ extension PeerPayload {
     }
 }
 
-// MARK: Pieces
+// MARK: Parts of payloads
 
 extension ByteWriter {
     func append(leb number: some BinaryInteger) {
@@ -88,7 +88,7 @@ extension ByteWriter {
 
     func append(counted text: String) { append(counted: Array(text.utf8)) }
 
-    /// A payload within another one: its length, then its fields.
+    /// Appends a payload within another one: its length, then its fields.
     func append(record payload: some PeerPayload) { append(counted: payload.bytes) }
 
     func append(all payloads: [some PeerPayload]) {
@@ -121,7 +121,7 @@ extension ByteReader {
 
     mutating func text() -> String? { counted().map { String(decoding: $0, as: UTF8.self) } }
 
-    /// What `append(record:)` wrote; fields at its end that this release does not know are skipped.
+    /// Reads what `append(record:)` wrote; skips fields at its end that this release does not know.
     mutating func record<Payload: PeerPayload>(_ type: Payload.Type) -> Payload? {
         guard let count = leb(Int.self), let bytes = bytes(count) else { return nil }
         var fields = ByteReader(bytes)

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// Every payload between nodes as bytes in and bytes out, for tests of recorded bytes and for fuzzing.
+/// Decodes and encodes every payload between nodes, for tests of recorded bytes and for fuzzing.
 ///
 /// The message types themselves are internal to this module.
 package enum PeerPayloadProbe: String, CaseIterable, Sendable {
@@ -31,7 +31,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     case epochAnswer
     case raft
 
-    /// The bytes that this release writes for what it reads from `bytes`; nil if it can read nothing.
+    /// Decodes `bytes` and encodes the result again; nil if `bytes` cannot be decoded.
     package func rewrite(_ bytes: [UInt8]) -> [UInt8]? {
         switch self {
         case .beat: BeatMessage(bytes: bytes)?.bytes

@@ -2,28 +2,30 @@ internal import Bytes
 package import Orchestration
 package import Vocabulary
 
-/// How a rebalance goes, as the node that leads it tells the others.
+/// The progress of a rebalance, as its leader reports it to the other nodes.
 package struct RebalanceReport: Hashable, Sendable {
     package struct Node: Hashable, Sendable {
         package var node: NodeNumber
-        /// From 0 to 1.
+        /// The completed part of the node's moves, from 0 to 1.
         package var fraction: Double
         package var detail: RebalanceProgress.NodeDetail
     }
 
-    /// From 0 to 1.
+    /// The completed part of the rebalance, from 0 to 1.
     package var fraction = 0.0
-    /// The bucket that is being moved, its place among them from 1, and how many there are.
+    /// The bucket whose vBuckets are being moved, its number in their order from 1, and the number
+    /// of buckets.
     package var bucket: String?
     package var bucketNumber = 0
     package var bucketsCount = 0
     package var nodes: [Node] = []
-    /// What it waits for, for a person.
+    /// What the rebalance waits for, as a sentence for an operator; nil if nothing is known.
     package var obstacle: String?
 
     package init() {}
 
-    /// The agreed record: shown if there is no leader, or the leader has not begun yet.
+    /// The report from the agreed record: shown if there is no leader, or if the leader has not
+    /// begun the rebalance.
     init(_ record: RebalanceRecord) {
         fraction = record.reached.fraction
         nodes = (record.kept + record.ejected).sorted().map { node in
@@ -35,7 +37,7 @@ package struct RebalanceReport: Hashable, Sendable {
         }
     }
 
-    /// What the leader counts, as far as it may be shown.
+    /// The leader's own progress, limited to what the agreed mark allows to show.
     package init(_ progress: RebalanceProgress, of record: RebalanceRecord, obstacle: String?) {
         fraction = min(progress.fraction, record.reached.limit)
         bucket = progress.bucket
@@ -51,7 +53,12 @@ package struct RebalanceReport: Hashable, Sendable {
         }
     }
 
-    /// What to show: never less than was shown or agreed on before.
+    /// The report to show: the leader's or the last shown one, with no fraction lower than before.
+    ///
+    /// - Parameters:
+    ///   - told: The leader's report; nil if the leader did not answer.
+    ///   - shown: The last report that this node showed; nil if there is none.
+    ///   - record: The agreed record, whose fractions are the minimum.
     package init(
         _ told: RebalanceReport?,
         after shown: RebalanceReport?,
@@ -73,7 +80,7 @@ package struct RebalanceReport: Hashable, Sendable {
 }
 
 extension RebalanceReport: PeerPayload {
-    /// Fractions travel in millionths.
+    /// Fractions are encoded in millionths.
     private static let unit = 1_000_000.0
 
     init?(_ reader: inout ByteReader) {

@@ -42,7 +42,8 @@ struct CopyCalls: Sendable {
         await reports(PeerKind.seal, questions(asked), timeoutNanoseconds)
     }
 
-    /// Has each node serve the chosen copies; returns, by node, the vBuckets that are ready.
+    /// Requests each node to activate the chosen copies; returns, by node, the vBuckets that are
+    /// ready.
     func activate(_ asked: [NodeNumber: [ActivationSubject]]) async -> [NodeNumber: Set<VBucketID>]
     {
         let questions = asked.sorted { $0.key < $1.key }.map { node, activations in

@@ -9,7 +9,7 @@ struct EpochProgress: Sendable {
     var nextRoundAt: UInt64 = 0
     var obstacles: [FailoverBlocker] = []
     var changesLost: UInt64 = 0
-    /// For the operator who asked for it; empty until it is done.
+    /// A sentence for the requesting operator; empty until the removal is done.
     var sentence = ""
 }
 
@@ -86,7 +86,7 @@ extension Orchestrator {
 }
 
 extension FailoverBlocker {
-    /// Whether it concerns late copies: vBuckets without a copy are read from the map instead.
+    /// Whether the blocker is a late copy: vBuckets without a copy are reported from the map.
     fileprivate var isAboutLateCopies: Bool {
         if case .wouldLoseDurable = self { true } else { false }
     }

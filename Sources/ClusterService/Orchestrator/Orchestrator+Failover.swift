@@ -4,7 +4,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// The decision of automatic failover, and why it does nothing.
+/// The last decision of automatic failover, and the reasons if it fails no node over.
 struct AutoFailoverProgress: Sendable {
     var decision = AutoFailoverPolicy.Decision.nothing
     /// Why a node that is down is not failed over, as sentences for an operator.
@@ -18,7 +18,7 @@ struct AutoFailoverProgress: Sendable {
 
 /// The result of a failover.
 package enum FailoverResult: Hashable, Sendable {
-    /// `possiblyLost`: at least so many changes were only on the failed-over nodes.
+    /// `possiblyLost`: the least number of changes that only the failed-over nodes had.
     case done(possiblyLost: UInt64, sentence: String)
     /// Nothing was changed: what would be lost, or why the failover is impossible.
     case refused(String)
@@ -30,7 +30,8 @@ extension Orchestrator {
     ///
     /// - Parameters:
     ///   - nodes: Active members, down or to be removed from service.
-    ///   - isAutomatic: Whether the policy decided: then only if no durable write is lost.
+    ///   - isAutomatic: Whether the policy decided; such a failover is refused if it may lose a
+    ///     durable write.
     /// - Returns: What may be lost, or why nothing was done.
     func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
         guard isLeading else { return .refused("This node is not the leader of the cluster.") }
@@ -92,10 +93,10 @@ extension Orchestrator {
         return .done(possiblyLost: lost, sentence: sentence)
     }
 
-    /// The stopped vBuckets that stay with their node. vBuckets with a second chain are not among
-    /// them:
+    /// The stopped vBuckets that stay with their failed-over node.
     ///
-    /// that chain is asked once the node is failed over.
+    /// vBuckets with a second chain are excluded: the orchestrator asks the copies of that chain
+    /// once the node is failed over.
     private func vBucketsStaying(_ round: Round, with nodes: [NodeNumber]) -> [VBucketID] {
         let gone = nodes + failedOver
         return round.stoppedForNothing.filter { round.bucket[$0].next.without(gone).isEmpty }
@@ -147,7 +148,7 @@ extension Orchestrator {
         autoFailover.decision = decision
         switch decision {
         case .nothing, .wait: autoFailover.reasons = []
-        // The reason why the last attempt failed is more useful than that there was one.
+        // Keep the reasons of the last attempt's failure: they are more useful than the policy's.
         case .blocked where now < autoFailover.coolingUntil: break
         case .blocked(let nodes, let reasons):
             autoFailover.reasons = sentences(reasons)

@@ -12,8 +12,8 @@ extension Orchestrator {
         }
     }
 
-    /// Lets a former owner drop its copy once the new owner has persisted what it had in memory
-    /// when it was first asked: that includes everything that was handed over.
+    /// Has a former owner drop its copy once the new owner has persisted the high seqno of its
+    /// first report: that seqno includes every change that was handed over.
     func releaseFormers(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver

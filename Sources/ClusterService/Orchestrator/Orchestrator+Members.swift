@@ -4,11 +4,12 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// The group's voters, joining nodes, and deleted buckets.
+/// Rounds for the group's voters, joining nodes and deleted buckets.
 extension Orchestrator {
     /// A node that has not joined after this time is removed again.
     private static let joinTimeoutNanoseconds: UInt64 = 60_000_000_000
-    /// Longer than the requester waits: an end by timeout alone is not reported as done.
+    /// Longer than the requester's timeout, so that the requester does not report a deletion as
+    /// done that ended by this timeout alone.
     private static let deletionTimeoutNanoseconds: UInt64 = 35_000_000_000
 
     /// Makes the Raft configuration match the state: active nodes vote, others learn.

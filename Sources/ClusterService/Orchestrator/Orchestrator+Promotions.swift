@@ -11,8 +11,8 @@ extension Orchestrator {
         let decided: PromotionRound
         /// Nodes that were asked and did not answer.
         var silent: [NodeNumber] = []
-        /// vBuckets that reachable nodes were told to stop serving; they may have done so even
-        /// without an answer.
+        /// vBuckets whose reachable active nodes were asked to stop serving; a node may have
+        /// stopped even if its answer is missing.
         var stopped: Set<VBucketID> = []
 
         /// Stopped vBuckets for which no other copy was found: they stay with their node.
@@ -201,8 +201,8 @@ extension Orchestrator {
         }
     }
 
-    /// Asks chosen copies whether they are ready: confirms ready ones, chooses again for the
-    /// others.
+    /// Asks chosen copies whether they are ready: confirms the ready ones, and chooses again for
+    /// the remaining vBuckets.
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver
@@ -247,7 +247,7 @@ extension Orchestrator {
         guard !due.isEmpty, let bucket = state.bucket(named: name) else { return }
         // The chosen copy's node crashed or is cut off: ask the previous chain again.
         let round = await sealAndChoose(due, of: bucket, without: dead)
-        // Each vBucket by itself: one that must wait for a node does not delay the others.
+        // Choose for each vBucket separately, so that a vBucket that must wait delays no other.
         let safe = round.decided.promotions.filter { $0.safety == .safe }
         await promote(safe, of: bucket, deposing: deposed(by: safe, in: bucket).sorted())
     }

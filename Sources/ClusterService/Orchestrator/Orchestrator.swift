@@ -36,12 +36,12 @@ actor Orchestrator {
     var deletions: [DeletedBucket: (index: UInt64, at: UInt64)] = [:]
     var autoFailover = AutoFailoverProgress()
     var rebalancing = RebalanceProgressBoard()
-    /// The rebalance that was asked to stop, whether or not it has begun here.
+    /// The id of the rebalance that was requested to stop, even if this leader has not begun it.
     var stopAsked: String?
     var epoch = EpochProgress()
-    /// By bucket: since when chosen copies have not become ready.
+    /// By bucket: since when chosen copies have refused to serve because they are not ready.
     var refusedSince: [String: [VBucketID: UInt64]] = [:]
-    /// By bucket: when copies were last asked again instead of those.
+    /// By bucket: when the orchestrator last chose again for vBuckets of `refusedSince`.
     var choseAnewAt: [String: UInt64] = [:]
     /// By bucket: vBuckets of which only failed-over nodes may have data, with the preconditions.
     var abandoned: [String: [VBucketID: Abandonment]] = [:]
@@ -136,8 +136,8 @@ actor Orchestrator {
     /// Proposes as the leader; nil if the outcome is unknown or it failed, which the next round
     /// sees.
     ///
-    /// The proposal is not forwarded to another leader: that leader may know better, and would have
-    /// it applied among its own steps.
+    /// The proposal is not forwarded to another leader: that leader may have newer reports, and the
+    /// proposal would be applied between its own steps.
     @discardableResult
     func propose(_ command: ClusterCommand) async -> ClusterOutcome? {
         guard isLeading else { return nil }

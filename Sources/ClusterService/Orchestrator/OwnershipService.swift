@@ -117,17 +117,19 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     ) {
         let reports = dataPlane.seal(bucket: name, call.subjects)
         keepSeals(of: Set(reports.map(\.vBucket)), call) { error in
-            // The copy is stopped but must not be counted: the next seal or fence decides.
+            // The copy is stopped but not sealed on disk, so the leader must not count it.
             if let error { return answer(ReportsAnswer.refused(error.description)) }
             answer(ReportsAnswer(reports: reports).bytes)
         }
     }
 
     /// A drained copy never serves under this fence again, not even after a restart: the new owner
-    /// has only what was there then, and this node may apply the take-over long after its restart.
+    /// has only the changes up to the drain, and this node may apply the takeover long after its
+    /// restart.
     ///
-    /// The only copy of a chain serves at once when its node starts, also after a crash; so it is
-    /// sealed on disk. A copy of a longer chain is then dead, or its own record says that it ended.
+    /// The only copy of a chain serves as soon as its node starts, even after a crash, so it is
+    /// sealed on disk. A copy of a longer chain needs no seal: after a start it is dead, or its own
+    /// record on disk has the end of its service.
     private func handOver(
         _ call: VBucketsCall,
         _ name: String,
@@ -153,7 +155,8 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         }
     }
 
-    /// Calls back once it is on disk that these copies do not act under the given fences again.
+    /// Stores seals of these copies, which then never act under the call's fences again, and calls
+    /// `done` once the seals are on disk.
     private func keepSeals(
         of vBuckets: Set<VBucketID>,
         _ call: VBucketsCall,

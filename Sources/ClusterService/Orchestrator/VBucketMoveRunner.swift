@@ -19,7 +19,7 @@ final class VBucketMoveRunner: @unchecked Sendable {  // tidy:allow belongs to t
         case again
         case stopped
         case failed(String)
-        /// This node leads no more; the next leader continues.
+        /// This node is no longer the leader; the next leader continues.
         case left
     }
 
@@ -158,7 +158,8 @@ final class VBucketMoveRunner: @unchecked Sendable {  // tidy:allow belongs to t
 
     /// Drops moves to more copies than the bucket's current number of replicas.
     ///
-    /// A move that has entered two chains continues, as the next plan would bring it to the same end.
+    /// A move that has entered two chains continues, as the next plan would bring it to the same
+    /// end.
     private func dropSurplus(_ bucket: BucketRecord) {
         let copies = bucket.settings.replicas + 1
         for (vBucket, move) in moves.sorted(by: { $0.key < $1.key })

@@ -22,7 +22,7 @@ package struct PeerAddress: Hashable, Sendable {
 /// The nodes of the cluster, as this node knows it.
 package struct PeerDirectory: Hashable, Sendable {
     package var nodes: [NodeNumber: PeerAddress]
-    /// All numbers up to this one have been given to nodes; 0 if that is not known.
+    /// The highest number that the cluster has assigned to a node; 0 if that is not known.
     ///
     /// A node with such a number that is not in `nodes` was removed, and its connections are
     /// refused so.

@@ -35,8 +35,8 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     private var waitingBytes = 0
     private var pending: [UInt64: PeerPending] = [:]
     private var watch: LaneTimer?
-    /// When the first frame was sent since which nothing was received; nil if nothing is
-    /// unanswered.
+    /// When the oldest frame was sent after which nothing has been received; nil if there is no
+    /// such frame.
     private var unansweredSince: UInt64?
 
     init(to node: NodeNumber, of calls: PeerCalls) {
@@ -51,7 +51,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
 
     // MARK: Frames
 
-    /// Sends a one-way frame; false where it was dropped.
+    /// Sends a one-way frame; false if it was dropped.
     func send(_ frame: ReceivedPeerFrame, isBulk: Bool?) -> Bool {
         guard case .open(let channel, _) = phase, channel.enqueue(frame, isBulk: isBulk) else {
             return false
@@ -151,7 +151,8 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         connect()
     }
 
-    /// An attempt that succeeds has succeeded after this time.
+    /// A connection attempt that succeeds takes no longer than this; a younger attempt is not
+    /// abandoned.
     ///
     /// If two nodes start at the same time, neither may abandon its first attempt.
     private static let promptNanoseconds: UInt64 = 300_000_000

@@ -9,9 +9,8 @@ package import Wire
 /// Wraps any `ConnectionHandler` in an authenticated and encrypted connection, by service. All
 /// calls may come from any thread; handlers are made and called on reactors.
 ///
-/// - A connection lives as long as the identity under which it was made, and as the other node's
-///   entry in the directory. Connections of `join` depend on neither and live until one side
-///   closes.
+/// - A connection is closed if this node's identity changes or the other node's entry leaves the
+///   directory. Connections of `join` depend on neither: they stay open until one side closes them.
 /// - Strangers are bounded in number and time.
 package final class PeerTransport: Sendable {
     package typealias Accept = @Sendable (any PeerPort) -> any ConnectionHandler
@@ -27,7 +26,7 @@ package final class PeerTransport: Sendable {
 
     private struct State {
         var identity: PeerIdentityProof?
-        /// Counts identities.
+        /// The number of identities that this node has had.
         var generation: UInt64 = 0
         var directory = PeerDirectory()
         var services: [PeerService: Accept] = [:]
@@ -67,8 +66,8 @@ package final class PeerTransport: Sendable {
 
     package var identity: PeerClaim? { state.withLock { $0.identity?.claim } }
 
-    /// Sets the addresses of the other nodes; closes connections to nodes that left, or that announce a
-    /// feature level below the cluster's.
+    /// Sets the addresses of the other nodes; closes connections to nodes that left, or that
+    /// announce a feature level below the cluster's.
     package func setDirectory(_ directory: PeerDirectory) {
         let ending = state.withLock { state in
             state.directory = directory
@@ -154,9 +153,9 @@ package final class PeerTransport: Sendable {
         guard isServed else { return .notExpected }
         if service == .join { return nil }
         guard let known = directory.nodes[claim.node] else {
-            // A number that was given and is missing has left for ever. An unknown higher number
-            // may belong to a node whose entry has not been applied here yet. If its epoch is later
-            // than ours, this node is behind.
+            // If a number was assigned and is not in the directory, its node was removed. An
+            // unknown higher number may belong to a node whose entry is not applied here yet. If
+            // its epoch is later than ours, this node is behind.
             let isOurs = claim.group == own.group || directory.pastGroups.contains(claim.group)
             let isGone =
                 claim.node <= directory.highestGiven && claim.epoch <= own.epoch && isOurs
@@ -182,7 +181,7 @@ package final class PeerTransport: Sendable {
     /// Opens a connection to a node of the directory.
     ///
     /// - Parameters:
-    ///   - service: What it is for.
+    ///   - service: The service that uses the connection.
     ///   - node: The node to call.
     ///   - connected: Called on a reactor when the node has proved its identity.
     ///   - failed: Called instead, on any thread, perhaps before this returns.

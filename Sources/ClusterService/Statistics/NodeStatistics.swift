@@ -16,7 +16,7 @@ package struct MachineReading: Hashable, Sendable {
 
 /// A node's statistics, sent to every other node once a second.
 ///
-/// - Nothing is decided by them: they are shown to people and tools, and may be some seconds old.
+/// - No decision depends on them: they are shown to people and tools, and may be some seconds old.
 package struct NodeStatistics: Hashable, Sendable {
     package struct Bucket: Hashable, Sendable {
         package var name: String
