@@ -5,7 +5,7 @@ internal import NIOHTTP1
 
 /// The framework's connection, with `ConnectionLifetime` where a request's version is still known.
 ///
-/// The framework otherwise adds our handlers only after its conversion to types without a version.
+/// The framework's own hook adds handlers only after its conversion to types without a version.
 struct AdminChannel: ServerChildChannel {
     let channel: HTTP1Channel
 

@@ -46,13 +46,13 @@ struct AdminResponder: HTTPResponder {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
         }
-        // A client that waits for permission to send its body gets it now.
+        // The client sends its body after this interim response.
         if request.headers[.expect]?.lowercased() == "100-continue" {
             let interim = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(interim, promise: nil)
         }
         var body = ByteBuffer()
-        // The memory is counted until the reply is made, since routes read the body.
+        // `bodies` counts the body until the reply is made, because the route's handler reads it.
         defer { _ = bodies.resize(from: body.readableBytes, to: 0) }
         for try await part in request.body {
             let count = body.readableBytes + part.readableBytes
@@ -72,7 +72,7 @@ struct AdminResponder: HTTPResponder {
 
     /// Refuses a request before its body ends.
     ///
-    /// The rest of the body is not read: see `ConnectionLifetime`.
+    /// `ConnectionLifetime` closes the connection without reading the rest of the body.
     private func refuse(
         _ text: String,
         _ status: Int,
@@ -107,8 +107,8 @@ struct AdminResponder: HTTPResponder {
         case .bytes(let bytes):
             bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
         case .stream(let run):
-            // Do not use the framework's watch for disconnects: if the body was read before, as
-            // here, that watch crashes the process when a client disconnects.
+            // Do not use the framework's detection of disconnects: after the body has been read, as
+            // here, it crashes the process when a client disconnects.
             ResponseBody { writer in
                 try await run({ channel.isActive }) {
                     try await writer.write(ByteBuffer(bytes: $0))

@@ -18,12 +18,12 @@ package final class AdminServer: Sendable {
 
     /// How long pending requests may take after `stop` begins.
     ///
-    /// Together with `cancellationPeriod` it bounds how long an operator waits.
+    /// The sum of this and `cancellationPeriod` bounds how long an operator waits for `stop`.
     private static let gracePeriod = Duration.milliseconds(1_500)
-    /// How long `stop` waits after it cancelled the pending requests.
+    /// How long `stop` waits for the pending requests after it has cancelled them.
     private static let cancellationPeriod = Duration.milliseconds(500)
 
-    /// Connections at most; beyond it new ones wait.
+    /// The most open connections; further clients wait until one of these is closed.
     private static let connectionsMax = 8_192
     private static let headerBytesMax = 32 << 10
 
@@ -125,7 +125,7 @@ package final class AdminServer: Sendable {
 
 /// The admin port could not be claimed.
 package struct AdminServerError: Error, Sendable, CustomStringConvertible {
-    /// A sentence for an operator.
+    /// What happened and the remedy, as a sentence for an operator.
     package let description: String
 
     init(_ error: any Error, host: String, port: UInt16) {

@@ -3,14 +3,14 @@ internal import NIOHTTP1
 
 /// Closes a connection after its last response, or when a request takes too long to arrive.
 ///
-/// An idle timeout restarts with every byte, so a client that sends a byte a second could keep a
-/// connection forever; these deadlines are fixed.
+/// A client that sends a byte a second could keep a connection open forever under an idle timeout,
+/// which restarts with every byte. So these deadlines are fixed.
 ///
 /// - While a response is sent there is no deadline: streams may last indefinitely.
 /// - If a request is refused before all of its body arrived, the rest is not read.
 /// - `ConnectionPersistence` decides which response is the last. If the route requested the close,
-///   the response may be an endless stream: if the client then shuts down its side, the connection
-///   closes; otherwise the stream would stay open unread until the next change.
+///   the response may be an endless stream. The connection then closes as soon as the client shuts
+///   down its side, because nothing else would end the stream before its next change.
 final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart

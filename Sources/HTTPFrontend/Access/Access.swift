@@ -1,6 +1,6 @@
 /// The sender of a request, as its credentials identify it.
 enum Identity: Hashable, Sendable {
-    /// The node has no administrator yet, so every request may do everything.
+    /// The node has no administrator yet, so every request is allowed.
     case unprovisioned
     case administrator(String)
     /// A password-less bucket's name with an empty password, as old clients send.

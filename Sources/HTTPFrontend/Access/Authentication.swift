@@ -13,7 +13,7 @@ struct Authentication: Sendable {
 
     /// The identity of the request's credentials.
     ///
-    /// Nil if the credentials are wrong, or if the console's session is missing or over: the
+    /// Nil if the credentials are wrong, or if the console's session is missing or has expired: the
     /// console must not continue as an anonymous client that sees only password-less buckets.
     func identity(of request: AdminRequest, _ state: ClusterState) -> Identity? {
         guard state.isProvisioned else { return .unprovisioned }

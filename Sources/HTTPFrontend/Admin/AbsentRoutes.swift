@@ -30,7 +30,8 @@ extension Routes {
                     "This server does not recreate lost copies by itself. Rebalance the cluster"
                 )
             },
-            // Tools read this before they add a node; an empty storage mode makes them set none.
+            // Tools read this before they add a node; if the storage mode is empty, they do not set
+            // one.
             Route(.get, "/settings/indexes", settingsRead) { _ in .json(indexes) },
             Route(.post, "/settings/indexes", settingsWrite, body: .raw) { _ in
                 missingInEdition("This server has no index service")

@@ -11,8 +11,8 @@ internal import Vocabulary
 struct DocumentPage: Sendable {
     /// Rows are collected up to this size before they are sent, since many documents are small.
     private static let gatheredBytes = 64 << 10
-    /// After this many unreadable documents the page reads no more: each failure takes up to ten
-    /// seconds to time out.
+    /// The most unreadable documents after which the page stops reading documents: each failed read
+    /// takes up to ten seconds to time out.
     private static let failuresMax = 3
 
     let keys: [[UInt8]]

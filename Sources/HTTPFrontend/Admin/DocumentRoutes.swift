@@ -182,7 +182,8 @@ extension Routes {
     /// The reply of an outcome other than a found document.
     private static func reply(_ outcome: DocumentOutcome) -> Reply {
         switch outcome {
-        // Outcomes also arrive from other nodes: one of another kind of request is an error.
+        // An outcome may come from another node: the outcome of another kind of request is an
+        // error.
         case .found: failed(unexpected)
         case .written, .unchanged: .json([])
         case .noBucket: .notFound

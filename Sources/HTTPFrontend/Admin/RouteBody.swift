@@ -29,7 +29,7 @@ extension AdminRequest {
         }
     }
 
-    /// A sentence with the unsupported content type and the remedy, which says what to send
+    /// A sentence with the unsupported content type and the remedy: the content type to send
     /// instead.
     func unsupported(_ remedy: String) -> String {
         let what =

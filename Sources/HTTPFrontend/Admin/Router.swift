@@ -29,7 +29,7 @@ struct Router: Sendable {
             + Routes.absent + Routes.console
     }
 
-    /// How often a change is retried after a concurrent change of the same state.
+    /// How many times a request is repeated if another change of the same state overtakes it.
     private static let repetitionsMax = 10
 
     /// An authorized request whose body is still to be read.
@@ -65,9 +65,10 @@ struct Router: Sendable {
         return .refused(allowed.isEmpty ? .notFound : .methodNotAllowed(allowed))
     }
 
-    /// Calls the route's handler, with the cluster state that the route depends on.
+    /// Calls the route's handler with this node's state; if the request needs the current state,
+    /// with one that includes every earlier acknowledged change.
     func answer(_ request: AdminRequest, _ admitted: Admitted) async -> Reply {
-        // The cluster may have been provisioned while the body was received.
+        // If the cluster was provisioned while the body was received, authorize the request again.
         if admitted.identity == .unprovisioned, service.state.isProvisioned,
             case .refused(let reply) = admit(request)
         {
