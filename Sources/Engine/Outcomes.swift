@@ -1,9 +1,9 @@
 package import Vocabulary
 
-/// Everything a write may come to.
+/// The possible results of a write.
 package enum MutationOutcome {
     case stored(Stored)
-    /// The write has its CAS and, at its seqno, its place in the order; it is seen once it is
+    /// The write has its CAS and its seqno in the change order; it becomes visible when it is
     /// committed.
     case prepared(Stored)
     /// Another write of the key was prepared and is not completed.
@@ -22,14 +22,15 @@ package enum MutationOutcome {
     /// The value is not a number.
     case notANumber
     case tooLarge
-    /// Memory is short of so many bytes: the value's, and those of what the write reads beside it.
+    /// Memory is short of this many bytes: the new value's, and the old one's if the write reads
+    /// it.
     case noRoom(Int)
     case notMyVBucket
-    /// The answer needs something from disk first; then ask again.
+    /// The write has to wait; then the caller repeats it.
     case wouldBlock(Wait)
 }
 
-/// What a stored version got.
+/// The CAS and seqno of a stored version, and the wakeups that it requires.
 package struct Stored {
     package let cas: CAS
     package let seqno: Seqno
@@ -53,12 +54,12 @@ package enum CommitOutcome {
     case wouldBlock(Wait)
 }
 
-/// Everything a read may come to.
+/// The possible results of a read.
 ///
 /// An item is valid only until the vBucket's lock is released.
 package enum ReadOutcome {
     case found(Item, cas: CAS)
-    /// As in `MutationOutcome`; of what changes a document, or locks it.
+    /// As in `MutationOutcome`; only for commands that change or lock a document.
     case inProgress
     /// As in `MutationOutcome`: a value read here may be older than one that a client has seen.
     case recommitting
@@ -73,12 +74,12 @@ package enum ReadOutcome {
 package enum Wait {
     /// The value of this version is on disk only.
     case value(Seqno)
-    /// Of this version, whose key is unknown, everything is on disk only.
+    /// This version is on disk only, key and metadata included.
     case metadata(Seqno)
     /// The vBucket's documents are still being loaded.
     case warmup
-    /// The vBucket is about to be another node's: writes wait until that is settled.
+    /// A hand-over to another node is in progress: writes wait for its end.
     case handOver
-    /// Memory is short of so many bytes, and the pager may free them.
+    /// Memory is short of this many bytes, and the pager may free them.
     case room(Int)
 }

@@ -328,7 +328,7 @@ final class Follower {
             let next = core.table.visit(from: 0, groupsMax: .max / 2) { item in
                 state.documents[item.key.bytes] = Change(item)
             }
-            expect(next == nil, "one visit sees everything")
+            expect(next == nil, "one visit covers the whole table")
             core.forEachPrepare { state.prepares[$0.key.bytes] = Change($0) }
         }
         return state

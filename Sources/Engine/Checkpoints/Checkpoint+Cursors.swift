@@ -1,27 +1,28 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Readers besides the flusher: each keeps what it has to read, until it is dropped.
+/// Readers besides the flusher. The checkpoint keeps what each has to read until the reader is
+/// dropped.
 extension Checkpoint {
-    /// Starts to read behind `seqno`; nil where memory does not reach back that far.
+    /// Opens a cursor that reads the changes after `seqno`.
     ///
     /// - Parameters:
-    ///   - seqno: Where the reader stands.
-    ///   - id: The name that it has been given already, if it has.
-    /// - Returns: The reader.
+    ///   - seqno: The reader's position.
+    ///   - id: The number of a cursor that was promised earlier; nil for a new number.
+    /// - Returns: The cursor; nil if memory no longer has all changes after `seqno`.
     mutating func openCursor(at seqno: Seqno, id: CursorID? = nil) -> CursorID? {
         guard seqno >= firstReadable, seqno <= highSeqno else { return nil }
         return add(Cursor(id: id ?? nextID(), position: seqno, end: seqno))
     }
 
-    /// Starts to read documents of the table, then what comes behind them.
+    /// Opens a cursor that reads documents of the table, then the later changes.
     ///
     /// - Parameters:
-    ///   - seqno: Where the reader stands.
-    ///   - list: The newest version of each key behind it, and prepares, in seqno order.
-    ///   - outstanding: All prepares that are not completed, those before `seqno` too.
-    ///   - id: The name that the reader has been given already, if it has.
-    /// - Returns: The reader.
+    ///   - seqno: The reader's position.
+    ///   - list: The newest version of each key after `seqno`, and prepares, in seqno order.
+    ///   - outstanding: All prepares that are not completed, also those before `seqno`.
+    ///   - id: The number of a cursor that was promised earlier; nil for a new number.
+    /// - Returns: The cursor.
     mutating func openBackfill(
         after seqno: Seqno,
         _ list: [UInt64],
@@ -38,7 +39,7 @@ extension Checkpoint {
         return add(cursor)
     }
 
-    /// A name for a reader.
+    /// A new cursor number.
     mutating func nextID() -> CursorID {
         defer { nextCursor += 1 }
         return CursorID(number: nextCursor)
@@ -52,7 +53,7 @@ extension Checkpoint {
 
     func index(_ id: CursorID) -> Int? { cursors.firstIndex { $0.id == id } }
 
-    /// Ends a reader; what only it waited for goes.
+    /// Closes a cursor and frees what only it had to read.
     mutating func closeCursor(_ id: CursorID) {
         guard let index = index(id) else { return }
         pass(index, through: cursors[index].end)
@@ -64,7 +65,8 @@ extension Checkpoint {
         index(id).map { cursors[$0].isInSnapshot } ?? false
     }
 
-    /// Keeps what is outstanding at the end of a snapshot that was begun in the same hold of the lock.
+    /// Stores the prepares that are outstanding at the end of a snapshot that was begun in the same
+    /// hold of the lock.
     mutating func note(outstanding: [Seqno], for id: CursorID) {
         guard let index = index(id) else { return }
         cursors[index].outstanding = outstanding
@@ -72,7 +74,7 @@ extension Checkpoint {
         account.addToCheckpoints(outstanding.count * 8)
     }
 
-    /// The snapshot that is being read, or a new one through a boundary that is closed here.
+    /// The snapshot that the cursor is reading, or a new one through a boundary that is closed now.
     mutating func snapshot(_ id: CursorID) -> CursorSnapshot {
         guard let index = index(id) else { return .dropped }
         let cursor = cursors[index]
@@ -85,8 +87,8 @@ extension Checkpoint {
         return begin(index, through: highSeqno)
     }
 
-    /// The snapshot that is being read, or a new one through the held boundary; drained where there is
-    /// nothing before that.
+    /// The snapshot that the cursor is reading, or a new one through the held boundary; `drained`
+    /// if the cursor has read everything before it.
     mutating func snapshotThroughHeldBoundary(_ id: CursorID) -> CursorSnapshot {
         guard let index = index(id) else { return .dropped }
         let cursor = cursors[index]
@@ -105,7 +107,8 @@ extension Checkpoint {
         return .range(start: start, end: boundary)
     }
 
-    /// The last visible change of those that a reader has still to read of its snapshot.
+    /// The last visible change that the cursor has yet to read of its snapshot; nil if there is
+    /// none.
     func lastVisible(_ id: CursorID) -> Seqno? {
         guard let index = index(id) else { return nil }
         let cursor = cursors[index]
@@ -113,12 +116,12 @@ extension Checkpoint {
             .first(where: \.isVisible)?.seqno
     }
 
-    /// Reads on in a snapshot, until some bytes are visited or it ends.
+    /// Reads the next part of the cursor's snapshot.
     ///
     /// - Parameters:
-    ///   - id: Whose.
-    ///   - bytesMax: Stops behind the document that reaches this.
-    ///   - visit: Given each document while the lock is held.
+    ///   - id: The cursor.
+    ///   - bytesMax: Stops after the document that reaches this.
+    ///   - visit: Called with each document while the lock is held.
     /// - Returns: Whether the snapshot has more.
     mutating func read(_ id: CursorID, bytesMax: Int, _ visit: (Item) -> Void) -> CursorRead {
         guard let index = index(id) else { return .dropped }
@@ -139,12 +142,12 @@ extension Checkpoint {
         return isEnded ? .ended : .more
     }
 
-    /// Moves a reader behind what it has read, and lets go of it.
+    /// Moves a cursor to `seqno` and releases the blocks that it has read.
     private mutating func pass(_ index: Int, through seqno: Seqno) {
         let cursor = cursors[index]
         var next = cursor.next
         while next < cursor.list.count {
-            // Looked at before it is let go, and never afterwards.
+            // The item's seqno is read first, because `letGo` may free the item.
             let item = Entry(word: cursor.list[next]).item
             let place = item.seqno
             guard place <= seqno else { break }
@@ -162,9 +165,9 @@ extension Checkpoint {
         cursors[index].isBackfill = false
     }
 
-    /// The cursor that keeps the most in memory, where that is one which can be dropped.
+    /// The cursor with the lowest position, if it keeps anything that the flusher does not need.
     ///
-    /// The flusher cannot: refusing writes is what slows them down for it.
+    /// The flusher itself is never dropped: if it is slow, writes are refused instead.
     var slowestCursor: CursorID? {
         guard let slowest = cursors.min(by: { $0.position < $1.position }) else { return nil }
         let isBehind = slowest.position < (flusher ?? highSeqno)

@@ -3,25 +3,26 @@ package import Vocabulary
 
 /// A vBucket's changes in order, for the readers of every change: the flusher, replicas, views.
 ///
-/// Entries indexed by seqno, each a pointer to the item that the change made. An item knows its
-/// seqno, so it knows its place here: deduplication is one store. Readers stop only at *closed
-/// boundaries*, seqnos across which no change was deduplicated, so what they have up to there is
-/// what the vBucket was at that moment (storage.md 2, invariant P1).
+/// Entries are indexed by seqno; each points to the item of its change. An item stores its seqno,
+/// so its entry is found without a search, and deduplication is one store. Readers stop only at
+/// *closed boundaries*, seqnos across which no change was deduplicated: up to a boundary, a reader
+/// has the vBucket's state at the moment of closing (storage.md 2, invariant P1).
 ///
-/// - An entry is 0 once a newer version of its key was made in the open part.
-/// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version, or
-///   the prepare was completed. Cursors pass it over, unless it says that a prepare was aborted.
-/// - Everything at or before the lowest cursor is gone from here.
-/// - What a cursor has to read is kept until it has read it or is dropped.
+/// - An entry is 0 if a newer version of its key replaced it behind the last closed boundary.
+/// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version,
+///   or the prepare was completed. Cursors skip such entries, except aborts.
+/// - Entries at or before the lowest cursor are removed.
+/// - A change that a cursor has to read is kept until the cursor has read it or is dropped.
 package struct Checkpoint: ~Copyable {
-    /// One change as a reader sees it.
+    /// One change in the order; may be read only under the vBucket's lock.
     package struct Entry {
         let word: UInt64
 
         /// The table has a newer version by now.
         package var isOwned: Bool { word & ChangeChunks.ownedBit != 0 }
 
-        /// What replaced or completed it lies within the same boundary.
+        /// Readers skip the entry: the change that replaced or completed it lies before the same
+        /// boundary.
         var isPassedOver: Bool {
             word & (ChangeChunks.ownedBit | ChangeChunks.abortBit) == ChangeChunks.ownedBit
         }
@@ -36,7 +37,7 @@ package struct Checkpoint: ~Copyable {
         }
     }
 
-    /// A block that one or more memory backfills keep.
+    /// An owned block that one or more memory backfills have to read.
     struct Shared {
         let item: Item
         var holders: Int
@@ -52,22 +53,23 @@ package struct Checkpoint: ~Copyable {
     private(set) var flusher: Seqno?
     var cursors: [Cursor] = []
     var nextCursor: UInt64 = 1
-    /// Every reader has read up to here, where there is any.
+    /// Every reader has read up to this seqno; meaningless without readers.
     private var lowest: Seqno
-    /// Changes behind this have an entry, where there is a reader.
+    /// Changes after this seqno have an entry; meaningless without readers.
     private(set) var retained: Seqno
     private(set) var hasReaders: Bool
     /// Owned blocks that some memory backfill has to read.
     var shared: [UInt64: Shared] = [:]
-    /// The start of the snapshot that a replica receives: readers still find what was there.
+    /// The start of the snapshot that a replica is receiving; readers can still read the state at
+    /// this seqno.
     ///
-    /// Later changes may have replaced some of it. Nil where no reader needs it.
+    /// Later changes may have replaced some of that state. Nil if no reader needs it.
     private(set) var heldBoundary: Seqno?
-    /// The changes up to `heldBoundary` that were replaced or completed behind it.
+    /// Changes up to `heldBoundary` that were replaced or completed by later ones.
     private var replacedSince: Set<UInt64> = []
-    /// A cursor has read everything and wants to hear of the next change.
+    /// A cursor has read everything: its stream has to be woken at the next change.
     var hasWaitingCursor = false
-    /// That change came.
+    /// The senders of streams have to be woken (`takeOwedStreamWake`).
     var owesStreams = false
     /// Bytes of blocks that only this checkpoint holds.
     package private(set) var ownedBytes = 0
@@ -83,18 +85,19 @@ package struct Checkpoint: ~Copyable {
         self.account = account
     }
 
-    /// Every reader has read up to here.
+    /// Every reader has read up to this seqno; the high seqno if there is no reader.
     @inline(__always)
     package var lowestCursor: Seqno { hasReaders ? lowest : highSeqno }
 
-    /// Changes behind this can still be read, all of them.
+    /// All changes after this seqno can still be read.
     var firstReadable: Seqno { hasReaders ? retained : highSeqno }
 
-    /// The flusher has nothing to do.
+    /// Whether the flusher has persisted every change.
     @inline(__always)
     package var isDrained: Bool { (flusher ?? highSeqno) == highSeqno }
 
-    /// What the checkpoint takes: its chunks and lists, and the blocks that only it holds.
+    /// The checkpoint's memory in bytes: its chunks and lists, and its owned blocks. Visits all
+    /// entries.
     package var bytes: Int {
         var bytes = changes.bytes + cursors.reduce(0) { $0 + $1.bytes }
         changes.forEach(after: .zero) { word in
@@ -106,16 +109,16 @@ package struct Checkpoint: ~Copyable {
         return bytes
     }
 
-    /// The same, known without looking.
+    /// The same as `bytes`, from running counts.
     package var bytesHeld: Int {
         changes.bytes + ownedBytes + cursors.reduce(0) { $0 + $1.bytes }
     }
 
     // MARK: Writing
 
-    /// Takes up the newest change; true where a flusher that had written everything must be woken.
+    /// Appends the newest change. On a replica seqnos may have gaps.
     ///
-    /// On a replica seqnos may have gaps.
+    /// - Returns: Whether the flusher has to be woken, because it had persisted everything before.
     @inline(__always)
     mutating func append(_ item: Item, seqno: Seqno, arena: Arena) -> Bool {
         append(UInt64(UInt(bitPattern: item.address)), seqno, arena)
@@ -145,7 +148,8 @@ package struct Checkpoint: ~Copyable {
         return wasDrained
     }
 
-    /// Skips changes that a replica does not receive, or that no reader needs.
+    /// Advances the high seqno without an entry, past changes that a replica does not receive or
+    /// that no reader needs.
     mutating func advance(to seqno: Seqno) {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         highSeqno = seqno
@@ -155,9 +159,9 @@ package struct Checkpoint: ~Copyable {
         }
     }
 
-    /// Whether the version at `seqno` may be overwritten where it lies, or freed at once.
+    /// Removes the entry at `seqno` if no reader needs its version.
     ///
-    /// If so, no reader needs the version, and its entry is removed.
+    /// - Returns: Whether the version's block may be overwritten or freed at once.
     @inline(__always)
     mutating func release(_ seqno: Seqno) -> Bool {
         if seqno <= lowestCursor { return true }
@@ -166,11 +170,12 @@ package struct Checkpoint: ~Copyable {
         return true
     }
 
-    /// Whether `release` would say true.
+    /// Whether `release` would return true.
     @inline(__always)
     func isReleasable(_ seqno: Seqno) -> Bool { seqno <= lowestCursor || seqno > closedThrough }
 
-    /// Hands the block of the version at `seqno` over; it lives until the last reader has passed.
+    /// Transfers the block of the version at `seqno` to the checkpoint, which frees it when the
+    /// last reader has read it.
     mutating func own(_ item: Item, seqno: Seqno) {
         var holders = 0
         if !cursors.isEmpty { holders = cursors.count { $0.holds(seqno) } }
@@ -194,7 +199,8 @@ package struct Checkpoint: ~Copyable {
 
     // MARK: The start of a replica's snapshot
 
-    /// Closes a boundary at the high seqno and has readers find what was there until `releaseBoundary`.
+    /// Closes a boundary at the high seqno; the state at that seqno stays readable until
+    /// `releaseBoundary`.
     mutating func holdBoundary() {
         releaseBoundary()
         guard !cursors.isEmpty else { return }
@@ -207,8 +213,8 @@ package struct Checkpoint: ~Copyable {
         if !replacedSince.isEmpty { replacedSince = [] }
     }
 
-    /// The changes behind `seqno` that a reader of the state at `boundary`, which is closed, has to
-    /// read: the newest of each key, prepares that were outstanding there, and aborts.
+    /// The changes after `seqno` that a reader of the state at the closed `boundary` has to read:
+    /// the newest of each key, prepares that were outstanding at the boundary, and aborts.
     func entries(after seqno: Seqno, through boundary: Seqno) -> [UInt64] {
         var list: [UInt64] = []
         guard boundary == heldBoundary else {
@@ -229,21 +235,23 @@ package struct Checkpoint: ~Copyable {
 
     // MARK: The flusher
 
-    /// Closes the open part and lists what a reader at `cursor` has to read, newest per key.
+    /// Closes a boundary at the high seqno and lists the changes after `cursor`, the newest per
+    /// key.
     ///
-    /// - Returns: The entries in seqno order, and the boundary they end at.
+    /// - Returns: The entries in seqno order, and the boundary.
     package mutating func close(after cursor: Seqno) -> (entries: [Entry], boundary: Seqno) {
         closedThrough = highSeqno
         var entries: [Entry] = []
         entries.reserveCapacity(changes.count)
         changes.forEach(after: cursor) { word in
-            // An owned entry's successor lies before this boundary: it is in the list.
+            // The change that replaced an owned entry lies before this boundary, so it is in the
+            // list.
             if word & ChangeChunks.ownedBit == 0 { entries.append(Entry(word: word)) }
         }
         return (entries, closedThrough)
     }
 
-    /// The flusher has persisted everything up to `boundary`: what only it waited for goes.
+    /// Records that everything up to `boundary` is persisted, and frees what no reader needs.
     mutating func persisted(through boundary: Seqno) {
         precondition(boundary <= closedThrough, "a reader stops at closed boundaries only")
         flusher = boundary
@@ -252,7 +260,7 @@ package struct Checkpoint: ~Copyable {
 
     // MARK: Freeing
 
-    /// Finds the lowest cursor again and frees what is behind it.
+    /// Recomputes the lowest cursor and frees the entries that every reader has read.
     mutating func settle() {
         var (lowest, retained) = (flusher ?? highSeqno, flusher ?? highSeqno)
         for cursor in cursors {
@@ -268,7 +276,7 @@ package struct Checkpoint: ~Copyable {
         for (seqno, item) in passed { letGo(item, seqno) }
     }
 
-    /// One reader of an owned block has read it.
+    /// Records that a reader has read an owned block; frees the block after its last reader.
     mutating func letGo(_ item: Item, _ seqno: Seqno) {
         if !shared.isEmpty, let block = shared[seqno.value] {
             guard block.holders == 1 else {

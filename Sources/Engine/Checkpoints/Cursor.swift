@@ -1,32 +1,35 @@
 internal import Bytes
 package import Vocabulary
 
-/// Names a reader of a vBucket's changes; never used twice in a vBucket.
+/// The number of a cursor; never reused in a vBucket.
 package struct CursorID: Hashable, Sendable {
     let number: UInt64
 }
 
 /// A reader of a vBucket's changes besides the flusher: a replica's stream, a client's, a view's.
 ///
-/// Reads a snapshot at a time: what is in it was fixed when the boundary at its end was closed, in
-/// one hold of the lock; the documents follow in as many as it takes.
+/// It reads one snapshot at a time. The snapshot's content is fixed when its boundary is closed, in
+/// one hold of the lock; the documents are read in slices, one hold of the lock each.
 struct Cursor {
     let id: CursorID
-    /// Everything up to here was read.
+    /// The cursor has read everything up to this seqno.
     var position: Seqno
-    /// Where the snapshot being read ends; equal to `position` between snapshots.
+    /// The end of the snapshot being read; equal to `position` between snapshots.
     var end: Seqno
-    /// What is left of it: entries in seqno order, the newest version of each key only.
+    /// The snapshot's entries in seqno order, the newest version of each key only; those before
+    /// `next` were read.
     var list: [UInt64] = []
     var next = 0
     /// The list comes from the table: it keeps versions that have no entry in the change order.
     var isBackfill = false
 
-    /// The prepares that were outstanding where such a snapshot ends, and where one from the change
-    /// order does whose reader asked: of those that were aborted the table says nothing.
+    /// The prepares that are outstanding at the snapshot's end; nil for a snapshot from the change
+    /// order whose reader did not request the list.
+    ///
+    /// The table has no record of an abort, so a reader of a backfill needs the list.
     var outstanding: [Seqno]?
 
-    /// The change order has to keep what lies behind this.
+    /// The change order has to keep the changes after this seqno.
     var retained: Seqno { isBackfill ? end : position }
 
     var isInSnapshot: Bool { position < end }
@@ -34,21 +37,21 @@ struct Cursor {
     /// Bytes of the lists.
     var bytes: Int { (list.count + (outstanding?.count ?? 0)) * 8 }
 
-    /// A version that the list has from the table, and that is still to be read.
+    /// Whether a backfill has yet to read the version at `seqno`.
     func holds(_ seqno: Seqno) -> Bool { isBackfill && seqno > position && seqno <= end }
 }
 
 /// What a cursor has to read next.
 package enum CursorSnapshot: Hashable, Sendable {
-    /// Documents behind `start` up to the closed boundary `end`; there may be none left of them.
+    /// The changes after `start` up to the closed boundary `end`; all of them may be deduplicated.
     case range(start: Seqno, end: Seqno)
-    /// Everything was read; `takeOwedStreamWake` tells of the next change.
+    /// The cursor has read everything; `takeOwedStreamWake` returns true at the next change.
     case drained
-    /// Memory ran short: go on from disk.
+    /// The cursor was dropped because memory ran short: continue from disk.
     case dropped
 }
 
-/// How far a read of a snapshot came.
+/// The result of reading a part of a snapshot.
 package enum CursorRead: Hashable, Sendable {
     /// There is more of the snapshot.
     case more

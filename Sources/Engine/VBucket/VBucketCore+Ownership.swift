@@ -1,39 +1,39 @@
 package import Vocabulary
 
-/// What the cluster's map made of a node's copy of a vBucket, and what the copy may count as.
+/// A copy's role under the cluster map, and the claims that other nodes may rely on.
 ///
-/// - The fence only grows; whatever is about another fence does not concern the copy.
-/// - A seal ends with the next fence or stage, never by itself.
+/// - The fence (~ ballot) only grows; messages with another fence do not apply to the copy.
+/// - Only the next fence or stage ends a seal (~ phase-1 promise).
 package struct Ownership: Hashable, Sendable {
-    /// Of the map that the copy follows.
+    /// The fence and stage of the map that the copy follows.
     package var fence: UInt64 = 0
     package var stage: UInt64 = 0
-    /// Since which fence copies prove anew that they are intact, as that map knows; never above
-    /// `fence`.
+    /// The map's last branch: `intactFence` must be at or above it. Never above `fence`.
     package var branch: UInt64 = 0
-    /// False where this node has no copy at all.
+    /// False if this node has no copy of the vBucket.
     package var exists = true
-    /// Nothing more is taken from the active copy of this fence.
+    /// The copy accepts no more changes from the active copy of this fence.
     package var isSealed = false
-    /// What there was is being forgotten, on disk first; until then it is not to be built upon.
+    /// The data is being removed, first from disk, then from memory; until that ends, the copy
+    /// accepts no changes.
     package var isResetting = false
-    /// Writes wait: another node takes over.
+    /// A hand-over to another node is in progress: writes wait.
     package var isHandingOver = false
-    /// Under this fence the copy has reached what its active one had, in this life or the one
-    /// before if that ended cleanly.
+    /// The last fence under which the copy had all changes of its active copy. Survives a clean
+    /// stop, not a crash.
     package var intactFence: UInt64?
-    /// Under this fence the copy may serve as soon as the map says it does.
+    /// The copy is activated and serves as soon as a map with this fence confirms it.
     package var readyFence: UInt64?
-    /// The last fence under which the copy followed an active one.
+    /// The last fence under which the copy was a replica.
     package var followedFence: UInt64?
-    /// The last fence under which the copy served, in this life.
+    /// The last fence under which the copy was active since this process started.
     package var servedFence: UInt64?
-    /// The life before ended as it should.
+    /// The previous process stopped cleanly.
     package var wasCleanStop = true
 
     package init() {}
 
-    /// It was intact under a fence that is not below `branch`.
+    /// Whether the copy is intact (in-sync): its `intactFence` is not below `branch`.
     ///
     /// A takeover requires that every counted copy has every change, and a resumption gives no copy
     /// a change that only other copies had, so an intact copy stays intact through both. If fewer
@@ -41,22 +41,18 @@ package struct Ownership: Hashable, Sendable {
     /// prove anew that it has the changes that other copies acknowledged.
     package var isIntact: Bool { exists && (intactFence.map { $0 >= branch } ?? false) }
 
-    /// Intact by what the active copy of this very fence had.
+    /// Whether the copy became intact under the present fence.
     package var hasCaughtUp: Bool { exists && intactFence == fence }
 
-    /// Intact under the fence before the one that now asks it to take over, or under that.
+    /// Whether the copy was intact under the last fence under which it was a replica.
     ///
-    /// A takeover is by consent: no fence lies between the active copy that drained and this one, so
-    /// the newest fence under which the copy was intact is that one's.
+    /// The new active node of a takeover checks this. No fence lies between that of the drained
+    /// active copy and the takeover's, so `followedFence` is the drained copy's fence.
     package var wasIntact: Bool { exists && intactFence != nil && intactFence == followedFence }
 }
 
 extension VBucketCore {
-    /// Carries out what was decided about this copy.
-    ///
-    /// - Parameters:
-    ///   - state: What it is from here on.
-    ///   - ownership: What it counts as.
+    /// Changes the copy's state and ownership as decided by `CopyPlan` or an activation.
     package mutating func become(_ state: VBucketState, _ ownership: Ownership) {
         precondition(ownership.fence >= self.ownership.fence, "a fence never falls")
         precondition(ownership.branch <= ownership.fence, "history branches with a fence")
@@ -70,19 +66,19 @@ extension VBucketCore {
         isWritable = isLoaded && !ownership.isHandingOver
     }
 
-    /// The first history of a new vBucket has the fence of the map that made it.
+    /// Restarts the failover log of a new vBucket with the fence of the map that created it.
     package mutating func beginFirstHistory() {
         precondition(highSeqno == .zero, "a new vBucket has no changes")
         failoverLog = FailoverLog(first: uuid, fence: ownership.fence)
     }
 
-    /// Shows that nothing is known of this vBucket here, until a record or a map says otherwise.
+    /// Marks the copy as absent until a stored record or a map creates it.
     package mutating func beAbsent() {
         ownership.exists = false
         state = .dead
     }
 
-    /// What is left of a copy after a stop.
+    /// Marks the copy as found on disk at a start.
     package mutating func beFound(_ record: VBucketRecord, wasClean: Bool) {
         ownership.exists = true
         ownership.wasCleanStop = wasClean
@@ -101,12 +97,13 @@ extension VBucketCore {
         isWritable = isLoaded
     }
 
-    /// Serves from here on, or as soon as the map confirms it.
+    /// Activates the copy. It serves at once if `isConfirmed`, else when the map confirms it.
     ///
     /// - Parameters:
-    ///   - newUUID: Names the branch that begins at what is covered; nil where history goes on.
-    ///   - fence: The map's.
-    ///   - isConfirmed: The map says so already.
+    ///   - newUUID: The UUID of a history that begins at the covered seqno; nil to continue the
+    ///     present history.
+    ///   - fence: The fence of the map.
+    ///   - isConfirmed: Whether the map confirms the promotion already.
     package mutating func beginServing(
         _ newUUID: VBucketUUID?,
         fence: UInt64,
@@ -116,7 +113,7 @@ extension VBucketCore {
             failoverLog.begin(newUUID, at: coveredSeqno, fence: fence)
             ownership.intactFence = nil
         } else {
-            precondition(openSnapshot == nil, "what is taken over is whole")
+            precondition(openSnapshot == nil, "a copy that takes over has no open snapshot")
         }
         endSnapshotEarly()
         resumeReaders()
@@ -125,7 +122,7 @@ extension VBucketCore {
         if isConfirmed { become(.active, ownership) }
     }
 
-    /// Takes no more writes, for another node is to have all there is.
+    /// Stops accepting writes, so that the copies of the next chain can receive every change.
     package mutating func beginHandOver() {
         ownership.isHandingOver = true
         isWritable = false
@@ -139,23 +136,23 @@ extension VBucketCore {
         isWritable = isLoaded
         guard isDrained else { return }
         state = .pending
-        // It said that it takes nothing more: the next map of the same fence must not have it serve.
+        // The copy has declared that it is drained: a map of the same fence must not reactivate it.
         ownership.readyFence = nil
     }
 
-    /// What there is does not count any more.
+    /// Makes the copy's data count as absent, before the data is removed.
     package mutating func beginReset() {
         ownership.isResetting = true
         ownership.intactFence = nil
     }
 
-    /// The disk has forgotten it; so does memory.
+    /// Removes the data from memory, after the disk has removed it.
     package mutating func endReset(_ uuid: VBucketUUID) {
         reset(to: state, uuid: uuid)
         ownership.isResetting = false
     }
 
-    /// Takes up another role with no map behind it.
+    /// Changes the state without a map; `active` is not allowed.
     package mutating func become(_ state: VBucketState) {
         precondition(state != .active, "an active copy begins a history or takes one over")
         self.state = state
@@ -173,7 +170,7 @@ extension VBucketCore {
             position: isGone ? CopyPosition(branchFence: 0, covered: .zero) : position,
             history: failoverLog.current.uuid,
             high: isGone ? .zero : highSeqno,
-            // Of a snapshot that the disk has in part nothing survives a power cut.
+            // Of a snapshot that is only partly on disk, no change counts as persisted.
             persisted: isGone ? .zero : state == .active ? durableSeqno : coveredOnDisk,
             isIntact: ownership.isIntact && !isGone,
             hasCaughtUp: ownership.hasCaughtUp && !isGone,
@@ -187,25 +184,27 @@ extension VBucketCore {
         CopyPosition(branchFence: failoverLog.current.fence, covered: coveredSeqno)
     }
 
-    /// Whether this is a copy that can say what it has of another one's history.
+    /// Whether the copy is a loaded replica, so that its log and seqnos can be compared with the
+    /// active copy's.
     package var isFollowing: Bool {
         state == .replica && ownership.exists && !ownership.isResetting && isLoaded
     }
 
-    /// Whether changes of the active copy of `fence` may be taken.
+    /// Whether the copy accepts changes of the active copy of `fence`.
     package func follows(_ fence: UInt64) -> Bool {
         state == .replica && ownership.fence == fence && !ownership.isSealed && isLoaded
             && !ownership.isResetting
     }
 
-    /// Whether changes may be streamed to the copies of `fence`.
+    /// Whether the copy may stream its changes to the replicas of `fence`.
     package func feeds(_ fence: UInt64) -> Bool {
         state == .active && ownership.fence == fence && !ownership.isSealed
     }
 
-    /// The copy has all that its active one had when it was asked.
+    /// Records that the copy has every change that the active copy had when the stream was
+    /// requested.
     ///
-    /// - Returns: Whether that is news.
+    /// - Returns: Whether the copy had not caught up under this fence before.
     package mutating func noteIntact() -> Bool {
         guard !ownership.hasCaughtUp else { return false }
         ownership.intactFence = ownership.fence

@@ -1,47 +1,47 @@
 package import Bytes
 package import Vocabulary
 
-/// What became of a change that came from another copy.
+/// The result of applying a change that the active copy sent.
 package enum ApplyOutcome {
     case applied(wakesFlusher: Bool)
-    /// It was here already: the stream began before what this copy has.
+    /// The copy already has this change: the stream began below the copy's high seqno.
     case known
     /// A version must be fetched from disk first; then apply again.
     case wouldBlock(Wait)
-    /// Memory is short: try again in a moment.
+    /// Memory is short: the caller retries later.
     case temporaryFailure
-    /// This copy is not a replica, or no snapshot that has the change was begun.
+    /// This copy is not a replica, or the change is outside the announced snapshot.
     case refused
 }
 
-/// A copy that follows another one: seqnos, CAS and revisions are given, not made.
+/// The replica's side: seqnos, CAS and revisions come from the active copy.
 ///
-/// - Between the first change of a snapshot and its last, the copy is what the active one was at
-///   neither end: `coveredSeqno` stays at the snapshot's start, and on disk the record says so.
-/// - A snapshot that begins inside another one takes its place and keeps its start.
+/// - Inside a snapshot the copy has a state that the active copy never had, so `coveredSeqno` stays
+///   at the snapshot's start until its last change. The stored record does the same.
+/// - A snapshot that begins inside another one replaces it and keeps its start.
 extension VBucketCore {
-    /// The largest seqno up to which nothing is missing here that an active copy had.
+    /// The seqno up to which the copy is complete: the last complete snapshot's end.
     package var coveredSeqno: Seqno { openSnapshot?.start ?? highSeqno }
 
-    /// The same, of what survives a crash.
+    /// The covered seqno that would remain after a crash.
     ///
-    /// The disk may have more of a snapshot than its start, and still says that it is inside it: what
-    /// ended in memory since does not count before it is written.
+    /// It may be lower than the persisted seqno: the stored record may still be inside a snapshot
+    /// that has ended in memory since. The snapshot's end counts once it is persisted.
     package var coveredOnDisk: Seqno {
         isPersistent ? min(coveredSeqno, persistedCovered) : coveredSeqno
     }
 
-    /// Becomes the one that is written to.
+    /// Makes the copy active.
     ///
     /// - Parameters:
-    ///   - uuid: Names the history that begins here, at what is covered: above that another copy may
-    ///     have what is missing here. Nil where the old active handed everything over.
-    ///   - fence: The map's.
+    ///   - uuid: The UUID of a history that begins at the covered seqno, because another copy may
+    ///     have later changes. Nil if the old active copy handed over all its changes.
+    ///   - fence: The fence of the map.
     package mutating func promote(_ uuid: VBucketUUID?, fence: UInt64 = 0) {
         if let uuid {
             failoverLog.begin(uuid, at: coveredSeqno, fence: fence)
         } else {
-            precondition(openSnapshot == nil, "what is taken over is whole")
+            precondition(openSnapshot == nil, "a copy that takes over has no open snapshot")
         }
         endSnapshotEarly()
         inheritPrepares()
@@ -49,11 +49,12 @@ extension VBucketCore {
         resumeReaders()
     }
 
-    /// Begins a snapshot that the active copy announced; false if it cannot follow this copy's
-    /// changes.
+    /// Begins a snapshot that the active copy announced.
+    ///
+    /// - Returns: False, without a change, if this copy is not a loaded replica, or the snapshot
+    ///   starts above its high seqno or ends before its changes or the open snapshot's.
     package mutating func beginSnapshot(_ range: SnapshotRange) -> Bool {
-        // A snapshot that was announced, but of which no change arrived, does not restrict the next
-        // one.
+        // An announced snapshot of which no change has arrived does not restrict the next snapshot.
         let begun = coveredSeqno < highSeqno ? openSnapshot?.end : nil
         guard case .replica = state, isLoaded, range.start <= highSeqno,
             range.end >= max(highSeqno, begun ?? .zero)
@@ -66,15 +67,15 @@ extension VBucketCore {
         return true
     }
 
-    /// Makes a change that the active copy made.
+    /// Applies a document or tombstone of the announced snapshot.
     ///
     /// - Parameters:
-    ///   - meta: Everything, seqno and CAS included.
+    ///   - meta: The metadata, with the active copy's seqno, CAS and revision.
     ///   - key: The key.
-    ///   - hash: Its hash.
-    ///   - value: The value; lies outside the table.
-    ///   - turn: The caller's.
-    /// - Returns: What came of it.
+    ///   - hash: The key's hash.
+    ///   - value: The value; must lie outside the table.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: `applied`, or why the change was not applied.
     package mutating func apply(
         _ meta: DocumentMeta,
         key: ByteView,
@@ -98,8 +99,8 @@ extension VBucketCore {
         return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
-    /// What a full bucket has to take all the same: a deletion makes room, and what a commit brings
-    /// lies here already.
+    /// Whether there is memory for the change. Even a full bucket accepts a deletion, which frees
+    /// memory, and the commit of a prepare, whose value this copy already has.
     private func admits(
         _ meta: DocumentMeta,
         _ key: ByteView,
@@ -110,8 +111,10 @@ extension VBucketCore {
         return !allowsFastWrite && prepares.find(key, hash) != nil
     }
 
-    /// The active copy's snapshot is all here, though its last change was not sent: a newer version
-    /// of that key follows, or outside readers do not see it.
+    /// Advances the high seqno past changes that the active copy did not send, because they were
+    /// deduplicated, purged or invisible.
+    ///
+    /// - Returns: False if no snapshot is open or `seqno` is above its end.
     package mutating func advance(to seqno: Seqno) -> Bool {
         guard let snapshot = openSnapshot, seqno <= snapshot.end else { return false }
         if seqno > highSeqno {
@@ -130,17 +133,16 @@ extension VBucketCore {
         resumeReaders()
     }
 
-    /// Takes over as much of the active copy's history as this one has.
+    /// Adopts the active copy's failover log up to the covered seqno.
     ///
-    /// Only up to what is covered: a longer log would claim changes that are not here.
+    /// A longer log would claim changes that this copy does not have.
     package mutating func adoptHistory(_ log: FailoverLog) {
         if let known = log.truncated(to: coveredSeqno) { failoverLog = known }
     }
 
-    /// Removes all data, to be rebuilt from another copy; until then the vBucket has a UUID of its
-    /// own.
+    /// Removes all data from memory and begins a new history, so that the copy can be rebuilt.
     ///
-    /// The caller drops the copy on disk before the next commit.
+    /// The caller removes the copy from disk before the next commit.
     package mutating func reset(to state: VBucketState, uuid: VBucketUUID, fence: UInt64 = 0) {
         removeAll()
         self.state = state

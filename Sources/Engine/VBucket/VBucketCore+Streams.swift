@@ -1,33 +1,37 @@
 package import Bytes
 package import Vocabulary
 
-/// Where the changes behind some seqno are to be had.
+/// Where a stream can read the changes after its position.
 package enum ChangeSource: Hashable, Sendable {
-    /// In memory, all of them: read with this cursor.
+    /// All changes are in memory: read them with this cursor.
     case memory(CursorID)
-    /// On disk through a closed boundary, then somewhere again; `pin` keeps what comes behind it.
+    /// On disk through a closed boundary; then call `openChanges` again. `pin` is a cursor that
+    /// keeps the later changes in memory.
     case disk(through: Seqno, pin: CursorID?)
-    /// On disk, once more of memory is persisted: through `seqno` at least.
+    /// On disk, after the flusher has persisted the changes through this seqno.
     case unpersisted(Seqno)
-    /// Nowhere: tombstones behind `seqno` were forgotten, so the reader has to begin anew.
+    /// Tombstones after the reader's position were purged: the reader has to restart from zero.
     case purged
-    /// Nowhere yet: documents are being loaded, or a snapshot is being received.
+    /// Not yet: documents are being loaded, or the replica is receiving a snapshot.
     case notReady
 }
 
-/// What streams of changes ask of a vBucket.
+/// The vBucket's interface for streams of changes.
 extension VBucketCore {
-    /// Finds the changes behind `seqno` and holds on to them, in one hold of the lock.
+    /// Finds a source of the changes after `seqno` and opens a cursor, in one hold of the lock.
     ///
-    /// Memory has them if a cursor can be placed, or if every document is here. A disk scan that has
-    /// reached its end comes here again, and so no change falls between the two.
+    /// Memory has the changes if a cursor can be opened at `seqno`, or if every document is
+    /// resident. After a disk scan the stream calls this again with the scan's end, so it misses no
+    /// change.
     ///
     /// - Parameters:
-    ///   - seqno: What the reader has.
-    ///   - promised: The end of a snapshot that it was told of; the source has to reach it.
-    ///   - pins: Memory is to be kept while the disk is read: that has to come to an end.
-    ///   - residentMax: With more documents than this, the table is not walked in one go.
-    /// - Returns: Where they are.
+    ///   - seqno: The reader's position.
+    ///   - promised: The end of the last announced snapshot; the source has to reach it.
+    ///   - pins: Whether to keep later changes in memory while the disk is read, so that a stream
+    ///     whose earlier scans were outrun catches up.
+    ///   - residentMax: With more documents than this, the table is not visited in one hold of the
+    ///     lock.
+    /// - Returns: The source.
     package mutating func openChanges(
         after seqno: Seqno,
         promised: Seqno = .zero,
@@ -50,25 +54,27 @@ extension VBucketCore {
         return .disk(through: persistedSeqno, pin: pin)
     }
 
-    /// Memory has every document, few enough to walk the table in one hold of the lock.
+    /// Whether memory has every document, and few enough to visit the table in one hold of the
+    /// lock.
     func isWalkable(residentMax: Int) -> Bool {
         guard isPersistent else { return true }
         return ejectedCount == 0 && table.stubCount == 0
             && liveCount + tombstoneCount <= residentMax
     }
 
-    /// All documents newer than `seqno`, and prepares, as one snapshot through the high seqno.
+    /// Opens a cursor whose first snapshot, through the high seqno, has all documents and prepares
+    /// after `seqno`.
     mutating func openBackfill(after seqno: Seqno, id: CursorID? = nil) -> CursorID {
         var list: [UInt64] = []
         let next = table.visit(from: 0, groupsMax: .max / 2) { item in
             if item.seqno > seqno { list.append(UInt64(UInt(bitPattern: item.address))) }
         }
-        precondition(next == nil, "one visit sees everything")
+        precondition(next == nil, "one visit covers the whole table")
         for prepare in prepares.list where prepare.seqno > seqno {
             list.append(UInt64(UInt(bitPattern: prepare.item.address)))
         }
         list.sort { Checkpoint.Entry(word: $0).item.seqno < Checkpoint.Entry(word: $1).item.seqno }
-        // A visit may see some twice.
+        // A visit may return an item twice.
         var kept = 0
         for index in list.indices where index == 0 || list[index] != list[index - 1] {
             list[kept] = list[index]
@@ -79,19 +85,20 @@ extension VBucketCore {
         return checkpoint.openBackfill(after: seqno, list, outstanding: outstanding, id: id)
     }
 
-    /// The prepares outstanding at the end of a cursor's snapshot, where that comes from the table or
-    /// was begun with `listsPrepares`; from the change order aborts come one by one, and it is nil.
+    /// The prepares outstanding at the end of a cursor's snapshot, if the snapshot comes from the
+    /// table or was begun with `listsPrepares`; else nil, because the change order contains the
+    /// aborts.
     package func outstanding(atEndOf cursor: CursorID) -> [Seqno]? {
         checkpoint.index(cursor).flatMap { checkpoint.cursors[$0].outstanding }
     }
 
-    /// What a cursor reads next; closes a boundary where it begins a snapshot.
+    /// The snapshot that a cursor reads next; a new snapshot closes a boundary.
     ///
     /// - Parameters:
-    ///   - cursor: Whose.
-    ///   - listsPrepares: The reader may be inside a snapshot that came from the table or the disk: of
-    ///     the aborts among what it has of that it knows nothing.
-    /// - Returns: Its range.
+    ///   - cursor: The cursor.
+    ///   - listsPrepares: Whether to list the outstanding prepares. A reader inside a snapshot from
+    ///     the table or the disk needs the list: such a snapshot contains no aborts.
+    /// - Returns: The snapshot's range, `drained` or `dropped`.
     package mutating func snapshot(
         _ cursor: CursorID,
         listsPrepares: Bool = false
@@ -108,7 +115,7 @@ extension VBucketCore {
         return snapshot
     }
 
-    /// Reads on in a cursor's snapshot; `visit` gets each document while the lock is held.
+    /// Reads the next part of a cursor's snapshot; calls `visit` with each document under the lock.
     package mutating func read(
         _ cursor: CursorID,
         bytesMax: Int,
@@ -117,17 +124,16 @@ extension VBucketCore {
         checkpoint.read(cursor, bytesMax: bytesMax, visit)
     }
 
-    /// The last visible change of those that a cursor has still to read of its snapshot; nil where it
-    /// has none.
+    /// The last visible change that a cursor has yet to read of its snapshot; nil if there is none.
     package func lastVisible(before cursor: CursorID) -> Seqno? { checkpoint.lastVisible(cursor) }
 
-    /// Ends a cursor.
+    /// Closes a cursor and frees what only it had to read.
     package mutating func closeCursor(_ cursor: CursorID) {
         checkpoint.closeCursor(cursor)
         waitingReaders.remove(cursor)
     }
 
-    /// Ends the cursor that keeps the most from being forgotten, if any is behind the flusher.
+    /// Closes the slowest cursor (`Checkpoint.slowestCursor`); nil if there is none to close.
     package mutating func dropSlowestCursor() -> CursorID? {
         guard let slowest = checkpoint.slowestCursor else { return nil }
         checkpoint.closeCursor(slowest)
@@ -136,7 +142,7 @@ extension VBucketCore {
         return slowest
     }
 
-    /// Ends all cursors, wherever they are; how many there were.
+    /// Closes all cursors; returns how many there were.
     package mutating func dropCursors() -> Int {
         let ids = checkpoint.cursors.map(\.id)
         for id in ids { checkpoint.closeCursor(id) }
@@ -144,7 +150,7 @@ extension VBucketCore {
         return ids.count
     }
 
-    /// Whether the senders of streams have to be woken; true once.
+    /// Whether the senders of streams have to be woken; resets that flag.
     @inline(__always)
     package mutating func takeOwedStreamWake() -> Bool {
         guard checkpoint.owesStreams else { return false }
@@ -155,9 +161,9 @@ extension VBucketCore {
     /// Whether a reader of the disk has to send the version of `key` at `seqno` for a snapshot
     /// through `end`.
     ///
-    /// It has where the version is the newest, or where what replaced it is not in the snapshot. Of
-    /// a key that memory has let go, any stub that may be its own and is not in the snapshot will do:
-    /// a version too many is followed by the newer one.
+    /// True if the version is the newest, or if its replacement is not in the snapshot. If memory
+    /// has only stubs, any stub with the key's hash bits and a seqno above `end` counts as the
+    /// replacement: sending a version too many is harmless, as the newer one follows.
     package func isNeeded(
         _ key: ByteView,
         hash: UInt64,
@@ -172,8 +178,8 @@ extension VBucketCore {
 }
 
 extension Bucket {
-    /// Drops the cursors that hold most, until change orders are back within their share of the
-    /// quota: a fifth.
+    /// Drops cursors of the vBuckets whose checkpoints hold the most memory, until all checkpoints
+    /// are within their share of the quota, a fifth.
     ///
     /// - Returns: The vBuckets whose streams continue from disk.
     package func dropSlowCursors() -> [VBucketID] {

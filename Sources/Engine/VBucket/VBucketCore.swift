@@ -1,73 +1,75 @@
 internal import Bytes
 package import Vocabulary
 
-/// What a node knows of one vBucket, and what is always true of it.
+/// One vBucket's copy on a node: documents, change order, history and role.
 ///
-/// - Seqnos are handed out without gaps, CAS strictly increasing, both under the vBucket's lock.
+/// - Seqnos are assigned without gaps, CAS strictly increasing, both under the vBucket's lock.
 /// - The table holds exactly one version of each key: the newest, a tombstone included.
-/// - A version is dirty while its seqno is above `persistedSeqno`; nothing else says so.
+/// - A version is dirty if its seqno is above `persistedSeqno`; there is no dirty flag.
 /// - `liveCount + tombstoneCount` is the table's count.
 @usableFromInline
 package struct VBucketCore: ~Copyable {
     package let id: VBucketID
     package internal(set) var state: VBucketState
     package internal(set) var failoverLog: FailoverLog
-    /// The snapshot that is being received, on a replica; it ends behind the high seqno.
+    /// The snapshot that a replica is receiving; its end is above the high seqno.
     package internal(set) var openSnapshot: SnapshotRange?
-    /// What the map made of this copy, and what it may count as.
+    /// The copy's role in the cluster map: fence, seal, whether it is intact.
     package internal(set) var ownership = Ownership()
     package internal(set) var table: HashTable
     package internal(set) var checkpoint: Checkpoint
     package internal(set) var clock: HybridClock
-    /// Every document's metadata is in the table; until then requests wait.
+    /// False during warmup: requests wait until the table has every document's metadata.
     package internal(set) var isLoaded = true {
         didSet { isWritable = isLoaded && !ownership.isHandingOver }
     }
-    /// Loaded, and not about to be handed over.
+    /// Loaded, and no hand-over is in progress.
     package internal(set) var isWritable = true {
         didSet { lookAtPrepares() }
     }
-    /// Writable and without prepares: one look for every write.
+    /// Writable and without prepares: the only check of most writes.
     private(set) var allowsFastWrite = true
-    /// Loaded and without inherited prepares: one look for every read.
+    /// Loaded and without inherited prepares: the only check of most reads.
     private(set) var isReadable = true
-    /// Writes that wait for other copies; invisible.
+    /// Durable writes that wait for acknowledgements of other copies; invisible to clients.
     var prepares = Prepares()
     var visibleHigh = VisibleHigh()
-    /// Readers that wait for the snapshot that is being received to end.
+    /// Readers that wait for the end of the snapshot that the replica is receiving.
     var waitingReaders = WaitingReaders()
-    /// A drain for the next commit that was made where a replica's snapshot ended.
+    /// The next commit's drain, if a replica made it early, at the end of a snapshot.
     var earlyDrain: EarlyDrain?
-    /// A drain is on its way to disk.
+    /// A drain was listed and its commit has not ended.
     var isDraining = false
-    /// Of those in the snapshot that is being received: all that are outstanding at its end.
+    /// The prepares that are outstanding at the end of the snapshot that the replica is receiving;
+    /// nil if the producer sent no list.
     var announcedPrepares: Set<Seqno>?
-    /// Prepares that a drain has listed and that were completed since the last one.
+    /// Prepares that an earlier drain listed and that were completed after the last drain.
     var completedPrepares: [Seqno] = []
-    /// What lies behind this was never listed for the disk.
+    /// The last seqno that a drain listed for the disk.
     var drainedThrough = Seqno.zero
-    /// What was covered when the last drain was made, and when the last one that is on disk was.
+    /// The covered seqno at the last drain, and at the last drain that was persisted.
     var (drainedCovered, persistedCovered) = (Seqno.zero, Seqno.zero)
-    /// Changes up to here survive a crash; equal to the high seqno where there is no disk.
+    /// Changes up to this seqno survive a crash.
     package internal(set) var persistedSeqno: Seqno
-    /// Tombstones up to here may be gone, or were gone where this copy was built from.
+    /// Tombstones up to this seqno may have been purged, here or on the copy that this copy was
+    /// built from.
     package internal(set) var purgeSeqno = Seqno.zero
-    /// The highest revision of what was purged: a document that comes back starts above it.
+    /// The highest revision of a purged tombstone; a document that is created again starts above.
     package internal(set) var maxRevision: UInt64 = 0
-    /// Versions on disk, or on their way there, that a newer one replaced since the last drain.
+    /// Versions on disk, or in a commit in progress, that newer ones replaced since the last drain.
     package internal(set) var superseded: [Seqno] = []
     package internal(set) var liveCount = 0
     package internal(set) var tombstoneCount = 0
-    /// Live documents whose value, or all of which, is on disk only.
+    /// Live documents of which the value, or the whole document, is on disk only.
     package internal(set) var ejectedCount = 0
     var stubExpiry = StubExpiry()
-    /// Until when (absolute seconds) locked documents stay locked, by key.
+    /// By key of a locked document: the end of its lock, in absolute seconds.
     var lockExpiries: [[UInt8]: UInt32] = [:]
     let account: MemoryAccount
     let isPersistent: Bool
     /// Whole documents may leave memory, not only their values.
     var ejectsWhole: Bool
-    /// A read turned an expired document into a change that the flusher was not told of yet.
+    /// A read expired a document, and the flusher has not been woken for that change yet.
     private var hasPendingWakeup = false
     private var coin: UInt32
 
@@ -94,18 +96,18 @@ package struct VBucketCore: ~Copyable {
 
     package var highSeqno: Seqno { checkpoint.highSeqno }
 
-    /// Follows what became of the prepares.
+    /// Updates `allowsFastWrite` and `isReadable` after a change of the prepares or the role.
     mutating func lookAtPrepares() {
         allowsFastWrite = isWritable && prepares.isEmpty
         isReadable = isLoaded && prepares.inheritedCount == 0
     }
 
-    /// What OBSERVE_SEQNO tells: memory is all there is where there is no disk.
+    /// The seqno that OBSERVE_SEQNO reports as persisted; without a disk, the high seqno.
     package var durableSeqno: Seqno { isPersistent ? persistedSeqno : highSeqno }
 
     package var uuid: VBucketUUID { failoverLog.current.uuid }
 
-    // MARK: Finding what is really there
+    // MARK: Finding live documents
 
     /// A document that exists for clients: not deleted, not expired.
     @inline(__always)
@@ -120,7 +122,8 @@ package struct VBucketCore: ~Copyable {
         return expiry != 0 && expiry <= turn.seconds
     }
 
-    /// Counts a use: the higher the counter, the rarer it grows, so 8 bits reach 32 000 uses.
+    /// Counts a use: the higher the counter, the less probable its increment, so that 8 bits
+    /// represent 32 000 uses.
     @inline(__always)
     mutating func touchFrequency(_ item: Item) {
         let frequency = item.frequency
@@ -133,7 +136,7 @@ package struct VBucketCore: ~Copyable {
 
     // MARK: Making a version
 
-    /// What `put` found and made.
+    /// The result of `put`.
     struct Put {
         let cas: CAS
         let seqno: Seqno
@@ -146,11 +149,11 @@ package struct VBucketCore: ~Copyable {
     ///   - meta: Seqno, CAS and revision are filled in here.
     ///   - key: The key.
     ///   - hash: Its hash.
-    ///   - value: The value; may lie in the version that is replaced where `isFresh` is false.
-    ///   - isFresh: The value lies outside the table, so the old block may be written over.
-    ///   - place: Where the table has the key now.
-    ///   - turn: The caller's.
-    /// - Returns: What the version got, and whether the flusher has to be told.
+    ///   - value: The value; if `isFresh` is false, it may lie in the replaced version's block.
+    ///   - isFresh: The value lies outside the table, so the old block may be overwritten.
+    ///   - place: The key's place in the table; nil if the table does not have the key.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: The version's CAS and seqno, and whether the caller has to wake the flusher.
     mutating func put(
         _ meta: DocumentMeta,
         key: ByteView,
@@ -171,9 +174,11 @@ package struct VBucketCore: ~Copyable {
         return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takePendingWakeup() || isFirst)
     }
 
-    /// Makes a version with everything given the newest of its key and the newest change.
+    /// Stores a version whose seqno, CAS and revision are set, and appends it to the change order.
     ///
-    /// Counts are the caller's. Says whether the flusher has to be told.
+    /// The caller maintains the counts.
+    ///
+    /// - Returns: Whether the caller has to wake the flusher.
     @inline(__always)
     mutating func settle(
         _ meta: DocumentMeta,
@@ -188,7 +193,7 @@ package struct VBucketCore: ~Copyable {
         let item: Item
         if let place {
             item = supersede(place.item, at: place, with: meta, key, value, bytes, isFresh, turn)
-            // A change is a use as well: what is written all the time had better stay in memory.
+            // A write counts as a use, so that documents that are written often stay in memory.
             touchFrequency(item)
         } else {
             item = Item(turn.arena.allocate(bytes))
@@ -204,13 +209,13 @@ package struct VBucketCore: ~Copyable {
         if owes { hasPendingWakeup = true }
     }
 
-    /// Whether reads made changes that the flusher has to be told of; says so once.
+    /// Whether the flusher has to be woken for changes that reads made; resets that flag.
     package mutating func takePendingWakeup() -> Bool {
         defer { hasPendingWakeup = false }
         return hasPendingWakeup
     }
 
-    /// Puts a version in the place of `old`, in its own block if that has no other reader.
+    /// Replaces `old` in the table. Reuses its block if no reader of the change order needs it.
     private mutating func supersede(
         _ old: Item,
         at place: HashTable.Place,
@@ -250,7 +255,7 @@ package struct VBucketCore: ~Copyable {
         if meta.isDeleted { tombstoneCount += 1 } else { liveCount += 1 }
     }
 
-    /// Takes a version out of the counts, and its lock with it.
+    /// Subtracts a version from the counts and removes its lock.
     mutating func forget(_ item: Item) {
         let state = item.state
         if state.contains(.deleted) { tombstoneCount -= 1 } else { liveCount -= 1 }
@@ -263,7 +268,7 @@ package struct VBucketCore: ~Copyable {
         Arena.free(item.address, bytes)
     }
 
-    /// Frees all documents and changes, for a vBucket that goes.
+    /// Frees all documents and changes, before the vBucket is deleted or rebuilt.
     package mutating func removeAll() {
         checkpoint.removeAll()
         removePrepares()
@@ -289,9 +294,9 @@ package struct VBucketCore: ~Copyable {
 
     // MARK: History
 
-    /// Makes this the copy that `record` describes; its documents are loaded afterwards.
+    /// Initializes an empty vBucket from its stored record; its documents are loaded afterwards.
     mutating func adopt(_ record: VBucketRecord) {
-        precondition(table.isEmpty && !hasPrepares, "only an empty vBucket can become another")
+        precondition(table.isEmpty && !hasPrepares, "only an empty vBucket adopts a stored record")
         state = record.state
         failoverLog = record.failoverLog
         purgeSeqno = record.purgeSeqno
@@ -304,10 +309,10 @@ package struct VBucketCore: ~Copyable {
         restartOrder(at: record.highSeqno)
     }
 
-    /// Forgets the change order; the next change comes behind `seqno`.
+    /// Discards the change order; the next change has a seqno above `seqno`.
     mutating func restartOrder(at seqno: Seqno) {
         checkpoint.removeAll()
-        // A closed reader must not be mistaken for another one.
+        // Cursor numbers are not reused: a closed cursor's number must not name a later cursor.
         let nextCursor = checkpoint.nextCursor
         checkpoint = Checkpoint(highSeqno: seqno, hasFlusher: isPersistent, account: account)
         checkpoint.nextCursor = nextCursor
@@ -320,20 +325,20 @@ package struct VBucketCore: ~Copyable {
         isDraining = false
     }
 
-    /// Begins a new history: clients that know the old one learn that changes may be missing.
+    /// Begins a new history: from the new vBucket UUID, clients detect that changes may be missing.
     package mutating func beginHistory(_ uuid: VBucketUUID) {
         failoverLog.begin(uuid, at: highSeqno, fence: ownership.fence)
     }
 
-    /// What is to be stored of this vBucket together with its changes up to `seqno`.
+    /// The record to store in one transaction with the changes up to `seqno`.
     package func record(through seqno: Seqno, casHorizon: UInt64) -> VBucketRecord {
         var record = VBucketRecord(id: id, state: state, failoverLog: failoverLog)
         record.highSeqno = seqno
-        // A drain that was made early may end before the snapshot begins.
+        // An early drain may end before the open snapshot begins.
         let isInside = openSnapshot.map { $0.start <= seqno && seqno < $0.end } ?? false
         record.snapshotStart = isInside ? openSnapshot?.start ?? seqno : seqno
         record.snapshotEnd = isInside ? openSnapshot?.end ?? seqno : seqno
-        // Inside a snapshot it is known of what has yet to come.
+        // While a snapshot is received, `purgeSeqno` may be above the changes received so far.
         record.purgeSeqno = min(purgeSeqno, seqno)
         record.maxCAS = CAS(max(clock.last.value, casHorizon))
         record.maxRevision = maxRevision
