@@ -1,26 +1,28 @@
 package import Vocabulary
 package import Wire
 
-/// The producer's side of one vBucket's stream of changes: what to do next, never doing it.
+/// The producer's side of one vBucket's stream of changes: decides each step, performs no I/O.
 ///
-/// Changes come from memory where memory has them, else from disk and then, without a gap, from
-/// memory. Its owner calls `next`, carries out the step, reports the result, and calls again.
+/// If memory has the changes after the stream's position, they are read from memory; else from disk
+/// and then, without a gap, from memory. The caller (`VBucketFeed`) calls `next`, carries out the
+/// step, reports the result, and calls `next` again.
 ///
-/// - Every document is sent inside a snapshot that was announced, in seqno order.
-/// - A snapshot ends at a closed boundary. One that was announced and could not be sent to its end,
-///   because memory ran short, is followed only by one that ends no earlier: before that the
-///   consumer has nothing that makes sense.
-/// - The first snapshot that is sent to its end tells which prepares are outstanding there, as do all
-///   from a table or a disk: aborts leave nothing there, and the consumer may be inside such a one.
-/// - After three scans that memory outran, the fourth has memory kept while it runs.
+/// - Every document is sent inside an announced snapshot, in seqno order.
+/// - A snapshot ends at a closed boundary. If an announced snapshot cannot be sent to its end,
+///   because its cursor was dropped, the next snapshot ends no earlier: until then the consumer's
+///   copy has no consistent state.
+/// - Every snapshot from the hash table or the disk begins with the list of the prepares that are
+///   outstanding at its end, because it contains no aborts. So does the first snapshot that is sent
+///   to its end, because the consumer may be inside a snapshot without aborts.
+/// - If memory freed the following changes during three scans in a row, the fourth scan pins them.
 ///
 /// In the mode `visibleOnly` prepares and aborts are not sent. A snapshot ends at its last visible
-/// change, and is not announced where it has none; then `sendAdvanced` tells that everything through
-/// the boundary was sent. A prepare holds nothing back: its commit is a change with a seqno of its own.
+/// change and is not announced if it has none; `sendAdvanced` then declares that everything through
+/// the boundary was sent. A prepare delays no other change: its commit has a seqno of its own.
 package struct ChangeStream: Hashable, Sendable {
     /// Which changes are sent.
     package enum Mode: Hashable, Sendable {
-        /// All: documents, tombstones, prepares and aborts, and lists of outstanding prepares.
+        /// All changes: documents, tombstones, prepares, aborts; and lists of outstanding prepares.
         case replication
         /// Documents and tombstones: what clients may see.
         case visibleOnly
@@ -28,29 +30,30 @@ package struct ChangeStream: Hashable, Sendable {
 
     /// What to do next.
     package enum Work: Hashable, Sendable {
-        /// Find the changes behind `after` (`VBucketCore.openChanges`); an older pin is let go.
+        /// Find the changes after `after` (`VBucketCore.openChanges`), and release an older pin.
         case open(after: Seqno, promised: Seqno, pins: Bool)
-        /// Have everything through this persisted, then ask again.
+        /// Wait until everything through this seqno is persisted, then call `next`.
         case persist(Seqno)
         /// Ask the cursor for its snapshot.
         case beginSnapshot
         case send(DCPSnapshotMarker)
-        /// Read and send documents of the cursor's snapshot, none beyond `last`.
+        /// Read and send documents of the cursor's snapshot, none with a seqno above `last`.
         case read(bytesMax: Int, last: Seqno)
-        /// Read and send a slice from disk, none beyond `last`.
+        /// Read and send a slice of documents from disk, none with a seqno above `last`.
         case scan(bytesMax: Int, last: Seqno)
-        /// The last changes up to here are not sent: say that everything up to here was.
+        /// Send that the consumer has everything up to this seqno, although the last changes before
+        /// it were not sent.
         case sendAdvanced(Seqno)
         case sendEnd(DCPStreamEnd)
-        /// Until a change comes, or the vBucket is ready.
+        /// Wait for a change, or until the vBucket is ready.
         case sleep
-        /// Until something is acknowledged.
+        /// Wait until the consumer acknowledges bytes.
         case awaitRoom
-        /// The stream is over; cursor and scan are let go.
+        /// The stream is over: close its cursor and its scan.
         case done
     }
 
-    /// What a request for a source came to.
+    /// The result of `Work.open`.
     package enum Source: Hashable, Sendable {
         case memory
         /// A scan through a closed boundary, and the last visible change in it.
@@ -65,7 +68,7 @@ package struct ChangeStream: Hashable, Sendable {
         case persisting(Seqno)
         case asleep
         case following
-        /// The snapshot has changes through `boundary`, all those behind the marker's end invisible.
+        /// The snapshot ends at `boundary`; all its changes after the marker's end are invisible.
         case announcing(DCPSnapshotMarker, boundary: Seqno)
         case sending(boundary: Seqno, isDisk: Bool)
         case advancing(Seqno)
@@ -76,13 +79,14 @@ package struct ChangeStream: Hashable, Sendable {
     package static let batchBytesMax = 256 << 10
     private static let scansMax = 3
 
-    /// The stream ends behind this.
+    /// The stream ends after this seqno.
     package let end: Seqno
-    /// Everything up to here was sent.
+    /// Everything up to this seqno was sent.
     package private(set) var position: Seqno
-    /// The end of the last snapshot that was announced, or that the consumer was in when it asked.
+    /// The end of the last announced snapshot, or of the snapshot that the consumer was in when it
+    /// requested the stream.
     package private(set) var promised: Seqno
-    /// Scans in a row.
+    /// Disk scans since changes were last read from memory.
     private var scans = 0
     /// The last document that was sent.
     private var lastSent: Seqno
@@ -94,11 +98,12 @@ package struct ChangeStream: Hashable, Sendable {
     private var state = State.seeking
 
     /// - Parameters:
-    ///   - start: Where the consumer stands, as `StreamAnswer.accepted` says it.
-    ///   - promised: The same.
-    ///   - end: The same.
+    ///   - start: The consumer's position, from `StreamAnswer.accepted`.
+    ///   - promised: The end of the snapshot that the consumer is in, from the same answer.
+    ///   - end: The last seqno to send, from the same answer.
     ///   - mode: Which changes are sent.
-    ///   - isOnce: Ends with the first snapshot, as clients ask that want what is there now.
+    ///   - isOnce: Whether the stream ends after the first snapshot, for clients that request only
+    ///     the present state.
     package init(
         start: Seqno,
         promised: Seqno,
@@ -115,9 +120,9 @@ package struct ChangeStream: Hashable, Sendable {
         if start >= end { state = .ending(.finished) }
     }
 
-    // MARK: Asking
+    // MARK: Choosing the next step
 
-    /// What to do next, where the connection may send `room` bytes.
+    /// The next step, if the connection may send `room` bytes.
     package mutating func next(room: Int) -> Work {
         switch state {
         case .seeking:
@@ -156,18 +161,18 @@ package struct ChangeStream: Hashable, Sendable {
         }
     }
 
-    /// A snapshot that begins now has to tell which prepares are outstanding at its end.
+    /// Whether a snapshot that begins now has to begin with a list of outstanding prepares.
     package var owesList: Bool {
         mode == .replication && (listedThrough.map { position < $0 } ?? true)
     }
 
-    /// The list was sent with the marker of a snapshot through `end`.
+    /// Records that the list was sent with the marker of a snapshot through `end`.
     package mutating func listed(through end: Seqno) { listedThrough = end }
 
-    /// Nothing is left to do.
+    /// Whether the stream is over.
     package var isOver: Bool { state == .over }
 
-    // MARK: Telling
+    // MARK: Reporting results
 
     package mutating func opened(_ source: Source) {
         guard state == .seeking else { return }
@@ -179,7 +184,7 @@ package struct ChangeStream: Hashable, Sendable {
             state = .following
         case .disk(let through, let visible):
             scans += 1
-            // The copy was dropped, or emptied, while its file was opened.
+            // Only if the copy was dropped or emptied while its file was opened.
             guard through >= promised else { return scanFailed() }
             announce(through, visible: visible, [.disk, .checkpoint])
         case .unpersisted(let seqno): state = .persisting(seqno)
@@ -188,12 +193,12 @@ package struct ChangeStream: Hashable, Sendable {
         }
     }
 
-    /// What the cursor has: a snapshot through `end`, or nothing for now where that is nil.
+    /// Reports the result of `Work.beginSnapshot`.
     ///
     /// - Parameters:
-    ///   - end: The boundary.
-    ///   - visible: The last visible change in the snapshot; nil where it has none. Counts in the mode
-    ///     `visibleOnly`.
+    ///   - end: The snapshot's boundary; nil if the cursor has read everything.
+    ///   - visible: The last visible change in the snapshot; nil if it has none. Used only in the
+    ///     mode `visibleOnly`.
     package mutating func found(snapshotThrough end: Seqno?, visible: Seqno? = nil) {
         guard state == .following else { return }
         guard let end else {
@@ -203,7 +208,7 @@ package struct ChangeStream: Hashable, Sendable {
         announce(end, visible: visible ?? .zero, [.memory, .checkpoint])
     }
 
-    /// The cursor was dropped: memory is needed for other things.
+    /// Reports that the cursor was dropped because memory ran short.
     package mutating func cursorDropped() {
         hasCursor = false
         switch state {
@@ -212,7 +217,11 @@ package struct ChangeStream: Hashable, Sendable {
         }
     }
 
-    /// Documents through `seqno` were sent, if there was one; all of the snapshot, where it ended.
+    /// Reports that documents were sent.
+    ///
+    /// - Parameters:
+    ///   - seqno: The last document's seqno; nil if there was none.
+    ///   - isEnded: Whether the snapshot was read to its end.
     package mutating func sent(through seqno: Seqno?, isEnded: Bool) {
         guard case .sending(let boundary, _) = state else { return }
         if let seqno {
@@ -231,10 +240,10 @@ package struct ChangeStream: Hashable, Sendable {
         }
     }
 
-    /// The disk could not be read, or has another copy by now.
+    /// Ends the stream because the disk cannot be read, or its copy was replaced.
     package mutating func scanFailed() { finish(.backfillFailed) }
 
-    /// The stream has to end: the vBucket changed, the consumer asked, or is too slow.
+    /// Ends the stream: the vBucket's role changed, or the consumer requested it or is too slow.
     package mutating func finish(_ reason: DCPStreamEnd) {
         if state != .over { state = .ending(reason) }
     }
@@ -247,18 +256,18 @@ package struct ChangeStream: Hashable, Sendable {
         visible: Seqno,
         _ flags: DCPSnapshotFlags
     ) {
-        precondition(boundary >= promised, "a snapshot that was announced is sent to its end")
+        precondition(boundary >= promised, "a snapshot ends no earlier than the last announced one")
         guard boundary > position else {
-            // The consumer has all of it, or a scan found nothing new.
+            // The consumer has the whole snapshot, or a scan found nothing new.
             return finishSnapshot(boundary)
         }
-        // Of a snapshot that was announced the last change may be a tombstone that was purged since.
+        // The last change of an announced snapshot may be a tombstone that was purged since.
         let last = mode == .replication ? boundary : max(visible, promised)
         if last > position {
             let marker = DCPSnapshotMarker(start: position, end: last, flags: flags)
             state = .announcing(marker, boundary: boundary)
         } else if flags.contains(.memory) {
-            // The cursor has to pass what is not sent.
+            // The cursor has to pass the invisible changes.
             state = .sending(boundary: boundary, isDisk: false)
         } else if boundary >= end {
             state = .ending(.finished)

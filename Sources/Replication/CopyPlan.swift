@@ -2,11 +2,11 @@ package import Vocabulary
 
 /// What a node does with its copy of a vBucket when the map changes.
 ///
-/// Pure, so that the whole of it is a table in the tests. The map alone never makes another
-/// copy writable: a copy that becomes active waits (`hold`) for `activate`, which has the position
-/// that is expected of it.
+/// Pure, so that tests cover it as a table. A map alone never makes a replica writable: a copy that
+/// the map names as active waits (`hold`) for `activate`, which has the position that is expected
+/// of the copy.
 package struct CopyPlan: Hashable, Sendable {
-    /// What there is.
+    /// This node's copy before the map.
     package struct Copy: Hashable, Sendable {
         package var exists: Bool
         package var state: VBucketState
@@ -15,12 +15,12 @@ package struct CopyPlan: Hashable, Sendable {
         package var isSealed: Bool
         /// Activated under this fence.
         package var readyFence: UInt64?
-        /// The last fence under which it served in this life.
+        /// The last fence under which it served since this process started.
         package var servedFence: UInt64?
         package var wasCleanStop: Bool
         /// The fence of its history's newest branch.
         package var branchFence: UInt64
-        /// It never had a change.
+        /// Whether it has never had a change.
         package var isEmpty: Bool
 
         package init(
@@ -49,16 +49,16 @@ package struct CopyPlan: Hashable, Sendable {
     }
 
     package enum Action: Hashable, Sendable {
-        /// The map is older than the one before.
+        /// The map is older than the one that the copy follows.
         case ignore
-        /// It goes on as what it is, under the map's fence.
+        /// The copy keeps its state, under the map's fence.
         case stay
-        /// Makes an empty copy that serves: the bucket is new.
+        /// Create an empty copy that serves: the bucket is new.
         case create
         case serve
-        /// It serves, and continues under the map's fence without activation.
+        /// The copy serves, and continues under the map's fence without activation.
         case goOn
-        /// Named as active, but serves no clients until it is activated.
+        /// The map names the copy as active, but it serves no clients until it is activated.
         case hold
         case follow
         /// Serves no clients; its data is kept.
@@ -66,24 +66,24 @@ package struct CopyPlan: Hashable, Sendable {
         case drop
     }
 
-    /// Whether what the copy has is of a time before the vBucket was emptied, so that it counts as
-    /// absent and begins with nothing.
+    /// Whether the copy's data is older than the last bucket flush (`origin`), so that the copy
+    /// counts as absent and is rebuilt from nothing.
     ///
-    /// A node that was away when a bucket was flushed, or heard of it with everything else in a
-    /// snapshot, would bring back what it has.
+    /// Without this, a node that was down during a flush, or learned of it from a Raft snapshot,
+    /// would bring back deleted documents.
     package static func isOutlived(_ copy: Copy, _ assignment: VBucketAssignment) -> Bool {
-        // Without a branch it is of a time before maps, or was never built: then it is not believed
-        // anyhow, and built anew.
+        // Without a branch fence the copy is from before maps or was never built: its position
+        // never counts, and it is rebuilt anyway.
         copy.exists && !copy.isEmpty && copy.branchFence != 0
             && copy.branchFence < assignment.origin
             && (assignment.fence, assignment.stage) >= (copy.fence, copy.stage)
     }
 
-    /// Whether a copy that is made now has everything that can have been committed: its vBucket was
-    /// made with it in the chain, nothing was decided about it since, and no life of this node
-    /// before can have acknowledged a write to it.
+    /// Whether a copy that is created now is intact at once: its vBucket was created with this node
+    /// in the chain, its chain has not changed since, and no earlier process of this node can have
+    /// acknowledged a write to it.
     ///
-    /// Without that, a bucket whose active node dies before its replicas have received the map
+    /// Without this, a bucket whose active node fails before its replicas have received the map
     /// could not be failed over: no copy would be known to be complete, although the bucket is
     /// empty.
     package static func isBornWhole(
@@ -97,11 +97,11 @@ package struct CopyPlan: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - copy: What there is.
-    ///   - assignment: What the map says.
+    ///   - copy: This node's copy before the map.
+    ///   - assignment: The vBucket's assignment in the map.
     ///   - own: This node.
     ///   - isNew: The bucket was created by this map, so it has no earlier writes.
-    /// - Returns: What is to be done.
+    /// - Returns: What to do with the copy.
     package static func action(
         for copy: Copy,
         _ assignment: VBucketAssignment,
@@ -113,7 +113,7 @@ package struct CopyPlan: Hashable, Sendable {
         }
         let isOutlived = isOutlived(copy, assignment)
         switch assignment.role(of: own) {
-        // It serves when it is activated, once it is empty.
+        // The copy is emptied first and serves after its activation.
         case .active where isOutlived: return .hold
         case .kept where isOutlived: return .drop
         case .active: return serving(copy, assignment, own, isNew)
@@ -137,14 +137,14 @@ package struct CopyPlan: Hashable, Sendable {
         if assignment.isResumed, servesUntilNow(copy, assignment) { return .goOn }
         guard copy.exists, copy.state == .active, copy.wasCleanStop else { return .hold }
         if copy.fence == assignment.fence { return .stay }
-        // Of a time before maps: there was no other node that could have had it.
+        // A copy from before maps: no other node can have had one.
         return copy.fence == 0 && assignment.chain == [own] ? .serve : .hold
     }
 
-    /// Whether it has served, in this life, up to this map: neither sealed nor handed over.
+    /// Whether the copy has served in this process up to this map, neither sealed nor handed over.
     ///
-    /// No other copy can have served meanwhile, even if the map is several steps ahead: a copy that
-    /// is resumed without a question about its position has been active all the time.
+    /// No other copy can have served meanwhile, even if the map is several steps ahead: the map
+    /// resumes a copy without an expected position only if it was active all the time.
     private static func servesUntilNow(_ copy: Copy, _ assignment: VBucketAssignment) -> Bool {
         copy.exists && copy.state == .active && !copy.isSealed && copy.servedFence == copy.fence
             && copy.fence != 0 && copy.branchFence >= assignment.origin

@@ -1,11 +1,11 @@
 package import Vocabulary
 package import Wire
 
-/// What a copy has, as far as following another one goes.
+/// A copy's failover log and seqnos, from which its stream request is made.
 package struct CopyStanding: Hashable, Sendable {
     package var log: FailoverLog
     package var high: Seqno
-    /// The snapshot that is half here, if one is.
+    /// The snapshot that the copy has only in part; nil if there is none.
     package var openSnapshot: SnapshotRange?
 
     package init(log: FailoverLog, high: Seqno, openSnapshot: SnapshotRange? = nil) {
@@ -15,52 +15,52 @@ package struct CopyStanding: Hashable, Sendable {
     }
 }
 
-/// The consumer's side of one vBucket's stream of changes: what to ask, apply and adopt.
+/// The consumer's side of one vBucket's stream of changes: what to request, apply and adopt.
 ///
-/// Lives as long as the copy is a replica, across connections. Its owner sends the requests that
-/// it returns, applies the changes that it accepts to the vBucket, and reports the result.
+/// Exists as long as the copy is a replica, across connections. The caller sends the requests that
+/// the machine returns, applies the accepted changes to the vBucket, and reports the result.
 ///
-/// - Changes are applied inside a snapshot that was announced, in seqno order; anything else is the
-///   producer's mistake and ends the stream before it reaches the copy.
-/// - The producer's history is adopted only as far as the copy has it whole, growing at each
-///   snapshot's end: a log adopted at once would claim changes that are not here.
+/// - Changes are applied inside an announced snapshot, in seqno order. Any other message violates
+///   the protocol and ends the stream before it reaches the copy.
+/// - The copy adopts the producer's failover log only up to its covered seqno, at the end of each
+///   snapshot: the whole log would claim changes that the copy does not have.
 package struct ReplicaStream: Hashable, Sendable {
-    /// What to do about an answer, or the end of a stream.
+    /// What to do after an answer, or after the end of a stream.
     package enum Step: Hashable, Sendable {
         case ask(DCPStreamRequest)
-        /// The stream runs; adopt this as far as it goes (`VBucketCore.adoptHistory`).
+        /// The stream runs; adopt this log up to the covered seqno (`VBucketCore.adoptHistory`).
         case follow(FailoverLog)
-        /// Find out what the producer's history is.
+        /// Request the producer's failover log.
         case askLog
-        /// The copy has changes above `to` that the active one never had, or lacks deletions: it
-        /// gives them up, or all it has, and calls `restart`.
+        /// The copy has changes above `to` that the active copy never had, or lacks deletions:
+        /// remove the changes above `to`, or all data, then call `restart`.
         case rewind(to: Seqno)
-        /// Nothing is to be had from this node: the cluster map decides what comes next.
+        /// This node cannot be the producer: wait for the next cluster map.
         case stop
     }
 
-    /// What the producer did wrong.
+    /// How a message of the producer violated the protocol.
     package enum Violation: Hashable, Sendable {
         case notStreaming
-        /// The snapshot does not follow on what is here.
+        /// The snapshot does not continue the copy's changes.
         case snapshot(DCPSnapshotMarker)
-        /// A list of prepares is a snapshot's, and there is none.
+        /// A list of prepares outside a snapshot.
         case outstanding
-        /// So is a purge.
+        /// A purge message outside a snapshot.
         case purge
-        /// The change is not in the snapshot that was announced, or not behind the one before.
+        /// The change is outside the announced snapshot, or not above the previous change.
         case seqno(Seqno)
     }
 
-    /// What is to be done with a message of the stream.
+    /// What to do with a message of the stream.
     package enum Verdict: Hashable, Sendable {
         case beginSnapshot(SnapshotRange)
         case apply
-        /// Keep it until the snapshot is whole (`VBucketCore.announceOutstanding`).
+        /// Keep the list until the snapshot is complete (`VBucketCore.announceOutstanding`).
         case announce
-        /// Before anything of the snapshot is taken up (`VBucketCore.notePurge`).
+        /// Record the purge before any change of the snapshot is applied (`VBucketCore.notePurge`).
         case notePurge
-        /// Tell the vBucket that its snapshot is whole (`VBucketCore.advance`).
+        /// Advance the vBucket's high seqno without a change (`VBucketCore.advance`).
         case advance(Seqno)
         case refuse(Violation)
     }
@@ -74,29 +74,29 @@ package struct ReplicaStream: Hashable, Sendable {
     }
 
     private var standing: CopyStanding
-    /// What the producer last told; the copy adopts it piece by piece.
+    /// The producer's failover log; the copy adopts it entry by entry.
     private var producerLog: FailoverLog?
-    /// The history that the half-received snapshot is of, while this process remembers it.
+    /// The vBucket UUID of the history that the open snapshot belongs to; nil after a restart.
     private var snapshotUUID: VBucketUUID?
-    /// A request that named a history which the logs have in common was turned down.
+    /// The logs were compared since `open`: the next rollback is not compared again.
     private var hasCompared = false
     private var state = State.idle
-    /// Where it is to go back: changes that the copy has whole, and that are not of the producer's
-    /// history.
+    /// At a `rewind`: how many covered changes of the copy are not in the producer's history; 0 if
+    /// that is unknown.
     package private(set) var changesAlone: UInt64 = 0
 
     package init(_ standing: CopyStanding) {
         self.standing = standing
     }
 
-    /// Everything up to here is here whole.
+    /// The seqno up to which the copy is complete.
     package var covered: Seqno { standing.openSnapshot?.start ?? standing.high }
 
     package var high: Seqno { standing.high }
 
     // MARK: Opening
 
-    /// Asks from where the copy stands, at first or after a connection was lost.
+    /// Requests the stream from the copy's position, at first or after a connection was lost.
     package mutating func open() -> Step {
         hasCompared = false
         let newest = standing.log.current.uuid
@@ -117,7 +117,7 @@ package struct ReplicaStream: Hashable, Sendable {
         return .ask(request)
     }
 
-    /// The producer took the request.
+    /// The producer accepted the request.
     package mutating func accepted(_ log: FailoverLog) -> Step {
         guard case .asked = state else { return .stop }
         producerLog = log
@@ -126,7 +126,7 @@ package struct ReplicaStream: Hashable, Sendable {
         return .follow(log)
     }
 
-    /// The producer wants the copy to go back.
+    /// The producer requests a rollback.
     package mutating func rolledBack(to seqno: Seqno) -> Step {
         guard case .asked(let request) = state else { return .stop }
         guard !hasCompared else {
@@ -137,7 +137,7 @@ package struct ReplicaStream: Hashable, Sendable {
         return .askLog
     }
 
-    /// The producer told its log: perhaps an older history is one that both have.
+    /// The producer sent its failover log: an older history may be common to both.
     package mutating func told(_ log: FailoverLog) -> Step {
         guard case .comparing(let request, let rollback) = state else { return .stop }
         hasCompared = true
@@ -146,15 +146,15 @@ package struct ReplicaStream: Hashable, Sendable {
             return ask(branch.uuid)
         }
         state = .rewinding
-        // A zero may only mean that the producer does not know the history that was named.
+        // A rollback to zero may only mean that the producer does not know the requested UUID.
         let isUnknown = !log.entries.contains { $0.uuid == request.uuid }
         let common = min(branch?.seqno ?? .zero, covered)
-        // It is unknown which changes a copy from before a restart has in common.
+        // Without a common history it is unknown which changes both have.
         changesAlone = branch == nil ? 0 : covered.value - common.value
         return .rewind(to: isUnknown ? common : min(common, rollback))
     }
 
-    /// The copy gave up what it had to, or was promoted and demoted: this is what it has now.
+    /// Begins again after the copy was rolled back, or was promoted and demoted.
     package mutating func restart(_ standing: CopyStanding) -> Step {
         self = ReplicaStream(standing)
         return open()
@@ -162,16 +162,16 @@ package struct ReplicaStream: Hashable, Sendable {
 
     /// Requests the stream again after it ended, when the copy may have changed meanwhile.
     ///
-    /// Where it stands as it did, the half-received snapshot is of the history that it was of: in that
-    /// name it goes on. The copy's own name is an older one there if the producer was promoted since, and
-    /// would have it begin with nothing.
+    /// If the copy did not change, its open snapshot still belongs to `snapshotUUID`, and the
+    /// request names that UUID. The UUID of the copy's own log may be older, if the producer was
+    /// promoted since; a request with it would be answered with a rollback to zero.
     package mutating func reopen(_ standing: CopyStanding) -> Step {
         guard standing == self.standing else { return restart(standing) }
         changesAlone = 0
         return open()
     }
 
-    /// The producer does not have the vBucket, or not as an active one.
+    /// The producer does not have the vBucket, or is not its active node.
     package mutating func refused() -> Step {
         state = .idle
         return .stop
@@ -187,7 +187,7 @@ package struct ReplicaStream: Hashable, Sendable {
         }
     }
 
-    /// The connection is gone; `open` when there is another.
+    /// The connection is lost; call `open` after the next one is established.
     package mutating func disconnected() { state = .idle }
 
     // MARK: Following
@@ -197,16 +197,15 @@ package struct ReplicaStream: Hashable, Sendable {
         guard marker.start <= standing.high, marker.end > standing.high,
             marker.end >= floor
         else { return .refuse(.snapshot(marker)) }
-        // One that was broken off by another is whole at the end of that.
+        // A snapshot that this one replaces before its end is complete at this one's end.
         let start = standing.openSnapshot?.start ?? standing.high
         standing.openSnapshot = SnapshotRange(start: start, end: marker.end)
         snapshotUUID = producerLog?.current.uuid
         return .beginSnapshot(SnapshotRange(start: marker.start, end: marker.end))
     }
 
-    /// Where a snapshot of which something is here has to be taken to.
-    ///
-    /// An announced snapshot without any change sets no floor.
+    /// The lowest allowed end of the next snapshot: the open snapshot's end; zero if the copy has
+    /// no change of it.
     private var floor: Seqno {
         guard let snapshot = standing.openSnapshot, snapshot.start < standing.high else {
             return .zero
@@ -214,22 +213,22 @@ package struct ReplicaStream: Hashable, Sendable {
         return snapshot.end
     }
 
-    /// The prepares that are outstanding at the end of the snapshot that was begun.
+    /// The producer sent the prepares that are outstanding at the end of the open snapshot.
     package func receivedOutstanding() -> Verdict {
         guard case .streaming = state else { return .refuse(.notStreaming) }
         return standing.openSnapshot == nil ? .refuse(.outstanding) : .announce
     }
 
-    /// The producer told which deletions it has forgotten: they are not in the snapshot that was begun.
+    /// The producer sent up to which seqno it has purged deletions: the open snapshot lacks them.
     ///
-    /// Noted at once, not with the snapshot's end: the copy may go on in it from another one that
-    /// has forgotten less, after a crash too.
+    /// Recorded at once, not at the snapshot's end: the copy may continue the snapshot from another
+    /// producer that has purged less, also after a crash.
     package func receivedPurge() -> Verdict {
         guard case .streaming = state else { return .refuse(.notStreaming) }
         return standing.openSnapshot == nil ? .refuse(.purge) : .notePurge
     }
 
-    /// A change, a prepare or an abort came; the copy's own turn follows, then `applied`.
+    /// The producer sent a change, a prepare or an abort; after it is applied, call `applied`.
     package func received(changeAt seqno: Seqno) -> Verdict {
         guard case .streaming = state else { return .refuse(.notStreaming) }
         guard let snapshot = standing.openSnapshot, seqno > standing.high, seqno <= snapshot.end
@@ -244,9 +243,9 @@ package struct ReplicaStream: Hashable, Sendable {
         return .advance(seqno)
     }
 
-    /// The copy has everything through `seqno`.
+    /// The copy has applied everything through `seqno`.
     ///
-    /// - Returns: Where that completed a snapshot, the history to adopt as far as it goes.
+    /// - Returns: If that completed a snapshot, the log to adopt up to the covered seqno; else nil.
     package mutating func applied(through seqno: Seqno) -> FailoverLog? {
         standing.high = max(standing.high, seqno)
         guard let snapshot = standing.openSnapshot, standing.high >= snapshot.end else {
