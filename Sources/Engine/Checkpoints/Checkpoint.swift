@@ -96,8 +96,9 @@ package struct Checkpoint: ~Copyable {
     @inline(__always)
     package var isDrained: Bool { (flusher ?? highSeqno) == highSeqno }
 
-    /// The checkpoint's memory in bytes: its chunks and lists, and its owned blocks. Visits all
-    /// entries.
+    /// The checkpoint's memory in bytes: its chunks and lists, and its owned blocks.
+    ///
+    /// Visits all entries.
     package var bytes: Int {
         var bytes = changes.bytes + cursors.reduce(0) { $0 + $1.bytes }
         changes.forEach(after: .zero) { word in
@@ -116,7 +117,9 @@ package struct Checkpoint: ~Copyable {
 
     // MARK: Writing
 
-    /// Appends the newest change. On a replica seqnos may have gaps.
+    /// Appends the newest change.
+    ///
+    /// On a replica seqnos may have gaps.
     ///
     /// - Returns: Whether the flusher has to be woken, because it had persisted everything before.
     @inline(__always)

@@ -8,7 +8,9 @@ package struct Ownership: Hashable, Sendable {
     /// The fence and stage of the map that the copy follows.
     package var fence: UInt64 = 0
     package var stage: UInt64 = 0
-    /// The map's last branch: `intactFence` must be at or above it. Never above `fence`.
+    /// The map's last branch: `intactFence` must be at or above it.
+    ///
+    /// Never above `fence`.
     package var branch: UInt64 = 0
     /// False if this node has no copy of the vBucket.
     package var exists = true
@@ -19,8 +21,9 @@ package struct Ownership: Hashable, Sendable {
     package var isResetting = false
     /// A hand-over to another node is in progress: writes wait.
     package var isHandingOver = false
-    /// The last fence under which the copy had all changes of its active copy. Survives a clean
-    /// stop, not a crash.
+    /// The last fence under which the copy had all changes of its active copy.
+    ///
+    /// Survives a clean stop, not a crash.
     package var intactFence: UInt64?
     /// The copy is activated and serves as soon as a map with this fence confirms it.
     package var readyFence: UInt64?
@@ -97,7 +100,9 @@ extension VBucketCore {
         isWritable = isLoaded
     }
 
-    /// Activates the copy. It serves at once if `isConfirmed`, else when the map confirms it.
+    /// Activates the copy.
+    ///
+    /// It serves at once if `isConfirmed`, else when the map confirms it.
     ///
     /// - Parameters:
     ///   - newUUID: The UUID of a history that begins at the covered seqno; nil to continue the

@@ -2,17 +2,17 @@ package import Bytes
 package import Vocabulary
 
 extension VBucketCore {
-    /// Everything the flusher has to write to bring the disk up to `boundary`.
+    /// The changes that the flusher writes in one commit, up to `boundary`.
     package struct Drain {
         package let entries: [Checkpoint.Entry]
         package let boundary: Seqno
         /// Versions on disk that `entries` replace.
         package let superseded: [Seqno]
-        /// Prepares that may be on disk and have to go.
+        /// Completed prepares that may be on disk and have to be removed there.
         package let completedPrepares: [Seqno]
     }
 
-    /// A drain that was made where a replica's snapshot ended, and the state that it belongs to.
+    /// A drain that a replica made at the end of a snapshot, and the copy's state at that moment.
     struct EarlyDrain {
         let drain: Drain
         let state: VBucketState
@@ -21,13 +21,14 @@ extension VBucketCore {
         let hasCaughtUp: Bool
     }
 
-    /// Closes a boundary at the high seqno and lists what lies between the disk and it.
+    /// Closes a boundary at the high seqno and lists the changes between the persisted seqno and
+    /// it.
     ///
-    /// Documents, and prepares that are not completed (`Item.level`). Aborts are not among them: the
-    /// disk keeps what is, and forgets `completedPrepares`.
+    /// The list has documents and outstanding prepares (`Item.level`), no aborts: the disk stores
+    /// the present state, so completed prepares are only removed (`completedPrepares`).
     ///
-    /// The items stay valid until `persisted` or the next drain: those the table gives up, the
-    /// checkpoint keeps.
+    /// The items stay valid until `persisted` or the next drain: if the table replaces an item, the
+    /// checkpoint keeps it.
     package mutating func drain() -> Drain {
         precondition(isPersistent, "only a vBucket with a disk is flushed")
         isDraining = true
@@ -43,9 +44,10 @@ extension VBucketCore {
         return makeDrain()
     }
 
-    /// Ends the next commit here, where a replica has all of a snapshot.
+    /// Makes the next commit end at the present high seqno, where a replica's snapshot is complete.
     ///
-    /// Without this, the flusher may drain inside the next snapshot, and no reader can use that commit.
+    /// Without this, the flusher may drain inside the next snapshot, and no reader can use that
+    /// commit.
     mutating func drainEarly() {
         guard isPersistent, !isDraining, earlyDrain == nil, highSeqno > persistedSeqno else {
             return
@@ -60,11 +62,11 @@ extension VBucketCore {
         )
     }
 
-    /// The record that is stored with the drain (`record(through:)`) would have been the same when the
+    /// Whether the record to store with the drain (`record(through:)`) is the same as when the
     /// drain was made.
     ///
-    /// A commit claims the fence and the history of its record for all of its changes. A newer fence
-    /// beside older changes would rank the stored copy above copies that have more.
+    /// A commit claims the fence and the history of its record for all of its changes. A newer
+    /// fence beside older changes would rank the stored copy above copies that have more.
     private func isCurrent(_ early: EarlyDrain) -> Bool {
         early.state == state && early.fence == ownership.fence
             && early.hasCaughtUp == ownership.hasCaughtUp && early.failoverLog == failoverLog
@@ -72,11 +74,11 @@ extension VBucketCore {
 
     private mutating func makeDrain() -> Drain {
         let (entries, boundary) = checkpoint.close(after: persistedSeqno)
-        // After a failed commit the list has versions that were on their way to disk and never
-        // arrived. They are owned by now, so no later commit writes them either.
+        // After a failed commit the list has versions that were never written. They are owned by
+        // now, so no later commit writes them either.
         let onDisk = superseded.filter { $0 <= persistedSeqno }
         superseded = []
-        // These are told whether or not a commit brought them to disk: one that failed may have.
+        // All are listed, also those of a failed commit: it may have written them nevertheless.
         let completed = completedPrepares
         completedPrepares = []
         drainedThrough = boundary
@@ -88,7 +90,7 @@ extension VBucketCore {
         )
     }
 
-    /// The commit of `drain` did not happen: what it replaced is to be told again.
+    /// After a failed commit, adds the lists of `drain` to those of the next drain.
     package mutating func undrain(_ drain: Drain) {
         isDraining = false
         putBack(drain)
@@ -109,22 +111,22 @@ extension VBucketCore {
         if !waitingReaders.isEmpty { sendWaitingReadersToDisk() }
     }
 
-    /// Nothing but the disk needs this version's value in memory.
+    /// Whether this version's value can be ejected: it is persisted and every cursor has read it.
     @inline(__always)
     package func isEjectable(_ item: Item) -> Bool {
         isEjectable(item, through: min(checkpoint.lowestCursor, persistedSeqno))
     }
 
-    /// As above, if only readers need versions up to `last`.
+    /// The same, if versions up to `last` are persisted and read.
     @inline(__always)
     func isEjectable(_ item: Item, through last: Seqno) -> Bool {
         item.state.isDisjoint(with: [.deleted, .valueEjected, .locked])
             && item.seqno <= last && item.valueCount > 0
     }
 
-    /// Takes a version's value out of memory; key and metadata stay.
+    /// Ejects a version's value; key and metadata stay in memory.
     ///
-    /// - Returns: How many bytes that freed; 0 where the version may not be ejected.
+    /// - Returns: The bytes that were freed; 0 if the version may not be ejected.
     package mutating func eject(
         _ key: ByteView,
         hash: UInt64,
@@ -153,9 +155,9 @@ extension VBucketCore {
         return SizeClass.footprint(of: oldBytes) - SizeClass.footprint(of: bytes)
     }
 
-    /// Brings back the value of version `seqno`, unless the document has changed since.
+    /// Restores the value of version `seqno` in memory, unless the document has changed since.
     ///
-    /// - Returns: Whether the value is here now.
+    /// - Returns: Whether the value is in memory now.
     @discardableResult
     package mutating func install(
         _ value: ByteView,
@@ -185,15 +187,16 @@ extension VBucketCore {
 
     // MARK: Warmup
 
-    /// Makes an empty vBucket the one that `record` describes, and has requests wait for `load`.
+    /// Initializes an empty vBucket from its stored record; requests wait until `endWarmup`.
     package mutating func beginWarmup(_ record: VBucketRecord) {
         adopt(record)
         isLoaded = false
     }
 
-    /// Takes up one version from disk, its value ejected; a newer one of its key wins.
+    /// Loads one version from disk, without its value; the newest version of a key is kept.
     ///
-    /// - Returns: The seqno of the version that lost and is dead on disk, if any.
+    /// - Returns: The seqno of the older of two versions, which is dead on disk; nil if there is
+    ///   none.
     package mutating func load(
         _ meta: DocumentMeta,
         key: ByteView,
@@ -233,13 +236,13 @@ extension VBucketCore {
         return dead
     }
 
-    /// Forgets what was loaded so far, to load it from the beginning.
+    /// Removes the documents loaded so far; warmup starts again.
     package mutating func restartWarmup() {
-        precondition(!isLoaded, "only a warmup under way can begin again")
+        precondition(!isLoaded, "only a warmup in progress can restart")
         removeAll()
         visibleHigh = VisibleHigh(loadingThrough: highSeqno)
     }
 
-    /// All documents are known: requests are served from here on.
+    /// Ends the warmup, after all documents were loaded: requests are served from now on.
     package mutating func endWarmup() { isLoaded = true }
 }

@@ -5,7 +5,7 @@ package import Vocabulary
 package struct OutstandingPrepare: Hashable, Sendable {
     package let seqno: Seqno
     package let level: DurabilityLevel
-    /// Another copy prepared it, or this one in an earlier life: it may have been committed.
+    /// Another copy made the prepare, or this copy before a restart: it may have been committed.
     package let isInherited: Bool
 
     package init(seqno: Seqno, level: DurabilityLevel, isInherited: Bool) {
@@ -15,7 +15,7 @@ package struct OutstandingPrepare: Hashable, Sendable {
     }
 }
 
-/// Durable writes on the copy that is written to: prepare, then commit or abort.
+/// Durable writes on the active copy: prepare, then commit or abort.
 ///
 /// - A prepare has its CAS and a seqno of its own. It is in the change order and among the
 ///   prepares, not in the table, so it is invisible.
@@ -25,7 +25,7 @@ package struct OutstandingPrepare: Hashable, Sendable {
 extension VBucketCore {
     package var hasPrepares: Bool { !prepares.isEmpty }
 
-    /// In the order of their seqnos.
+    /// The prepares that are neither committed nor aborted, in the order of their seqnos.
     package var outstandingPrepares: [OutstandingPrepare] {
         prepares.list.map { prepare in
             guard let level = prepare.item.level else {
@@ -44,21 +44,22 @@ extension VBucketCore {
         for prepare in prepares.list { body(prepare.item) }
     }
 
-    /// What their blocks take, all of it in the account.
+    /// The bytes of the prepares' blocks, all counted in the account.
     package var prepareBytes: Int {
         prepares.list.reduce(0) { $0 + SizeClass.footprint(of: $1.item.blockBytes) }
     }
 
-    // MARK: At the door
+    // MARK: Admission
 
-    /// Why a write that is no plain case has to wait or is refused.
+    /// Why a write of `key` has to wait or is refused, if `allowsFastWrite` is false; nil if it is
+    /// allowed.
     @inline(never)
     func writeRefusal(_ key: ByteView, _ hash: UInt64) -> MutationOutcome? {
         guard isWritable else { return .wouldBlock(writeObstacle) }
         return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
     }
 
-    /// The same for what reads and locks, or reads and touches.
+    /// The same for commands that read and lock, or read and touch.
     @inline(never)
     func lockRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
         guard isWritable else { return .wouldBlock(writeObstacle) }
@@ -67,7 +68,7 @@ extension VBucketCore {
 
     /// Why a read has to wait or is refused.
     ///
-    /// A prepare of this copy's own is no reason: until it is committed the version before counts.
+    /// A prepare that this copy made is no reason: until its commit, the previous version is read.
     @inline(never)
     func readRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
         guard isLoaded else { return .wouldBlock(.warmup) }
@@ -75,7 +76,7 @@ extension VBucketCore {
         return .recommitting
     }
 
-    /// Whether a document's key has a prepare: then it neither expires nor leaves memory whole.
+    /// Whether a document's key has a prepare: then it neither expires nor is ejected as a whole.
     @inline(__always)
     func isPrepared(_ item: Item) -> Bool {
         !prepares.isEmpty && prepares.find(item.key, table.hash(item.key)) != nil
@@ -104,7 +105,7 @@ extension VBucketCore {
         return .prepared(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
-    /// Makes a prepare's block and notes it; the change order is the caller's.
+    /// Allocates a prepare and adds it to `prepares`; the caller appends it to the change order.
     mutating func makePrepare(
         _ meta: DocumentMeta,
         _ level: DurabilityLevel,
@@ -126,13 +127,13 @@ extension VBucketCore {
 
     // MARK: Commit and abort
 
-    /// Makes what was prepared the newest version of its key, with a seqno of its own.
+    /// Makes a prepare the newest version of its key, with a seqno of its own.
     ///
     /// - Parameters:
-    ///   - prepare: Its seqno.
-    ///   - fence: Of the map that the decision is based on; a decision under another fence is
-    ///     ignored.
-    ///   - turn: The caller's.
+    ///   - prepare: The prepare's seqno.
+    ///   - fence: The fence of the map that the decision is based on; a decision under another
+    ///     fence is ignored.
+    ///   - turn: The time and the arena of the caller.
     /// - Returns: The result; after `wouldBlock` the call may be repeated.
     package mutating func commit(
         _ prepare: Seqno,
@@ -163,7 +164,7 @@ extension VBucketCore {
         return .committed(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
-    /// Aborts a prepare: it never was visible and never becomes so.
+    /// Aborts a prepare: its version never becomes visible.
     package mutating func abort(
         _ prepare: Seqno,
         fence: UInt64,
@@ -178,7 +179,7 @@ extension VBucketCore {
         return .aborted(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
     }
 
-    /// Appends an abort to the change order, if that has readers.
+    /// Appends an abort to the change order, if the change order has readers.
     mutating func appendAbort(
         of prepare: Seqno,
         at seqno: Seqno,
@@ -199,7 +200,7 @@ extension VBucketCore {
         return checkpoint.append(abort: item, seqno: seqno, arena: turn.arena)
     }
 
-    /// Takes a prepare out, after the change that completes it was made.
+    /// Removes a prepare, after the change that completes it was made.
     mutating func complete(_ prepare: Prepares.Prepare) {
         let (item, seqno) = (prepare.item, prepare.seqno)
         let bytes = item.blockBytes
@@ -213,13 +214,15 @@ extension VBucketCore {
         }
     }
 
-    /// Another copy's prepares, or those of an earlier life, are this one's to finish.
+    /// Marks all prepares as inherited: this copy has to complete prepares that it did not make.
     mutating func inheritPrepares() {
         prepares.inheritAll()
         lookAtPrepares()
     }
 
-    /// Frees all prepares, for a vBucket that goes; their entries in the change order are gone.
+    /// Frees all prepares, before the vBucket is deleted or rebuilt.
+    ///
+    /// The change order must be empty.
     mutating func removePrepares() {
         for prepare in prepares.list { free(prepare.item, prepare.item.blockBytes) }
         prepares.removeAll()

@@ -99,8 +99,10 @@ extension VBucketCore {
         return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
-    /// Whether there is memory for the change. Even a full bucket accepts a deletion, which frees
-    /// memory, and the commit of a prepare, whose value this copy already has.
+    /// Whether there is memory for the change.
+    ///
+    /// Even a full bucket accepts a deletion, which frees memory, and the commit of a prepare,
+    /// whose value this copy already has.
     private func admits(
         _ meta: DocumentMeta,
         _ key: ByteView,

@@ -1,14 +1,14 @@
 package import Bytes
 package import Vocabulary
 
-/// Durable writes on a copy that follows another one, or that comes back from disk.
+/// Durable writes on a replica, or on a copy that is loaded from disk.
 ///
-/// - It decides nothing: it keeps what was prepared until a change of the key, an abort or a list of
-///   what is outstanding says that it is completed.
-/// - Where changes come from a table or a disk, aborts leave nothing to be sent: then the snapshot
-///   begins with the list of the prepares that are outstanding at its end.
+/// - The copy decides nothing: it keeps a prepare until a change of the key, an abort, or a list of
+///   outstanding prepares without it completes it.
+/// - A snapshot from the active copy's table or disk contains no aborts, so it begins with the list
+///   of the prepares that are outstanding at its end.
 extension VBucketCore {
-    /// Takes up what the active copy prepared.
+    /// Applies a prepare of the active copy.
     package mutating func applyPrepare(
         _ meta: DocumentMeta,
         level: DurabilityLevel,
@@ -19,7 +19,7 @@ extension VBucketCore {
     ) -> ApplyOutcome {
         if let obstacle = obstacle(at: meta.seqno) { return obstacle }
         guard account.admitsCopy(value.count) else { return .temporaryFailure }
-        // What was prepared before was aborted: a commit would have come ahead of this.
+        // An earlier prepare of the key was aborted: its commit would have preceded this prepare.
         completePrepare(of: key, hash)
         clock.advance(past: meta.cas)
         let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
@@ -29,7 +29,7 @@ extension VBucketCore {
         return .applied(wakesFlusher: takePendingWakeup() || isFirst)
     }
 
-    /// Forgets what the active copy gave up; a prepare that is not here is nothing to forget.
+    /// Applies an abort of the active copy; `prepare` may be unknown to this copy.
     package mutating func applyAbort(
         at seqno: Seqno,
         of prepare: Seqno,
@@ -52,34 +52,34 @@ extension VBucketCore {
         return nil
     }
 
-    /// The snapshot that begins ends with exactly these prepares outstanding.
+    /// Stores the list of prepares that are outstanding at the open snapshot's end.
     ///
     /// Other prepares are removed when the snapshot is complete, not before: until then this copy
     /// counts with its state at the snapshot's start, and has to keep what it acknowledged there.
     ///
-    /// - Returns: False where no snapshot has begun.
+    /// - Returns: False if no snapshot is open.
     package mutating func announceOutstanding(_ seqnos: some Sequence<Seqno>) -> Bool {
         guard case .replica = state, openSnapshot != nil else { return false }
         announcedPrepares = Set(seqnos)
         return true
     }
 
-    /// A snapshot ended: what is not outstanding at its end is completed.
+    /// Completes the prepares that are not in the list of the snapshot that has ended.
     mutating func forgetUnannounced() {
         guard let announced = announcedPrepares else { return }
         announcedPrepares = nil
         for prepare in prepares.list where !announced.contains(prepare.seqno) { complete(prepare) }
     }
 
-    /// Nothing more comes of the snapshot that was being received; its list says nothing either, and
-    /// what was purged of the rest is not missing here.
+    /// Discards the open snapshot and its list of prepares, because its remaining changes will not
+    /// be received; purges above the high seqno concern only those changes.
     mutating func endSnapshotEarly() {
         openSnapshot = nil
         announcedPrepares = nil
         purgeSeqno = min(purgeSeqno, highSeqno)
     }
 
-    /// A change of the key was made.
+    /// Completes the prepare of a changed key, if it has one.
     mutating func completePrepare(of key: ByteView, _ hash: UInt64) {
         if let prepare = prepares.find(key, hash) { complete(prepare) }
     }

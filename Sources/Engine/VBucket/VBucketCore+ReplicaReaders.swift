@@ -1,20 +1,20 @@
 package import Vocabulary
 
-/// Readers of a replica that wait for the end of the snapshot that it receives.
+/// Readers that wait for the end of the snapshot that a replica is receiving.
 ///
-/// Each has a cursor's name already. Once the snapshot has ended, that is a cursor, or it is dropped
-/// and the reader looks for another source.
+/// Each has a cursor number already. At the snapshot's end a cursor with that number is opened; if
+/// that fails, the number counts as dropped and the reader calls `openChanges` again.
 struct WaitingReaders {
     struct Reader {
         let id: CursorID
         let position: Seqno
         let residentMax: Int
-        /// Memory does not have what it lacks.
+        /// Memory does not have all changes that the reader needs: it waits for a commit.
         var needsDisk = false
     }
 
     private(set) var list: [Reader] = []
-    /// A reader has read everything up to the snapshot's start.
+    /// At least one cursor has read everything up to the snapshot's start and waits.
     var isAnyAsleep = false
 
     var isEmpty: Bool { list.isEmpty }
@@ -31,23 +31,25 @@ struct WaitingReaders {
     }
 }
 
-/// Reading a replica while it receives a snapshot: up to the snapshot's start, where nothing is
-/// missing. What the copy has of the snapshot is a state that the active one never had.
+/// Reads a replica that is receiving a snapshot: up to the snapshot's start, where the copy is
+/// complete. Inside the snapshot, the copy has a state that the active copy never had.
 ///
-/// - Where cursors are open as a snapshot begins, the order keeps what was there (`holdBoundary`).
-/// - A reader that memory and disk cannot serve waits for the snapshot's end. It is served there under
-///   the same hold of the lock, since the next snapshot may begin before the reader comes.
-/// - The disk serves a reader where its last commit was made between two snapshots; one is made there
-///   (`drainEarly`) where a reader needs it.
+/// - If cursors are open when a snapshot begins, the state at its start stays readable
+///   (`holdBoundary`).
+/// - A reader that neither memory nor disk can serve waits for the snapshot's end. Its cursor is
+///   opened in the same hold of the lock that ends the snapshot, since the next snapshot may begin
+///   before the reader runs.
+/// - The disk can serve a reader if the last commit ended between two snapshots; if a reader needs
+///   the disk, `drainEarly` makes the next commit end there.
 extension VBucketCore {
-    /// The last commit has all of the snapshots that it has anything of.
+    /// Whether the last commit contains only complete snapshots.
     var isWholeOnDisk: Bool {
         persistedCovered == persistedSeqno || (openSnapshot == nil && persistedSeqno == highSeqno)
     }
 
-    /// Whether a scan that ends at `end` is a state for a reader.
+    /// Whether a finished disk scan through `end` has read a consistent state.
     ///
-    /// On a replica a later commit may have come between: it may be inside a snapshot.
+    /// On a replica, a commit during the scan may have ended inside a snapshot.
     package func isReadableOnDisk(through end: Seqno) -> Bool {
         state != .replica || (persistedSeqno == end && isWholeOnDisk)
     }
@@ -77,7 +79,7 @@ extension VBucketCore {
         listsPrepares: Bool
     ) -> CursorSnapshot {
         guard !waitingReaders.contains(cursor) else { return .drained }
-        // Which prepares are outstanding at the snapshot's start is not known any more.
+        // The prepares that were outstanding at the snapshot's start are no longer known.
         let snapshot =
             listsPrepares && !checkpoint.isInSnapshot(cursor)
             ? .drained : checkpoint.snapshotThroughHeldBoundary(cursor)
@@ -85,18 +87,18 @@ extension VBucketCore {
         return snapshot
     }
 
-    /// A snapshot begins: what is here now stays readable where anything reads.
+    /// Keeps the present state readable for open cursors, before a snapshot begins.
     mutating func holdSnapshotStart() {
         visibleHigh.noteSnapshot(after: highSeqno)
         checkpoint.holdBoundary()
-        // They have read everything, and there is nothing for them before the snapshot's end.
+        // Waiting cursors have read everything; they can read more only after the snapshot's end.
         if checkpoint.hasWaitingCursor {
             checkpoint.hasWaitingCursor = false
             waitingReaders.isAnyAsleep = true
         }
     }
 
-    /// No snapshot is being received: readers go on.
+    /// Wakes or serves the waiting readers after a snapshot has ended.
     mutating func resumeReaders() {
         checkpoint.releaseBoundary()
         guard waitingReaders.isAnyAsleep || !waitingReaders.isEmpty else { return }
@@ -116,7 +118,7 @@ extension VBucketCore {
         }
     }
 
-    /// A commit was made: readers that it serves look for their source again.
+    /// After a commit, drops the waiting readers that it can serve, so that they open the disk.
     mutating func sendWaitingReadersToDisk() {
         guard isWholeOnDisk else { return }
         for reader in waitingReaders.list where reader.needsDisk && persistedSeqno > reader.position

@@ -215,7 +215,9 @@ package struct VBucketCore: ~Copyable {
         return hasPendingWakeup
     }
 
-    /// Replaces `old` in the table. Reuses its block if no reader of the change order needs it.
+    /// Replaces `old` in the table.
+    ///
+    /// Reuses its block if no reader of the change order needs it.
     private mutating func supersede(
         _ old: Item,
         at place: HashTable.Place,
