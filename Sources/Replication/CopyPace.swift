@@ -1,22 +1,22 @@
 /// The rate at which a node sends copies that are still being built, so that clients are served
 /// nearly as fast as before.
 ///
-/// Copying takes all the processors there are, and a request waits behind it: for its turn on the
-/// reactor, and for the reactor's turn on a processor. So it is measured how late reactors come to
-/// what is asked of them. While they are in time copies go faster by a fixed step, when they are late
-/// slower by a share: several senders, at both ends of a connection or on the same machine,
-/// converge to even shares of the capacity that clients leave.
+/// Without a limit, copying uses all processors, and a client's request waits for the reactor and
+/// for a processor. So the control variable is the reactors' lateness: the delay of posted work.
+/// Additive increase while reactors are on time, multiplicative decrease while they are late:
+/// several senders, at both ends of a connection or on the same machine, converge to even shares of
+/// the capacity that clients leave.
 ///
-/// A machine: it has no clock, times are what the caller read, in monotonic nanoseconds.
+/// A machine without a clock: times are arguments, in monotonic nanoseconds.
 ///
-/// - Where hardly any client asks for anything nothing is held back.
-/// - It never goes below `bytesPerSecondMin`: a rebalance ends, whatever the load.
+/// - Below `operationsPerSecondMin` of client operations the rate is unlimited.
+/// - The rate is never below `bytesPerSecondMin`, so that a rebalance ends under any load.
 package struct CopyPace: Hashable, Sendable {
-    /// What looks find of the node since the look before.
+    /// Measurements of the node since the previous sample.
     package struct Sample: Hashable, Sendable {
-        /// What a reactor took to come to something that was asked of it, at worst.
+        /// The longest delay of work posted to a reactor, in nanoseconds.
         package var lateness: UInt64
-        /// Operations that clients asked for.
+        /// Client operations since the previous sample.
         package var operations: UInt64
 
         package init(lateness: UInt64, operations: UInt64) {
@@ -26,25 +26,27 @@ package struct CopyPace: Hashable, Sendable {
     }
 
     package static let bytesPerSecondMin = 4.0 * 1_048_576
-    /// Beyond this nothing is held back: no processor copies as fast.
+    /// Above this rate there is no limit in effect: no processor copies as fast.
     private static let bytesPerSecondMax = 2_048.0 * 1_048_576
-    /// A reactor that is later than this, in the mean of some looks, keeps clients waiting.
+    /// Nanoseconds of mean lateness above which the rate falls, because clients wait.
     package static let latenessMax: UInt64 = 400_000
-    /// What the speed grows by in a second without lateness.
+    /// The rate's growth per second without lateness, in bytes per second.
     ///
-    /// Lateness is seen a twentieth of a second after what made it, and by then the speed is beyond
-    /// what clients leave: the steeper it grows, the longer they wait. With four times as much p99
-    /// beside a rebalance was 3 to 4 times what it had been before, now it is twice that
-    /// (`benchmarks/cluster rebalance`).
+    /// Lateness is measured a twentieth of a second after its cause; by then the rate exceeds the
+    /// capacity that clients leave, by more the faster it grows. With four times this growth, p99
+    /// latency during a rebalance was 3 to 4 times that without one; with this growth it is twice
+    /// that (`benchmarks/cluster rebalance`).
     package static let growth = 32.0 * 1_048_576
-    /// What the speed loses of itself for each second of lateness: it is halved in a tenth of one.
+    /// The relative decrease of the rate per second of lateness: it is halved in a tenth of a
+    /// second.
     private static let decay = 7.0
-    /// Copies are slowed down only from this rate of client operations on.
+    /// The rate of client operations from which copies are slowed down.
     package static let operationsPerSecondMin = 100.0
-    /// So long what was not sent may be sent later: a look that is late costs nothing.
+    /// The budget holds at most this many seconds of the rate, so a late sample loses no
+    /// throughput.
     private static let burstSeconds = 0.02
 
-    /// Nil where nothing is held back.
+    /// The present rate; nil if it is unlimited.
     package private(set) var bytesPerSecond: Double?
     private var budget = 0.0
     private var lookedAt: UInt64
@@ -55,7 +57,7 @@ package struct CopyPace: Hashable, Sendable {
         lookedAt = now
     }
 
-    /// How many bytes may be sent now; the last message may go beyond it.
+    /// The bytes that may be sent now; the last message may exceed them.
     package var room: Int { bytesPerSecond == nil ? .max : max(0, Int(budget)) }
 
     package mutating func sent(_ bytes: Int) {
@@ -75,7 +77,7 @@ package struct CopyPace: Hashable, Sendable {
             return
         }
         var speed = bytesPerSecond ?? CopyPace.bytesPerSecondMin
-        // A node that was asleep for long knows nothing of what was between.
+        // After a long pause the sample says little about the time between, so the step is bounded.
         let step = min(seconds, 0.05)
         if lateness > Double(CopyPace.latenessMax) {
             speed *= 1 - step * CopyPace.decay

@@ -66,8 +66,8 @@ package struct CopyPlan: Hashable, Sendable {
         case drop
     }
 
-    /// Whether the copy's data is older than the last bucket flush (`origin`), so that the copy
-    /// counts as absent and is rebuilt from nothing.
+    /// Whether the copy's data is older than the vBucket's creation or flush (`origin`): then the
+    /// copy counts as absent and is rebuilt from nothing.
     ///
     /// Without this, a node that was down during a flush, or learned of it from a Raft snapshot,
     /// would bring back deleted documents.

@@ -2,19 +2,20 @@ internal import Vocabulary
 
 /// How much a producer may send on one connection before it is acknowledged.
 package struct FlowWindow: Hashable, Sendable {
-    /// What the consumer buffers; nil where it did not say, which is no limit.
+    /// The consumer's buffer size; nil for no limit, if the consumer did not announce one.
     package var bytesMax: Int?
     /// Sent and not acknowledged: headers and bodies of all stream messages.
     package private(set) var outstanding = 0
 
     package init(bytesMax: Int? = nil) { self.bytesMax = bytesMax }
 
-    /// How much may be sent; one message may go beyond it, as none is ever cut.
+    /// The bytes that may be sent; the last message may exceed them, because messages are not
+    /// split.
     package var room: Int { bytesMax.map { max($0 - outstanding, 0) } ?? .max }
 
     package mutating func sent(_ bytes: Int) { outstanding += bytes }
 
-    /// False where more is acknowledged than was sent: the consumer cannot count.
+    /// Subtracts acknowledged bytes; false if the consumer acknowledged more than was sent.
     package mutating func acknowledged(_ bytes: Int) -> Bool {
         guard bytes <= outstanding else {
             outstanding = 0
@@ -25,25 +26,27 @@ package struct FlowWindow: Hashable, Sendable {
     }
 }
 
-/// How much a consumer has taken without saying so.
+/// The bytes that a consumer has applied and not acknowledged.
 ///
-/// Bytes count once their message was applied, not when it came: what waits for memory or disk
-/// holds the producer back.
+/// Bytes count when their message was applied, not when it was received, so messages that wait for
+/// memory or disk keep the producer's window closed.
 package struct FlowDebt: Hashable, Sendable {
     package let bytesMax: Int
     package private(set) var bytes = 0
 
     package init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Notes a message that was applied; returns what is to be acknowledged now, half a buffer at a
-    /// time.
+    /// Counts an applied message.
+    ///
+    /// - Returns: The bytes to acknowledge now; nil while they are less than half a buffer.
     package mutating func applied(_ count: Int) -> UInt32? {
         bytes += count
         guard bytes * 2 >= bytesMax else { return nil }
         return takeAll()
     }
 
-    /// What is left to be acknowledged, where nothing more comes for now.
+    /// Returns and resets the unacknowledged bytes, when no more messages wait; nil if there are
+    /// none.
     package mutating func takeAll() -> UInt32? {
         guard bytes > 0 else { return nil }
         defer { bytes = 0 }
@@ -51,10 +54,10 @@ package struct FlowDebt: Hashable, Sendable {
     }
 }
 
-/// When a producer asks whether the other side still is there, and when it gives it up.
+/// Decides when a producer sends a DCP no-op and when it closes a connection without an answer.
 package struct NoopPulse: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
-        /// Look again in so many nanoseconds.
+        /// Call `step` again after this many nanoseconds.
         case wait(UInt64)
         case send
         /// No answer for a whole interval.
@@ -70,7 +73,7 @@ package struct NoopPulse: Hashable, Sendable {
         sentAt = now
     }
 
-    /// What is to be done at `now`; `send` counts as done.
+    /// The step to carry out at `now`; a returned `send` counts as sent.
     package mutating func step(_ now: UInt64) -> Step {
         let age = now &- sentAt
         guard age >= intervalNanoseconds else { return .wait(intervalNanoseconds - age) }

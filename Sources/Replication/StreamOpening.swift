@@ -1,24 +1,24 @@
 package import Vocabulary
 package import Wire
 
-/// What a producer answers to a request for a vBucket's changes.
+/// A producer's answer to a stream request.
 package enum StreamAnswer: Hashable, Sendable {
-    /// Changes come behind `start`, up to `end`; the log is told.
+    /// The producer sends its failover log, then the changes after `start` up to `end`.
     ///
-    /// Before it has everything through `promised` the consumer has nothing that makes sense.
+    /// The consumer's copy has no consistent state before it has everything through `promised`.
     case accepted(start: Seqno, promised: Seqno, end: Seqno)
-    /// The consumer has changes that are not in this history, or lacks deletions that are forgotten
-    /// here: it goes back to this seqno and asks again.
+    /// The consumer has changes that are not in the producer's history, or lacks purged deletions:
+    /// it rolls back to this seqno and sends another request.
     case rollback(Seqno)
-    /// The numbers contradict each other.
+    /// The seqnos of the request contradict each other.
     case outOfRange
 }
 
-/// Decides whether a consumer's history is this one's, up to where it stands.
+/// Decides whether a consumer's changes, up to its position, belong to the producer's history.
 ///
-/// A consumer may stand inside a snapshot: then it has some of its changes, those that newer ones
-/// in the same snapshot replaced it never got. It is on this history only if that had come to the
-/// snapshot's end before another one began; else it goes back to the snapshot's start.
+/// A consumer inside a snapshot may lack changes before its position that later changes of the
+/// snapshot replaced. So it is accepted only if the producer's part of that history contains
+/// the whole snapshot; else it rolls back to the snapshot's start at most.
 package struct StreamOpening: Hashable, Sendable {
     package var log: FailoverLog
     package var high: Seqno
@@ -46,7 +46,7 @@ package struct StreamOpening: Hashable, Sendable {
         }
         guard let upper = log.end(of: request.uuid, high: high) else { return .rollback(.zero) }
         var (first, last) = (request.snapshotStart, request.snapshotEnd)
-        // At either end of a snapshot the consumer has none of it, or all.
+        // At the start of a snapshot the consumer has none of its changes, at the end all.
         if start == last { first = last }
         if start == first { last = first }
         if first < purged, start != .zero, !flags.contains(.ignorePurged) {
@@ -58,13 +58,13 @@ package struct StreamOpening: Hashable, Sendable {
 }
 
 extension FailoverLog {
-    /// The last change that two copies have in common, as far as their logs tell.
+    /// The last change that two copies have in common according to their failover logs.
     ///
     /// - Parameters:
-    ///   - high: The newest change here.
-    ///   - other: The other's log.
-    ///   - otherHigh: The newest change there.
-    /// - Returns: The history they share and how far; nil where they share none.
+    ///   - high: The high seqno of the copy with this log.
+    ///   - other: The other copy's log.
+    ///   - otherHigh: The high seqno of the other copy.
+    /// - Returns: The newest common history and its last common seqno; nil if there is none.
     package func branchPoint(
         high: Seqno,
         _ other: FailoverLog,

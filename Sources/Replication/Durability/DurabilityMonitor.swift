@@ -3,30 +3,32 @@ package import Wire
 
 /// Decides, on the active copy, which durable writes of one vBucket are committed or aborted.
 ///
-/// Its inputs are prepares, maps and the acknowledgements of copies; `next` returns the next step,
-/// and its caller reports the step as done by `complete`. It has no clock: the time is an argument.
+/// Its inputs are prepares, maps and the acknowledgements of copies. `next` returns the next step;
+/// the caller reports the step as done by `complete`. It has no clock: the time is an argument.
 ///
-/// - Prepares are completed in the order of their seqnos; only what a promotion voided is aborted
-///   out of turn, since it belongs to no history.
+/// - Prepares are completed in the order of their seqnos; only prepares that a promotion voided are
+///   aborted out of order, since they belong to no history.
 /// - A prepare is committed only if each counted chain has acknowledged what its level requires,
 ///   under the fence of the row.
 /// - A prepare of this node is aborted at its deadline. An inherited prepare is committed, however
 ///   long that takes, because a client may have seen it already.
 package struct DurabilityMonitor: Sendable {
-    /// What is to be done next.
+    /// The next step for the caller.
     package enum Step: Hashable, Sendable {
         case commit(Seqno)
         case abort(Seqno)
-        /// Its deadline has passed behind earlier prepares: answer now, complete it in order.
+        /// The deadline has passed while earlier prepares wait: answer the client now, complete the
+        /// prepare in order.
         case answerAmbiguous(Seqno)
-        /// This node does not decide about it: answer, and leave the prepare as it is.
+        /// This node is not the vBucket's active node: answer the client, and leave the prepare as
+        /// it is.
         case release(Seqno)
     }
 
     private struct Entry: Sendable {
         let seqno: Seqno
         let level: DurabilityLevel
-        /// Of what was prepared here and is not answered; inherited ones have none.
+        /// Nil if the prepare is inherited or its client was answered.
         var deadline: UInt64?
         let isInherited: Bool
         var isVoid = false
@@ -34,16 +36,16 @@ package struct DurabilityMonitor: Sendable {
         func isLate(_ now: UInt64) -> Bool { deadline.map { $0 <= now } ?? false }
     }
 
-    /// Nil while this node is not to decide.
+    /// The chain and majority of the map; nil while this node is not the active node.
     package var row: DurabilityRow?
     /// Everything through here is on the active copy's disk.
     package var onDisk = Seqno.zero
     /// Acknowledgements of other copies since they connected; ignored under another fence.
     package var copies: [NodeNumber: NodeAcknowledgement] = [:]
-    /// In the order of seqnos.
+    /// The prepares in the order of their seqnos.
     private var entries: [Entry] = []
     private var voidCount = 0
-    /// Not after the first deadline of all.
+    /// A lower bound of all deadlines.
     private var deadlineBound = UInt64.max
 
     package init() {}
@@ -59,14 +61,14 @@ package struct DurabilityMonitor: Sendable {
 
     // MARK: Entering
 
-    /// A write was prepared here.
+    /// Adds a prepare that this node made.
     package mutating func enter(_ seqno: Seqno, _ level: DurabilityLevel, deadline: UInt64) {
         insert(Entry(seqno: seqno, level: level, deadline: deadline, isInherited: false))
         deadlineBound = min(deadlineBound, deadline)
     }
 
-    /// Enters a prepare of another node, or from before a restart: it may have been committed and
-    /// seen.
+    /// Adds a prepare of another node, or from before a restart: it may have been committed and
+    /// seen by a client.
     package mutating func inherit(_ seqno: Seqno, _ level: DurabilityLevel) {
         insert(Entry(seqno: seqno, level: level, deadline: nil, isInherited: true))
     }
@@ -96,14 +98,14 @@ package struct DurabilityMonitor: Sendable {
         deadlineBound = 0
     }
 
-    /// A step was carried out: committed, aborted or released.
+    /// Removes a prepare that was committed, aborted or released.
     package mutating func complete(_ seqno: Seqno) {
         guard let place = place(of: seqno) else { return }
         if entries[place].isVoid { voidCount -= 1 }
         entries.remove(at: place)
     }
 
-    /// It was answered, and stays until its turn comes.
+    /// Records that a prepare's client was answered; the prepare is still completed in order.
     package mutating func answered(_ seqno: Seqno) {
         if let place = place(of: seqno) { entries[place].deadline = nil }
     }
@@ -119,7 +121,7 @@ package struct DurabilityMonitor: Sendable {
 
     // MARK: Deciding
 
-    /// What is to be done now; nil where everything waits.
+    /// The next step at `now`; nil if every prepare has to wait.
     package mutating func next(now: UInt64) -> Step? {
         guard let head = entries.first else {
             deadlineBound = .max
@@ -172,13 +174,13 @@ package struct DurabilityMonitor: Sendable {
     }
 }
 
-/// What the map asks of the durable writes of a vBucket, while this node is the active one.
+/// The chains and majorities that durable writes of a vBucket require, on its active node.
 package struct DurabilityRow: Hashable, Sendable {
     package let own: NodeNumber
     package let fence: UInt64
     package let chain: [NodeNumber]
     package let majority: Int
-    /// Counts beside `chain`, while both do.
+    /// The target chain during a move's joint phase, when both chains count; else empty.
     package let nextChain: [NodeNumber]
     package let nextMajority: Int
 
@@ -190,7 +192,7 @@ package struct DurabilityRow: Hashable, Sendable {
         nextChain: [NodeNumber] = [],
         nextMajority: Int = 1
     ) {
-        precondition(chain.first == own, "the active one decides")
+        precondition(chain.first == own, "only the active node decides about durable writes")
         self.own = own
         self.fence = fence
         self.chain = chain
@@ -199,7 +201,7 @@ package struct DurabilityRow: Hashable, Sendable {
         self.nextMajority = nextMajority
     }
 
-    /// Nil where the map has another node decide, or none.
+    /// Nil if `own` is not the vBucket's active node in the map.
     package init?(_ assignment: VBucketAssignment, own: NodeNumber) {
         guard assignment.role(of: own) == .active else { return nil }
         self.init(
@@ -212,14 +214,14 @@ package struct DurabilityRow: Hashable, Sendable {
         )
     }
 
-    /// Without a map, where there is no other copy.
+    /// The row of a vBucket without a map, which has no other copy.
     package static func alone(fence: UInt64) -> DurabilityRow {
         let own = NodeNumber(1)
         return DurabilityRow(own: own, fence: fence, chain: [own], majority: 1)
     }
 
-    /// There are enough copies for what is written now.
+    /// Whether the chain has enough copies for new durable writes.
     ///
-    /// The second chain may be short: then all of it have to have the write.
+    /// The next chain may be shorter than its majority: then all of its copies need the write.
     package var isPossible: Bool { chain.count >= majority }
 }
