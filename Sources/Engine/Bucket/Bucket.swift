@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What one node knows about one bucket: its memory account and its vBuckets.
+/// One bucket on one node: its memory account and its vBuckets.
 ///
 /// Reactors look vBuckets up by number without a lock; the array never changes after `init`.
 @usableFromInline
@@ -13,17 +13,17 @@ package final class Bucket: Sendable {
     package let hash: KeyHash
     @usableFromInline let vBuckets: [VBucket]
     private let roots: SharedWord
-    /// The place of the policy in `policies`, behind the roots.
+    /// The index of the policy in `policies`; stored after the tables' roots.
     private let policyWord: SharedWord
     private static let policies: [EvictionPolicy] = [
         .valueOnly, .fullEviction, .noEviction, .nruEviction,
     ]
 
     /// - Parameters:
-    ///   - settings: Name, type, quota and number of vBuckets are taken from here.
+    ///   - settings: The bucket's name, type, quota and number of vBuckets.
     ///   - hash: Places keys in tables; the same for all buckets of a node.
     ///   - reclaimer: Frees tables that reactors may still read.
-    ///   - newUUID: Names the first history of each vBucket.
+    ///   - newUUID: Returns the UUID of a vBucket's first history.
     package init(
         _ settings: BucketSettings,
         hash: KeyHash,
@@ -63,7 +63,7 @@ package final class Bucket: Sendable {
         evictionPolicy = settings.evictionPolicy
     }
 
-    /// What leaves memory when it runs short; may change while the bucket serves.
+    /// What the item pager ejects; may change while the bucket serves.
     ///
     /// Fully ejected documents stay on disk under `valueOnly`: as under `fullEviction`, they are
     /// loaded when a command accesses them.
@@ -92,7 +92,7 @@ package final class Bucket: Sendable {
 
     package var count: Int { vBuckets.count }
 
-    /// The vBucket with a number that a client sent; nil where the bucket has fewer.
+    /// The vBucket with a number that a client sent; nil if the bucket has no such vBucket.
     @inlinable @inline(__always)
     package subscript(number: UInt16) -> VBucket? {
         Int(number) < vBuckets.count ? vBuckets[Int(number)] : nil

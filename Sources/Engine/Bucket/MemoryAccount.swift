@@ -1,15 +1,16 @@
 internal import Bytes
 
-/// What a bucket occupies, to the byte of its blocks: documents, tables, checkpoints.
+/// A bucket's memory use, exact to the byte of its blocks: documents, tables, checkpoints.
 ///
-/// Every allocation and release of the bucket passes here; nothing is estimated.
+/// Every allocation and release of the bucket is counted here; nothing is estimated.
 package final class MemoryAccount: Sendable {
     private let used: SharedWord
     private let quotaWord: SharedWord
     private let ceilingWord: SharedWord
     private let highWord: SharedWord
     private let checkpointWord: SharedWord
-    /// Two threads may change what the ceiling is made of: the words that are read are made under it.
+    /// Its lock serializes changes of quota and reservation, from which `ceilingWord` and
+    /// `highWord` are computed.
     private let reservedBox = Guarded<UInt64>(0)
 
     package init(quota: UInt64) {
@@ -25,7 +26,7 @@ package final class MemoryAccount: Sendable {
 
     deinit { used.address.deallocate() }
 
-    /// Bytes: what the administrator granted.
+    /// The bytes that the administrator granted.
     package var quota: UInt64 {
         get { quotaWord.load() }
         set {
@@ -37,9 +38,9 @@ package final class MemoryAccount: Sendable {
         }
     }
 
-    /// Bytes below the ceiling that are kept for one large write that waits for them; 0 for none.
+    /// Bytes below the ceiling that are reserved for one large waiting write; 0 for none.
     ///
-    /// Smaller writes are refused for now where they would use them.
+    /// Smaller writes that would use these bytes get a temporary failure.
     package var reserved: UInt64 {
         get { reservedBox.withLock { $0 } }
         set {
@@ -51,52 +52,55 @@ package final class MemoryAccount: Sendable {
         }
     }
 
-    /// Bytes: what is in use.
+    /// The bytes in use.
     package var bytes: UInt64 { used.load() }
 
     @inline(__always)
     package func add(_ bytes: Int) { used.add(bytes) }
 
-    /// Bytes of these that change orders hold: entries, and versions only they have.
+    /// The part of `bytes` that checkpoints hold: entries, and owned versions.
     package var checkpointBytes: UInt64 { checkpointWord.load() }
 
-    /// Counts bytes for the change orders, which `add` has counted or will count as well.
+    /// Counts bytes of checkpoints; the caller counts them with `add` as well.
     @inline(__always)
     func addToCheckpoints(_ bytes: Int) { checkpointWord.add(bytes) }
 
-    /// Slow readers are dropped above this: a fifth of the quota.
+    /// The bytes of checkpoints above which slow cursors are dropped: a fifth of the quota.
     package var checkpointShare: UInt64 { quota / 5 }
 
-    /// Writes are refused for now above this: 93 % of the quota, as Couchbase has it.
+    /// The bytes in use above which writes get a temporary failure: 93 % of the quota, as in
+    /// Couchbase.
     package var ceiling: UInt64 { quota / 100 * 93 }
 
-    /// Pagers rest below this.
+    /// The bytes in use at which the item pager stops.
     package var lowWatermark: UInt64 { quota / 100 * 75 }
 
-    /// Pagers wake above this.
+    /// The bytes in use at which the item pager starts.
     package var highWatermark: UInt64 { quota / 100 * 85 }
 
-    /// A pager has work to do.
+    /// Whether the item pager has to run.
     @inline(__always)
     package var isAboveHighWatermark: Bool { used.load() > highWord.load() }
 
-    /// What an active copy elsewhere has taken is taken here up to 99 % of the quota: clients of this
-    /// node are not to keep its replicas from following.
+    /// Whether a replica may store a change of this many bytes: up to 99 % of the quota.
+    ///
+    /// The limit is above the ceiling, so that clients' writes on this node do not stop
+    /// replication.
     @inline(__always)
     package func admitsCopy(_ bytes: Int) -> Bool {
         used.load() &+ UInt64(bytes) <= quotaWord.load() / 100 * 99
     }
 
-    /// Whether a write of so many bytes finds room below the ceiling.
+    /// Whether a write of this many bytes fits below the ceiling.
     @inline(__always)
     package func admits(_ bytes: Int) -> Bool { used.load() &+ UInt64(bytes) <= ceilingWord.load() }
 
-    /// The same, also of the bytes that are reserved for a write that needs no more than this one.
+    /// The same; a write that needs at least the reserved bytes may use the reservation.
     ///
     /// - Parameters:
-    ///   - bytes: What is about to be allocated.
-    ///   - needed: What the write waits for where it is refused; at least `bytes`.
-    /// - Returns: Whether the write may go on.
+    ///   - bytes: The bytes that the write allocates.
+    ///   - needed: The bytes that the write would wait for; at least `bytes`.
+    /// - Returns: Whether the write may allocate.
     @inline(__always)
     func admits(_ bytes: Int, of needed: Int) -> Bool {
         admits(bytes) || admitsReserved(bytes, of: needed)
@@ -105,7 +109,7 @@ package final class MemoryAccount: Sendable {
     @inline(never)
     private func admitsReserved(_ bytes: Int, of needed: Int) -> Bool {
         let free = ceiling - min(ceiling, used.load())
-        // Read from the word: the lock must not be acquired under a vBucket's.
+        // Derived from `ceilingWord`: no second lock may be acquired under a vBucket's lock.
         let reserved = ceiling - min(ceiling, ceilingWord.load())
         return reserved > 0 && UInt64(needed) >= reserved && UInt64(bytes) <= free
     }

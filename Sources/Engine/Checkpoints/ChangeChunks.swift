@@ -3,22 +3,23 @@ internal import Vocabulary
 
 /// The entries of a change order, found by seqno: a queue of blocks of 126 words each.
 ///
-/// Where seqnos have no gaps a chunk follows by division; on replicas, whose seqnos do have gaps,
-/// and where hollow chunks were taken out, by binary search from there.
+/// Without gaps in the seqnos, a chunk's index is computed by division. Replicas have gaps, and
+/// hollow chunks are removed: then a binary search starts at the computed index.
 ///
-/// - Sorted by first seqno; seqnos within a chunk follow by place; a place that leads nowhere is 0.
-/// - A chunk that will take no more entries and has none left is gone.
+/// - Chunks are sorted by first seqno; an entry's place in its chunk gives its seqno; a cleared
+///   entry is 0.
+/// - A chunk without entries is removed if it is full or not the last.
 struct ChangeChunks: ~Copyable {
     static let ownedBit: UInt64 = 1 << 63
-    /// Owned, but read by every reader: an abort, which leaves no record in the table.
+    /// The entry is an abort: owned, as the table has no record of it, but not skipped by readers.
     static let abortBit: UInt64 = 1 << 62
     static let pointerMask: UInt64 = (1 << 48) - 1
     /// With its header of two words a chunk is a block of 1 KiB.
     static let entriesPerChunk = 126
     static let chunkBytes = 1_024
 
-    /// First the entries used and those of them that lead nowhere (32 bits each), a word that is
-    /// not used, then the entries.
+    /// Layout: the number of used places and of cleared ones (32 bits each), an unused word, then
+    /// the entries.
     struct Chunk {
         let first: UInt64
         let words: UnsafeMutablePointer<UInt64>
@@ -29,18 +30,18 @@ struct ChangeChunks: ~Copyable {
         @inline(__always)
         var isFull: Bool { used == ChangeChunks.entriesPerChunk }
 
-        /// All entries lead nowhere.
+        /// Whether all entries are cleared.
         @inline(__always)
         var isHollow: Bool { words[0] >> 32 == words[0] & 0xffff_ffff }
 
-        /// The last seqno that has a place here so far.
+        /// The last seqno with a place in this chunk.
         var last: UInt64 { first + UInt64(used) - 1 }
 
         @inline(__always)
         func entry(_ place: Int) -> UnsafeMutablePointer<UInt64> { words + 2 + place }
     }
 
-    /// Where the entry of a seqno is.
+    /// The position of a seqno's entry.
     struct Position {
         let index: Int
         let chunk: Chunk
@@ -51,7 +52,7 @@ struct ChangeChunks: ~Copyable {
     }
 
     private(set) var chunks: [Chunk] = []
-    /// Entries that lead to an item.
+    /// The number of entries that are not cleared.
     private(set) var count = 0
     let account: MemoryAccount
 
@@ -75,7 +76,7 @@ struct ChangeChunks: ~Copyable {
         appendApart(word, seqno, arena)
     }
 
-    /// Behind a gap, or in a chunk of its own.
+    /// Appends an entry after a gap, or in a new chunk.
     private mutating func appendApart(_ word: UInt64, _ seqno: Seqno, _ arena: Arena) {
         if let tail = chunks.last {
             precondition(seqno.value > tail.last, "changes come in the order of their seqnos")
@@ -103,7 +104,7 @@ struct ChangeChunks: ~Copyable {
 
     // MARK: Finding
 
-    /// Where the entry of `seqno` is, which must have one or have had one.
+    /// The position of the entry of `seqno`, which must have or have had one.
     @inline(__always)
     func find(_ seqno: Seqno) -> Position {
         guard let first = chunks.first, seqno.value >= first.first else {
@@ -137,7 +138,7 @@ struct ChangeChunks: ~Copyable {
         return low
     }
 
-    /// Visits what leads to an item behind `seqno`, in order.
+    /// Visits the entries after `seqno` that are not cleared, in order.
     func forEach(after seqno: Seqno, _ body: (UInt64) -> Void) {
         for chunk in chunks[firstIndex(endingAtOrAfter: Seqno(seqno.value + 1))...] {
             let start = Int(max(seqno.value + 1, chunk.first) - chunk.first)
@@ -150,7 +151,7 @@ struct ChangeChunks: ~Copyable {
 
     // MARK: Removing
 
-    /// Takes an entry out.
+    /// Clears an entry.
     @inline(__always)
     mutating func clear(_ position: Position) {
         position.entry.pointee = 0
@@ -161,9 +162,9 @@ struct ChangeChunks: ~Copyable {
         }
     }
 
-    /// Takes out all entries up to `last`, telling those that are owned.
+    /// Removes all entries up to `last`; calls `freeing` for those that are owned.
     ///
-    /// The chunk that takes the next entry stays, unless nothing at all is left of it.
+    /// Frees every chunk whose seqnos are all up to `last`, even the one of the next entry.
     mutating func removeAll(through last: Seqno, freeing: (Seqno, Item) -> Void) {
         var passed = 0
         for chunk in chunks {

@@ -8,7 +8,7 @@ package import Vocabulary
 /// *closed boundaries*, seqnos across which no change was deduplicated: up to a boundary, a reader
 /// has the vBucket's state at the moment of closing (storage.md 2, invariant P1).
 ///
-/// - An entry is 0 if a newer version of its key replaced it behind the last closed boundary.
+/// - An entry is 0 if a newer version of its key replaced it after the last closed boundary.
 /// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version,
 ///   or the prepare was completed. Cursors skip such entries, except aborts.
 /// - Entries at or before the lowest cursor are removed.

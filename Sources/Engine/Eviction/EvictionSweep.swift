@@ -1,20 +1,21 @@
-/// Decides whose values leave memory: those used least, as many as the low watermark asks for.
+/// Decides which values are ejected: the least used, until memory use is at the low watermark.
 ///
-/// A sample of the bucket gives the bytes held at each frequency of use; the threshold is the
-/// lowest frequency at which enough would be free. Then a sweep ejects what is at or below it and
-/// halves the counters of what it leaves, so that yesterday's favourites cool down.
+/// A sample of the bucket counts the bytes at each frequency of use; the threshold is the lowest
+/// frequency at which enough bytes would be freed. Then a sweep ejects documents at or below the
+/// threshold and halves the counters of the others, so that documents that were in use long ago
+/// become cold.
 package struct EvictionSweep: Sendable {
-    /// Sampled bytes that could go, by frequency.
+    /// Sampled ejectable bytes, by frequency.
     private var bytes = [UInt64](repeating: 0, count: 256)
     /// Sampled documents, and how many the bucket has.
     private var sampled: UInt64 = 0
 
     package init() {}
 
-    /// Documents that were looked at.
+    /// The number of sampled documents.
     package var count: UInt64 { sampled }
 
-    /// Nothing that was looked at can be ejected.
+    /// Whether no sampled document can be ejected.
     package var isFruitless: Bool { bytes.allSatisfy { $0 == 0 } }
 
     mutating func note(frequency: UInt8, bytes count: Int) {
@@ -23,25 +24,25 @@ package struct EvictionSweep: Sendable {
 
     mutating func noteLookedAt() { sampled += 1 }
 
-    /// The highest frequency to eject so that `wanted` bytes come free.
+    /// The highest frequency to eject so that `wanted` bytes are freed.
     ///
     /// - Parameters:
-    ///   - wanted: Bytes.
-    ///   - total: Documents of the bucket, of which the sample is a part.
-    /// - Returns: 255 where even that is not enough.
+    ///   - wanted: The bytes to free.
+    ///   - total: The number of documents of the bucket.
+    /// - Returns: The frequency; 255 if ejecting all documents is not enough.
     package func threshold(freeing wanted: UInt64, of total: UInt64) -> UInt8 {
         guard sampled > 0 else { return .max }
         let scale = scale(total)
         var sum = 0.0
         for frequency in 0..<256 {
             sum += Double(bytes[frequency]) * scale
-            // A little more than wanted: a sample is a sample, and the next wake is not free.
+            // A tenth more than wanted: a sample is inexact, and another sweep costs time.
             if sum >= Double(wanted) * 1.1 { return UInt8(frequency) }
         }
         return .max
     }
 
-    /// The bytes that could go from a bucket of `total` documents, as far as the sample tells.
+    /// An estimate of the ejectable bytes of a bucket of `total` documents.
     package func estimate(of total: UInt64) -> UInt64 {
         let found = bytes.reduce(0, +)
         return sampled > 0 ? UInt64(Double(found) * scale(total)) : 0

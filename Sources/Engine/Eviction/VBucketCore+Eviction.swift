@@ -1,26 +1,26 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What one slice of a pager's way through a vBucket came to.
+/// The result of one slice of a pager's pass over a vBucket.
 package struct PagerSlice {
-    /// Where to go on; nil at the end of the vBucket.
+    /// The start of the next slice; nil at the end of the vBucket.
     package var next: UInt64?
-    /// Bytes that came free.
+    /// Bytes that were freed.
     package var freed = 0
     /// Documents ejected, expired or deleted.
     package var count = 0
-    /// The flusher had nothing to do before this: it has to be told.
+    /// The flusher had persisted everything before this slice and has to be woken.
     package var wakesFlusher = false
 
     package init() {}
 }
 
-/// What pagers do to a vBucket, a slice for each hold of its lock.
+/// The pagers' work on a vBucket, one slice for each hold of its lock.
 ///
-/// The visitor only notes places; they stay valid while documents are replaced. A removal moves what
-/// lies at or behind a place, so those go from the last to the first.
+/// A visit only collects places, which stay valid while documents are replaced. A removal moves
+/// entries at and after a place, so places are removed from the last to the first.
 extension VBucketCore {
-    /// Notes what could be ejected in some groups from `start` on.
+    /// Samples the ejectable bytes of up to `groupsMax` groups from `start` on.
     package func sample(_ sweep: inout EvictionSweep, from start: UInt64, groupsMax: Int) {
         let last = min(checkpoint.lowestCursor, persistedSeqno)
         _ = table.visit(from: start, groupsMax: groupsMax) { item in
@@ -31,24 +31,26 @@ extension VBucketCore {
             } else if isPersistent, isEjectable(item, through: last) {
                 sweep.note(frequency: item.frequency, bytes: item.valueCount)
             } else if !isPersistent, isDeletable(item) {
-                // All of it: where memory is short its tombstone does not stay either.
+                // The whole block counts: if memory is short, the tombstone is removed as well.
                 let bytes = SizeClass.footprint(of: item.blockBytes)
                 sweep.note(frequency: item.frequency, bytes: bytes)
             }
         }
     }
 
-    /// Ejects what is at or below `threshold` in some groups; other counters are halved.
+    /// Ejects documents at or below the frequency `threshold` in some groups; halves other
+    /// counters.
     ///
-    /// Values, or whole documents where the bucket's policy has it so; tombstones whatever it says.
+    /// Ejects values, or whole documents if the bucket's policy is `fullEviction`; tombstones under
+    /// any policy.
     ///
     /// - Parameters:
-    ///   - start: Where to begin.
-    ///   - groupsMax: How many groups to look at.
-    ///   - threshold: The highest frequency of use that goes.
-    ///   - isWhole: Whole documents go, whatever the policy says.
-    ///   - turn: The caller's.
-    /// - Returns: What went, and where to go on.
+    ///   - start: The first group: 0, or the previous slice's `next`.
+    ///   - groupsMax: Maximum groups to visit.
+    ///   - threshold: The highest frequency of use to eject.
+    ///   - isWhole: Whether to eject whole documents under any policy.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: The ejected bytes and documents, and the start of the next slice.
     package mutating func ejectSlice(
         from start: UInt64,
         groupsMax: Int,
@@ -77,7 +79,7 @@ extension VBucketCore {
         return slice
     }
 
-    /// A document that a bucket without a disk may forget where memory is short.
+    /// Whether a bucket without a disk may delete this document if memory is short.
     private func isDeletable(_ item: Item) -> Bool {
         item.state.isDisjoint(with: [.deleted, .locked]) && !isPrepared(item)
     }

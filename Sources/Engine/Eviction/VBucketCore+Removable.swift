@@ -4,17 +4,17 @@ internal import Vocabulary
 /// The memory of a vBucket that could be freed if every change were persisted and read by all
 /// cursors.
 extension VBucketCore {
-    /// Adds up what some groups from `start` on could free, for a pager that needs to know whether
-    /// it can ever free enough.
+    /// Adds the bytes that some groups from `start` on could free at most, so that a pager can
+    /// decide whether it can ever free enough.
     ///
-    /// Locks and prepares end by themselves: what they keep in memory counts as well. Documents that
-    /// a bucket without a disk keeps until a client deletes them count, too.
+    /// Locked and prepared documents count, since locks and prepares end by themselves. Documents
+    /// that a bucket without a disk keeps until a client deletes them count, too.
     ///
     /// - Parameters:
-    ///   - bytes: Grows by the bytes that could come free.
-    ///   - start: Where to begin.
-    ///   - groupsMax: How many groups to look at.
-    /// - Returns: Where to go on; nil at the end of the vBucket.
+    ///   - bytes: Incremented by the bytes that could be freed.
+    ///   - start: The first group: 0, or the previous call's result.
+    ///   - groupsMax: Maximum groups to visit.
+    /// - Returns: The start of the next call; nil at the end of the vBucket.
     package func addRemovable(
         to bytes: inout UInt64,
         from start: UInt64,
@@ -22,7 +22,7 @@ extension VBucketCore {
     ) -> UInt64? {
         if start == 0 {
             let held = checkpoint.bytesHeld + prepareBytes
-            // The chunk that takes the next change stays.
+            // The chunk of the next change is never freed.
             bytes += UInt64(max(0, held - ChangeChunks.chunkBytes))
         }
         return table.visitOnce(from: start, groupsMax: groupsMax) { item in

@@ -1,16 +1,16 @@
 package import Bytes
 package import Vocabulary
 
-/// When the first of the documents is due of which memory keeps only stubs.
+/// The earliest expiry of all documents that are stubs in memory.
 ///
-/// Eight bytes have no room for an expiry, so the vBucket keeps one for all of them. It may be too
+/// A stub has no room for an expiry, so the vBucket keeps one time for all stubs. It may be too
 /// early, as filling a stub does not recompute it; it is never too late.
 struct StubExpiry {
-    /// Absolute seconds; `.max` where no stub has an expiry.
+    /// Absolute seconds; `.max` if no stub has an expiry.
     private(set) var earliest: UInt32 = .max
     /// How often the table was emptied.
     ///
-    /// Seqnos begin anew then: what was read from disk before says nothing of stubs that come after.
+    /// Seqnos restart then, so versions that were read from disk before do not match later stubs.
     private(set) var emptyings: UInt64 = 0
 
     mutating func note(_ expiry: UInt32) { earliest = min(earliest, expiry) }
@@ -27,9 +27,11 @@ struct StubExpiry {
     }
 }
 
-/// A look through what the disk has of a vBucket, for stubs whose time has come.
+/// A scan of a vBucket's versions on disk for stubs whose documents have expired.
 package struct StubScan: Sendable {
-    /// Stubs that were there at the beginning are at or below this; later ones note themselves.
+    /// The high seqno at the start.
+    ///
+    /// Later stubs update `StubExpiry` when they are made.
     package let last: Seqno
     fileprivate let earliest: UInt32
     fileprivate let emptyings: UInt64
@@ -41,14 +43,14 @@ package struct StubScan: Sendable {
 extension VBucketCore {
     private var mayExpire: Bool { state == .active && isWritable }
 
-    /// Whether a look at the disk is worth its reads.
+    /// Whether a stub may have expired, so that a scan of the disk is needed.
     package func mayHaveDueStubs(_ turn: borrowing ExecutionContext) -> Bool {
         mayExpire && stubExpiry.earliest <= turn.seconds
     }
 
-    /// Begins a look at the disk; nil where nothing is due.
+    /// Begins a scan of the disk; nil if no stub has expired.
     ///
-    /// Every version up to `last` is to be shown to `expireStub`, or the scan to be abandoned.
+    /// The caller passes every version up to `last` to `expireStub`, or calls `abandon`.
     package mutating func beginStubScan(_ turn: borrowing ExecutionContext) -> StubScan? {
         guard mayHaveDueStubs(turn) else { return nil }
         return StubScan(
@@ -58,27 +60,27 @@ extension VBucketCore {
         )
     }
 
-    /// Whether what `scan` reads still is this copy's, and may expire here.
+    /// Whether the versions that `scan` reads still belong to this copy, and may be expired by it.
     package func isUnderWay(_ scan: StubScan) -> Bool {
         mayExpire && stubExpiry.emptyings == scan.emptyings
     }
 
-    /// The scan does not come to its end: the next one is as urgent as this one was.
+    /// Ends a scan early: restores its expiry time, so that the next scan is due at once.
     package mutating func abandon(_ scan: StubScan) {
         if stubExpiry.emptyings == scan.emptyings { stubExpiry.note(scan.earliest) }
     }
 
-    /// Turns a document into a tombstone if this version is a stub's and its time has come.
+    /// Replaces a document by a tombstone if this version is a stub's and has expired.
     ///
-    /// One that is due later, or has a prepare, is noted for the next scan. Only while a scan is
-    /// under way.
+    /// If the version expires later, or its key has a prepare, its expiry is recorded for the next
+    /// scan. Called only during a scan.
     ///
     /// - Parameters:
     ///   - meta: A version, as it is on disk; may be an old one.
     ///   - key: Its key.
     ///   - valueCount: The length of its value.
-    ///   - turn: The caller's.
-    /// - Returns: Whether it expired; the flusher and streams are owed a wake then.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: Whether the document expired; then the flusher and streams have to be woken.
     package mutating func expireStub(
         _ meta: DocumentMeta,
         key: ByteView,
@@ -93,7 +95,7 @@ extension VBucketCore {
             stubExpiry.note(meta.expiry)
             return false
         }
-        // Its value stays on disk: a tombstone has none.
+        // The value is not loaded: a tombstone has none.
         guard restore(meta, key: key, valueCount: valueCount, value: nil, turn),
             let place = table.find(key, hash: hash)
         else { return false }

@@ -1,19 +1,19 @@
 package import Bytes
 package import Vocabulary
 
-/// Documents of which memory keeps eight bytes: whole ones under `fullEviction`, and tombstones.
+/// Stubs: eight bytes in memory for a whole document under `fullEviction`, or for a tombstone.
 ///
 /// A command that finds a stub that may belong to its key fetches the version from disk first, so
 /// CAS, ADD, revisions and counts are as exact as without stubs; no stub is replaced before that.
 extension VBucketCore {
-    /// What has to be fetched before anything can be said of a key that has no document in memory.
+    /// The stub to fetch before a command can decide about a key without a document in memory.
     ///
     /// - Parameters:
-    ///   - place: Where the table has the key, if it has.
+    ///   - place: The key's place in the table; nil if the table does not have the key.
     ///   - hash: The key's hash.
-    ///   - tombstones: Whether stubs of tombstones matter too, as for writes, which continue the
-    ///     revision number. For reads a tombstone equals no document, whichever key it has.
-    /// - Returns: What to wait for, or nil where memory knows all there is.
+    ///   - tombstones: Whether to fetch stubs of tombstones too: true for writes, which continue
+    ///     the revision number. For reads a tombstone equals a missing document.
+    /// - Returns: The version to wait for; nil if no stub can belong to the key.
     @inline(__always)
     func missing(_ place: HashTable.Place?, _ hash: UInt64, tombstones: Bool) -> Wait? {
         guard place == nil, table.stubCount > 0 else { return nil }
@@ -28,20 +28,22 @@ extension VBucketCore {
         return table.findStub(hash) { _ in true }.map { .metadata(Seqno($0.seqno)) }
     }
 
-    /// Only the disk needs anything of this version, and the disk has all of it.
+    /// Whether this version is persisted, every cursor has read it, and no lock needs it in memory.
     @inline(__always)
     func isShrinkable(_ item: Item, through last: Seqno) -> Bool {
         item.state.isDisjoint(with: [.locked, .hasLockCAS]) && item.seqno <= last
     }
 
-    /// All of this version may leave memory, not only its value; while loading, keys are needed.
+    /// Whether this version may be ejected as a whole.
+    ///
+    /// During warmup it may not: keys are needed.
     @inline(__always)
     func goesWhole(_ item: Item, through last: Seqno, isForced: Bool = false) -> Bool {
         isLoaded && (isForced || ejectsWhole || item.isDeleted)
             && isShrinkable(item, through: last) && !isPrepared(item)
     }
 
-    /// Takes as much of a version out of memory as may go; returns how many bytes that freed.
+    /// Ejects a version as a whole, or else its value; returns the bytes that were freed.
     mutating func evict(
         _ place: HashTable.Place,
         isForced: Bool,
@@ -57,13 +59,13 @@ extension VBucketCore {
             return eject(place, turn)
         }
         if isValueHere { ejectedCount += 1 }
-        // A tombstone's is when it was deleted.
+        // A tombstone's `expiry` is the time of its deletion.
         if !item.isDeleted, item.expiry != 0 { stubExpiry.note(item.expiry) }
         free(item, bytes)
         return SizeClass.footprint(of: bytes)
     }
 
-    /// Puts a version that was fetched in the place of its stub, if there still is one.
+    /// Replaces a stub by its fetched version, if the stub still exists.
     ///
     /// The stub may belong to another key: then the repeated command no longer finds a stub for its
     /// key.
@@ -73,8 +75,8 @@ extension VBucketCore {
     ///   - key: Its key.
     ///   - valueCount: The length of its value.
     ///   - value: The value, or nil to leave it on disk.
-    ///   - turn: The caller's.
-    /// - Returns: Whether the version is here now.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: Whether the version is in memory now.
     @discardableResult
     package mutating func restore(
         _ meta: DocumentMeta,
@@ -87,7 +89,7 @@ extension VBucketCore {
         guard let stub = table.findStub(hash, where: { $0.seqno == meta.seqno.value }) else {
             return false
         }
-        precondition(stub.isDeleted == meta.isDeleted, "a version is deleted or it is not")
+        precondition(stub.isDeleted == meta.isDeleted, "a stub and its version agree on deletion")
         let whole = meta.isDeleted ? ByteView.empty : value
         precondition(meta.isDeleted || value.map { $0.count == valueCount } ?? true)
         let count = meta.isDeleted ? 0 : valueCount
@@ -106,28 +108,28 @@ extension VBucketCore {
         return true
     }
 
-    /// The newest version that is known of a key, a tombstone too: for compaction and purge.
+    /// The newest version of a key, also a tombstone, for compaction and purge.
     ///
     /// - Parameters:
     ///   - key: The key of a version on disk.
     ///   - hash: Its hash.
-    ///   - asked: That version. A stub with this very seqno proves that it lives, as seqnos are
-    ///     unique in a vBucket; without one, what other stub there is does not matter.
-    /// - Returns: The seqno, or nil where the key is not known.
+    ///   - asked: That version's seqno. A stub with this seqno proves that the version is the
+    ///     newest, as seqnos are unique in a vBucket; other stubs are ignored.
+    /// - Returns: The newest version's seqno; nil if memory does not have the key.
     package func currentSeqno(of key: ByteView, hash: UInt64, asked: Seqno) -> Seqno? {
         if let item = table.find(key, hash: hash)?.item { return item.seqno }
         if table.findStub(hash, where: { $0.seqno == asked.value }) != nil { return asked }
         return table.findStub(hash) { _ in true }.map { Seqno($0.seqno) }
     }
 
-    /// Whether memory has this version of a key without its value, whatever this copy is to clients.
+    /// Whether memory has this version of a key without its value, in any state of the copy.
     package func isEjected(_ key: ByteView, hash: UInt64, at seqno: Seqno) -> Bool {
         guard let item = table.find(key, hash: hash)?.item else { return false }
         return item.seqno == seqno && item.isEjected
     }
 
-    /// What a purge of the disk comes to, here or where this copy is built from: changes from before
-    /// `seqno` are incomplete, and documents that come back start above `revision`.
+    /// Records a purge of tombstones, here or on the copy that this copy is built from: deletions
+    /// up to `seqno` may be missing, and documents that are created again start above `revision`.
     ///
     /// Recorded before any tombstone is removed, so a reader can detect that they are missing.
     package mutating func notePurge(through seqno: Seqno, maxRevision revision: UInt64) {
@@ -135,7 +137,7 @@ extension VBucketCore {
         maxRevision = max(maxRevision, revision)
     }
 
-    /// Forgets the stub of a tombstone that was purged from disk.
+    /// Removes the stub of a tombstone that was purged from disk.
     mutating func forgetStub(_ hash: UInt64, _ seqno: Seqno) {
         let found = table.findStub(hash) { $0.isDeleted && $0.seqno == seqno.value }
         guard let found else { return }

@@ -1,30 +1,30 @@
 package import Bytes
 package import Vocabulary
 
-/// How many tombstones of a vBucket have come of age.
+/// The number of tombstones of a vBucket, and of those that may be purged.
 package struct TombstoneCensus: Sendable {
     /// Versions of any kind, tombstones included.
     package var documents = 0
-    /// Tombstones, and those of them that are in memory whole.
+    /// Tombstones, and those of them that are whole in memory.
     package var tombstones = 0
     package var resident = 0
-    /// Resident ones that may go.
+    /// Resident tombstones that may be purged.
     package var due = 0
 
     package init() {}
 
-    /// Tombstones whose age only the disk knows.
+    /// Tombstones in memory as stubs only: their age is on disk.
     package var unknown: Int { max(tombstones - resident, 0) }
 }
 
-/// Tombstones are forgotten when they are old, or earlier where memory is short and no disk is there.
+/// Purges tombstones after their interval; without a disk, earlier if memory is short.
 extension VBucketCore {
-    /// Up to this seqno no flusher or cursor needs a tombstone; only older readers may.
+    /// Up to this seqno the flusher and all cursors have read every tombstone.
     package var purgeableSeqno: Seqno {
         isPersistent ? min(checkpoint.lowestCursor, persistedSeqno) : checkpoint.lowestCursor
     }
 
-    /// Counts tombstones in some groups; returns where to go on.
+    /// Counts tombstones in some groups; returns the start of the next call, nil at the end.
     package func count(
         _ census: inout TombstoneCensus,
         from start: UInt64,
@@ -42,7 +42,7 @@ extension VBucketCore {
         }
     }
 
-    /// Forgets tombstones older than `deletedBefore`, for buckets without a disk.
+    /// Removes tombstones older than `deletedBefore`, for buckets without a disk.
     ///
     /// A reader of changes from before `purgeSeqno` has to restart from zero: deletions are
     /// missing.
@@ -68,19 +68,20 @@ extension VBucketCore {
         return slice
     }
 
-    /// The disk forgot the tombstone of a key; memory does as well, unless the key came back.
+    /// Removes a tombstone that was purged from disk, unless the key has a newer version.
     package mutating func forgetPurged(_ key: ByteView, hash: UInt64, seqno: Seqno) {
         purgeSeqno = max(purgeSeqno, seqno)
         guard let place = table.find(key, hash: hash) else { return forgetStub(hash, seqno) }
         guard place.item.seqno == seqno, place.item.isDeleted else {
-            // It came back since the disk was asked: what is gone there has no successor to be told.
+            // The key was written during the purge: the purged version must not be listed as
+            // superseded in the next commit.
             if let index = superseded.lastIndex(of: seqno) { superseded.remove(at: index) }
             return
         }
         _ = forgetTombstone(place)
     }
 
-    /// Takes a tombstone out of the table; what comes after it starts above its revision.
+    /// Removes a tombstone from the table; the key's next version starts above its revision.
     private mutating func forgetTombstone(_ place: HashTable.Place) -> Int {
         let item = place.item
         purgeSeqno = max(purgeSeqno, item.seqno)
@@ -89,7 +90,7 @@ extension VBucketCore {
         table.remove(place)
         let bytes = item.blockBytes
         guard checkpoint.isReleasable(item.seqno) else {
-            // A backfill began since the disk was asked.
+            // A backfill that began during the purge has to read it.
             checkpoint.own(item, seqno: item.seqno)
             return 0
         }

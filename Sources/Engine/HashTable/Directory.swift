@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// Which segment holds which top bits of the hash; made anew at every change, never written after.
+/// Maps the top bits of a hash to a segment; immutable: every change makes a new directory.
 ///
 /// Layout: depth, then 2^depth words, each a segment's address with its own depth in the low six
 /// bits (segments begin at cache lines, so those are free).
@@ -36,20 +36,20 @@ struct Directory {
         return Segment(base)
     }
 
-    /// How many top bits the segment at `index` shares; less than the directory's own depth where
-    /// several entries lead to it.
+    /// The number of top hash bits that all keys of the segment at `index` share; less than the
+    /// directory's depth if several entries point to the segment.
     @inline(__always)
     func depth(at index: Int) -> UInt64 { word(index) & 63 }
 
-    /// The directory that follows `before` (nil: there was one segment only).
+    /// The directory after the replacement of a segment.
     ///
     /// - Parameters:
-    ///   - before: What there was.
-    ///   - old: The segment that goes.
-    ///   - segments: What comes for it: one, or two halves.
+    ///   - before: The previous directory; nil if there was only one segment.
+    ///   - old: The replaced segment.
+    ///   - segments: Its replacement: one segment, or two halves.
     ///   - depth: The depth of `old`.
     ///   - hash: Any hash that belongs to `old`.
-    /// - Returns: A new directory, as deep as it has to be.
+    /// - Returns: A new directory of the smallest sufficient depth.
     static func make(
         from before: Directory?,
         old: Segment,

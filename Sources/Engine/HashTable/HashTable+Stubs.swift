@@ -1,9 +1,9 @@
 internal import Bytes
 
-/// Documents of which the table keeps eight bytes.
+/// Stubs: documents of which the table keeps eight bytes.
 ///
-/// A stub may stand for any key with its hash bits: a command that needs the version fetches it
-/// from disk and `fill`s the slot, or finds, once in millions, that it belongs to another key.
+/// A stub may belong to any key with its hash bits: a command that needs the version fetches it
+/// from disk and `fill`s the slot. Once in millions, the version belongs to another key.
 extension HashTable {
     /// A stub that was found; valid until the table changes.
     struct Stub {
@@ -14,7 +14,8 @@ extension HashTable {
         let isDeleted: Bool
     }
 
-    /// The first stub that may be the one of `hash` and satisfies `condition`.
+    /// The first stub that matches the hash bits of `hash` and satisfies `condition`; nil if none
+    /// does.
     func findStub(_ hash: UInt64, where condition: (Stub) -> Bool) -> Stub? {
         guard stubCount > 0, let (segment, position) = segment(of: hash) else { return nil }
         for index in segment.home(position)..<segment.groupsWithSpares {
@@ -36,9 +37,9 @@ extension HashTable {
         return nil
     }
 
-    /// Keeps eight bytes of a document; false where the hash bits no longer suffice for that.
+    /// Replaces a document by a stub; false if the seqnos leave too few hash bits for stubs.
     ///
-    /// The item's block is the caller's to free.
+    /// The caller frees the item's block.
     mutating func shrink(_ place: Place, seqno: UInt64, isDeleted: Bool) -> Bool {
         let hash = hash(place.item.key)
         let wider = coding.widened(for: seqno)
@@ -51,22 +52,22 @@ extension HashTable {
         return true
     }
 
-    /// Puts a document that was fetched in the place of its stub.
+    /// Replaces a stub by its fetched document.
     mutating func fill(_ stub: Stub, with item: Item, hash: UInt64) {
         let word = stub.segment.group(stub.group) + stub.place
         SharedWord(at: word).store(Slot(item, hash: hash).word)
         stubCount -= 1
     }
 
-    /// Takes a stub out.
+    /// Removes a stub.
     mutating func remove(_ stub: Stub, hash: UInt64) {
         stubCount -= 1
         remove(stub.segment, stub.group, stub.place, hash: hash)
     }
 
-    /// Writes every stub anew, with fewer hash bits and more for its seqno.
+    /// Rewrites every stub with fewer hash bits and more seqno bits.
     ///
-    /// Nothing moves: what places a stub are its top bits.
+    /// No stub moves: its place depends on the top hash bits only.
     private mutating func rewrite(_ wider: StubCoding) {
         if stubCount > 0 {
             for segment in segments {

@@ -16,7 +16,7 @@ package struct HashTable: ~Copyable {
         let place: Int
         package let item: Item
 
-        /// What is there now, where the document was replaced.
+        /// The item at this place now, after the document may have been replaced.
         var current: Item { Slot(segment.group(group)[place]).item }
     }
 
@@ -29,9 +29,9 @@ package struct HashTable: ~Copyable {
     let hash: KeyHash
     private let account: MemoryAccount
     private let reclaimer: Reclaimer
-    /// Documents and tombstones, stubs too.
+    /// The number of documents and tombstones, stubs included.
     package private(set) var count = 0
-    /// Those of which only a stub is here.
+    /// The number of stubs.
     package internal(set) var stubCount = 0
     var coding = StubCoding()
 
@@ -86,14 +86,15 @@ package struct HashTable: ~Copyable {
 
     // MARK: Prefetching, without the lock
 
-    /// First pass: asks for the cache line in which the search for `hash` begins.
+    /// First pass: prefetches the cache line in which the search for `hash` begins.
     @inline(__always)
     package static func prefetchGroup(root: SharedWord, hash: UInt64) {
         guard let (segment, position) = segment(root.loadAcquire(), hash) else { return }
         prefetch(segment.group(segment.home(position)))
     }
 
-    /// Second pass: asks for the items that may be the one, and says where the first begins.
+    /// Second pass: prefetches the items that may have the key; returns the first item's address,
+    /// nil if there is none.
     @inline(__always)
     package static func prefetchItem(root: SharedWord, hash: UInt64) -> UnsafeRawPointer? {
         guard let (segment, position) = segment(root.loadAcquire(), hash) else { return nil }
@@ -111,7 +112,7 @@ package struct HashTable: ~Copyable {
 
     // MARK: Changing
 
-    /// Puts another version in the place of one that was found.
+    /// Replaces the version at a place.
     package func replace(_ place: Place, with item: Item) {
         let word = place.segment.group(place.group) + place.place
         SharedWord(at: word).store(Slot(word.pointee).leading(to: item).word)
@@ -141,7 +142,7 @@ package struct HashTable: ~Copyable {
         }
     }
 
-    /// Takes a document out; its block is the caller's to free.
+    /// Removes a document; the caller frees its block.
     package mutating func remove(_ place: Place) {
         remove(place.segment, place.group, place.place, hash: hash(place.item.key))
     }
@@ -157,7 +158,7 @@ package struct HashTable: ~Copyable {
         segment.remove(group, place) { slot in self.hash(of: slot) << depth }
     }
 
-    /// The hash of what a slot stands for; of a stub its top bits, which are enough to place it.
+    /// The hash of a slot's document; of a stub only its top bits, which suffice to place it.
     func hash(of slot: Slot) -> UInt64 {
         slot.isStub ? coding.hash(of: slot) : hash(slot.item.key)
     }
@@ -177,7 +178,7 @@ package struct HashTable: ~Copyable {
     private mutating func grow(_ segment: Segment, for hash: UInt64) {
         let slots = segment.groups * Segment.slotsPerGroup
         let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
-        // A split takes one more hash bit of each stub; where they have none to spare, no split.
+        // A split needs one more hash bit of each stub: without a spare bit, the segment grows.
         let canSplit = stubCount == 0 || coding.hashBits > Segment.homeBits + depth
         if slots < HashTable.segmentSlotsMax || !canSplit {
             // By half while small, for fewer moves; by a quarter later, for less slack.
@@ -241,7 +242,7 @@ package struct HashTable: ~Copyable {
         return (directory, directory.index(of: hash))
     }
 
-    /// Lets the root lead to `segments` (one, or two halves) where it led to `old`.
+    /// Replaces `old` by `segments` (one, or two halves) in the root or the directory.
     private func replace(_ old: Segment, by segments: [Segment], depth: UInt64, hash: UInt64) {
         let word = root.load()
         if word & 1 == 0, segments.count == 1 {
@@ -260,7 +261,7 @@ package struct HashTable: ~Copyable {
 
     // MARK: Dropping
 
-    /// What the table itself takes, without the documents.
+    /// The bytes of the table itself, without the documents.
     package var bytes: Int {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return 0 }
@@ -281,7 +282,8 @@ package struct HashTable: ~Copyable {
         return found
     }
 
-    /// Forgets everything: calls `body` for each document that is here, then retires all segments.
+    /// Empties the table: calls `body` for each document that is no stub, then retires all
+    /// segments.
     package mutating func removeAll(_ body: (Item) -> Void) {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return }

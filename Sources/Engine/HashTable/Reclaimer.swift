@@ -22,7 +22,8 @@ package final class Reclaimer: Sendable {
         for entry in retired.withLock({ $0 }) { free(entry.address) }
     }
 
-    /// Hands over memory from `Memory.allocate` or `allocateLines` that nothing leads to any more.
+    /// Frees memory of `Memory.allocate` or `allocateLines`, to which no root or directory points
+    /// any more, after all present turns have ended.
     func retire(_ base: UnsafeMutableRawPointer) {
         let entry = Retired(address: UInt(bitPattern: base), turns: quiescence.snapshot())
         let ready = retired.withLock { list in
@@ -32,7 +33,7 @@ package final class Reclaimer: Sendable {
         for address in ready { free(address) }
     }
 
-    /// Frees what can be freed by now; called now and then when nothing is retired.
+    /// Frees retired memory that no turn can read any more; called periodically.
     package func collect() {
         let ready = retired.withLock { takeReady(&$0) }
         for address in ready { free(address) }

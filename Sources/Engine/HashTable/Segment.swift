@@ -2,11 +2,11 @@ internal import Bytes
 
 /// A run of slots in groups of eight, one cache line each, in the order of their hashes.
 ///
-/// A document lives in its home group, or in the next one after it that had room. There is no
-/// wrap-around: a few groups behind the last take what overflows, so position is hash order from
-/// end to end and a visitor's place can be a hash.
+/// A document lies in its home group, or in the first later group that had room. There is no
+/// wrap-around: a few spare groups after the last hold the overflow. So documents are in hash order
+/// from end to end, and a visit's position can be a hash.
 ///
-/// - A group that is not full ends a search: no entry ever passed it.
+/// - A group that is not full ends a search: no entry was moved past it.
 struct Segment {
     /// Header of one line: group count, then the groups.
     let base: UnsafeMutableRawPointer
@@ -14,7 +14,9 @@ struct Segment {
     private static let headerBytes = 64
     static let groupBytes = 64
     static let slotsPerGroup = 8
-    /// Groups behind the last home group: enough that overflowing them all means "grow".
+    /// Groups after the last home group.
+    ///
+    /// If an entry overflows them all, the segment grows.
     private static let spareGroups = 2
 
     init(_ base: UnsafeMutableRawPointer) {
@@ -31,17 +33,17 @@ struct Segment {
 
     func free() { Memory.free(base) }
 
-    /// Groups that are the home of a hash.
+    /// The number of home groups, without spare groups.
     @inline(__always)
     var groups: Int { Int(base.load(as: UInt64.self)) }
 
     var groupsWithSpares: Int { groups + Segment.spareGroups }
 
-    /// How many bits below the directory's decide a home: 8 more than the largest segment has groups
-    /// for, so homes are even, and few enough that nothing more of a hash need be kept.
+    /// The number of hash bits below the directory's bits that determine a home: 8 more than the
+    /// largest segment needs, so that homes are evenly distributed, and few enough for stubs.
     static let homeBits: UInt64 = 20
 
-    /// Where the hash bits below the directory's place a document.
+    /// The home group of `position`, the hash bits below the directory's bits.
     @inline(__always)
     func home(_ position: UInt64) -> Int {
         // The parentheses matter: in Swift a shift binds tighter than a product.
@@ -55,7 +57,7 @@ struct Segment {
             << (64 - Segment.homeBits)
     }
 
-    /// Whether something may have had to go past the group at `index`.
+    /// Whether the group at `index` is full, so that entries may have been moved past it.
     @inline(__always)
     func isFull(_ index: Int) -> Bool {
         let line = group(index)
@@ -68,7 +70,7 @@ struct Segment {
             .assumingMemoryBound(to: UInt64.self)
     }
 
-    /// Puts a slot where it belongs; false where it and all groups after it are full.
+    /// Inserts a slot at its home or after it; false if all these groups are full.
     func insert(_ slot: Slot, position: UInt64) -> Bool {
         for index in home(position)..<groupsWithSpares {
             let group = group(index)
@@ -80,15 +82,15 @@ struct Segment {
         return false
     }
 
-    /// Frees the slot at (`index`, `place`) and pulls back what had to pass its group.
+    /// Frees the slot at (`index`, `place`) and moves back an entry that had overflowed its group.
     ///
-    /// What passed may lie beyond the next group, behind entries that are at home there: the whole
-    /// run of full groups is looked through, or a search that now ends early would miss it.
+    /// That entry may lie after the next group, behind entries with a home there. So the whole run
+    /// of full groups is searched; otherwise a lookup that now ends early would miss the entry.
     ///
     /// - Parameters:
     ///   - index: The group.
     ///   - place: The place in it.
-    ///   - position: Says a slot's position bits, which takes a look at its key.
+    ///   - position: Returns a slot's position bits; reads its key.
     func remove(_ index: Int, _ place: Int, position: (Slot) -> UInt64) {
         var (hole, hollow) = (index, place)
         while true {
@@ -101,7 +103,7 @@ struct Segment {
         }
     }
 
-    /// The first entry behind the group `hole` that would have liked to be in it.
+    /// The first entry after the group `hole` whose home is at or before it.
     private func firstPassed(
         _ hole: Int,
         _ position: (Slot) -> UInt64

@@ -1,11 +1,11 @@
 internal import Bytes
 
-/// Eight bytes that say where one document is.
+/// Eight bytes with the address of one document.
 ///
-/// A resident document: `0 | tag 15 | pointer 45 | size 3`. The tag is 15 bits of the key's hash, so
-/// that a wrong document is hardly ever touched. The size, in the bits that are free as blocks lie at
-/// multiples of 8, says how many cache lines to ask for ahead of a command. Zero is a free slot; one
-/// with its highest bit set is a stub (`StubCoding`).
+/// A document in memory: `0 | tag 15 | pointer 45 | size 3`. The tag is 15 bits of the key's hash,
+/// so that another key's document is hardly ever read. The size, in the bits that are free because
+/// blocks lie at multiples of 8, encodes how many cache lines to prefetch. Zero is a free slot; a
+/// slot with its highest bit set is a stub (`StubCoding`).
 package struct Slot {
     let word: UInt64
 
@@ -19,7 +19,7 @@ package struct Slot {
         word = Slot.tag(of: hash) << 48 | Slot.pointer(to: item)
     }
 
-    /// The slot of another version of the same document.
+    /// The slot for another version of the same document.
     @inline(__always)
     func leading(to item: Item) -> Slot { Slot((word >> 48) << 48 | Slot.pointer(to: item)) }
 
@@ -31,7 +31,7 @@ package struct Slot {
         UInt64(UInt(bitPattern: item.address)) | UInt64(min(item.blockBytes >> 7, 7))
     }
 
-    /// Cache lines that are worth asking for; beyond the last the processor sees the pattern itself.
+    /// The number of cache lines to prefetch; the processor itself prefetches the following lines.
     @inline(__always)
     var lines: Int { 3 + 2 * Int(word & Slot.sizeMask) }
 

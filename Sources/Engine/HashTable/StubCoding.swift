@@ -1,17 +1,17 @@
-/// How a slot says "this document is on disk only".
+/// The encoding of a stub: a slot whose document is on disk only.
 ///
-/// `1 | deleted 1 | top bits of the hash 62 - k | seqno k`: eight bytes and no block. The seqno is the
-/// document's address on disk. The hash bits place the stub when the table grows, as it has no
+/// `1 | deleted 1 | top bits of the hash 62 - k | seqno k`: eight bytes and no block. The seqno is
+/// the document's address on disk. The hash bits place the stub when the table grows, as it has no
 /// key to hash again, and distinguish it from nearly all other stubs.
 ///
-/// - k grows with the vBucket's seqnos; every stub of a table has the same.
+/// - k grows with the vBucket's seqnos; all stubs of a table have the same k.
 struct StubCoding {
     /// k: enough for 16 million changes, which leaves 38 hash bits.
     private(set) var seqnoBits: UInt64 = 24
 
     private static let stubBit: UInt64 = 1 << 63
     private static let deletedBit: UInt64 = 1 << 62
-    /// k grows by so many bits at a time, for few rewrites.
+    /// The bits by which k grows at a time, for few rewrites.
     private static let step: UInt64 = 4
     /// Hash bits beyond those that place a stub, so that its table can grow sixteenfold.
     private static let growthBits: UInt64 = 4
@@ -31,14 +31,14 @@ struct StubCoding {
 
     func isDeleted(_ slot: Slot) -> Bool { slot.word & StubCoding.deletedBit != 0 }
 
-    /// What is known of the hash; the bits below are zero.
+    /// The hash bits of a stub; the unknown lower bits are zero.
     func hash(of slot: Slot) -> UInt64 { (slot.word & hashMask) << 2 }
 
     func matches(_ slot: Slot, hash: UInt64) -> Bool {
         slot.isStub && (slot.word ^ hash >> 2) & hashMask == 0
     }
 
-    /// Whether there are hash bits enough to place stubs in a segment of that depth.
+    /// Whether the hash bits suffice to place stubs in a segment of this depth.
     func isEnough(forDepth depth: UInt64) -> Bool {
         hashBits >= Segment.homeBits + depth + StubCoding.growthBits
     }

@@ -44,18 +44,19 @@ package struct Item {
 
         @inlinable package static var deleted: State { State(rawValue: 1 << 0) }
         @inlinable package static var valueEjected: State { State(rawValue: 1 << 1) }
-        /// Two bits that tell a prepare's level; zero in what is no prepare.
+        /// The position of the two bits with a prepare's level; both zero if the item is no
+        /// prepare.
         @inlinable static var levelShift: UInt16 { 2 }
         @inlinable static var levelMask: UInt16 { 3 << 2 }
         @inlinable package static var locked: State { State(rawValue: 1 << 4) }
-        /// No version: says that a prepare was aborted, whose seqno is where the CAS else is.
+        /// The item is no version but an abort; the CAS field has the aborted prepare's seqno.
         static var aborted: State { State(rawValue: 1 << 5) }
         @inlinable package static var expired: State { State(rawValue: 1 << 6) }
         @inlinable static var hasRevision16: State { State(rawValue: 1 << 11) }
         @inlinable static var hasRevision64: State { State(rawValue: 1 << 12) }
         @inlinable static var hasFlags: State { State(rawValue: 1 << 13) }
         @inlinable static var hasExpiry: State { State(rawValue: 1 << 14) }
-        /// A lock gave the version another CAS, which is in memory only.
+        /// A lock has changed the version's CAS, in memory only.
         static var hasLockCAS: State { State(rawValue: 1 << 15) }
         @inlinable static var datatypeShift: UInt16 { 8 }
         @inlinable static var datatypeMask: UInt16 { 7 << 8 }
@@ -97,12 +98,12 @@ package struct Item {
 
     @inlinable package var isEjected: Bool { state.contains(.valueEjected) }
 
-    /// What a prepare waits for; nil in what is no prepare.
+    /// A prepare's durability level; nil if the item is no prepare.
     package var level: DurabilityLevel? {
         DurabilityLevel(rawValue: UInt8((state.rawValue & State.levelMask) >> State.levelShift))
     }
 
-    /// The prepare that this entry of the change order says was aborted.
+    /// The seqno of the aborted prepare; nil if the item is no abort.
     package var abortedPrepare: Seqno? { state.contains(.aborted) ? Seqno(cas.value) : nil }
 
     /// Makes a version that was just written a prepare.
@@ -135,7 +136,7 @@ package struct Item {
         return address.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
     }
 
-    /// The length of the value, whether it is here or ejected.
+    /// The length of the value, whether it is in memory or ejected.
     @inlinable package var valueCount: Int {
         let short = address.loadUnaligned(fromByteOffset: 18, as: UInt16.self)
         guard short == Item.wideMark else { return Int(short) }
@@ -147,7 +148,7 @@ package struct Item {
 
     @inlinable package var key: ByteView { ByteView(start: address + headerBytes, count: keyCount) }
 
-    /// The value; of an ejected one nothing.
+    /// The value; empty if it is ejected.
     @inlinable package var value: ByteView {
         isEjected
             ? .empty : ByteView(start: address + headerBytes + keyCount, count: valueCount)
@@ -168,7 +169,7 @@ package struct Item {
 
     // MARK: Sizes
 
-    /// What the block was allocated with.
+    /// The bytes that the block was allocated with.
     @inlinable package var blockBytes: Int {
         headerBytes + keyCount + (isEjected ? 0 : valueCount)
     }
@@ -204,8 +205,7 @@ package struct Item {
 
     // MARK: Writing
 
-    /// Lays a version down in a block that `bytes(for:)` was allocated for; nothing is left of what
-    /// was there.
+    /// Writes a version to a block with at least `bytes(for:)` bytes; overwrites its old content.
     ///
     /// - Parameters:
     ///   - meta: Everything but key and value; `frequency` starts anew.

@@ -1,10 +1,10 @@
 package import Bytes
 package import Vocabulary
 
-/// Which documents of a vBucket were in use, so that the next warmup brings those back first.
+/// Which documents of a vBucket were in use, so that the next warmup loads their values first.
 ///
-/// Classes from hottest to coldest, each a list of seqnos, delta-coded. A document that changed
-/// since is simply not found again, so old heat does no harm.
+/// Classes from hottest to coldest, each a delta-coded list of seqnos. A document that has changed
+/// since has another seqno and is not found, so old heat does no harm.
 package struct Heat: Sendable {
     /// Seqnos in ascending order, the hottest class first.
     package private(set) var classes: [[Seqno]]
@@ -14,7 +14,7 @@ package struct Heat: Sendable {
 
     package var isEmpty: Bool { classes.allSatisfy(\.isEmpty) }
 
-    /// What is written to disk.
+    /// The encoded heat, to be stored on disk.
     package var bytes: [UInt8] {
         let writer = ByteWriter()
         for seqnos in classes {
@@ -28,7 +28,7 @@ package struct Heat: Sendable {
         return writer.bytes
     }
 
-    /// What was read from disk; nil where it is nonsense.
+    /// Decodes heat from disk; nil if the bytes are invalid.
     package init?(_ view: ByteView) {
         var reader = ByteReader(view)
         classes = []
@@ -51,7 +51,7 @@ package struct Heat: Sendable {
         var classes = [[Seqno]](repeating: [], count: Heat.floors.count)
         for (seqno, frequency) in sample.uses.sorted(by: { $0.0 < $1.0 }) {
             guard let index = Heat.floors.firstIndex(where: { frequency >= $0 }) else { continue }
-            // What moved while the sample was taken may have been seen twice.
+            // A document that moved during the sample may have been visited twice.
             if classes[index].last != seqno { classes[index].append(seqno) }
         }
         self.classes = classes
@@ -74,7 +74,8 @@ extension VBucketCore {
         return Heat(sample)
     }
 
-    /// Notes what is in use in some groups; returns where to go on.
+    /// Samples the documents in use in some groups; returns the start of the next call, nil at the
+    /// end.
     package func noteHeat(
         _ sample: inout HeatSample,
         from start: UInt64,
@@ -87,7 +88,8 @@ extension VBucketCore {
         }
     }
 
-    /// What was in use before the node stopped is in use: else a second restart would find all cold.
+    /// Restores a document's frequency of use at warmup, so that a second restart still finds it
+    /// hot.
     package func warm(_ key: ByteView, hash: UInt64, to frequency: UInt8) {
         guard let item = table.find(key, hash: hash)?.item else { return }
         item.frequency = max(item.frequency, frequency)

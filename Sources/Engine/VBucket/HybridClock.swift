@@ -19,7 +19,7 @@ package struct HybridClock: Sendable {
         return last
     }
 
-    /// Makes sure that nothing at or below `cas` is handed out.
+    /// Makes all later CAS values greater than `cas`.
     package mutating func advance(past cas: CAS) {
         if cas > last { last = cas }
     }

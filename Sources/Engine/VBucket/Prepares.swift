@@ -4,17 +4,18 @@ internal import Vocabulary
 /// The writes of a vBucket that are neither committed nor aborted.
 ///
 /// - At most one of each key, in the order of their seqnos.
-/// - Their blocks are this list's, until they are completed.
+/// - The list owns the blocks of its prepares until they are completed.
 struct Prepares {
     struct Prepare {
         let item: Item
         let seqno: Seqno
         let hash: UInt64
-        /// Another copy prepared it, or this one in an earlier life: it may have been committed.
+        /// Another copy made the prepare, or this copy before a restart: it may have been
+        /// committed.
         var isInherited: Bool
     }
 
-    /// A key, where its bytes lie in the prepare's own block.
+    /// A key, whose bytes lie in the prepare's own block.
     private struct Name: Hashable {
         let key: ByteView
         let hash: UInt64
@@ -50,10 +51,10 @@ struct Prepares {
         if isInherited { inheritedCount += 1 }
     }
 
-    /// Takes one out; its block is the caller's.
+    /// Removes a prepare; the caller then owns its block.
     mutating func remove(_ seqno: Seqno) {
         guard let index = index(of: seqno) else {
-            preconditionFailure("only a prepare that is there is taken out")
+            preconditionFailure("only a prepare in the list is removed")
         }
         let prepare = list.remove(at: index)
         seqnos[Name(key: prepare.item.key, hash: prepare.hash)] = nil

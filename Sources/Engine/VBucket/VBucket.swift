@@ -1,16 +1,16 @@
 public import Bytes
 
-/// One vBucket: the lock, and the only door through it.
+/// One vBucket: its lock, and `withCore`, the only access to the core under that lock.
 ///
 /// The body given to `withCore` runs to completion: no I/O, no waiting, and never another vBucket.
-/// There is exactly one lock on the data path, so there is no lock order to remember. A handle of
-/// three words; the memory behind it belongs to the `Bucket` and lives as long.
+/// There is exactly one lock on the data path, so there is no lock order. This is a handle of three
+/// words; the `Bucket` owns the memory that it points to.
 @usableFromInline
 package struct VBucket: @unchecked Sendable {  // tidy:allow the core is reached under its lock only
-    // Apart, so that taking the lock is no access to what it guards.
+    // Outside the core, so that acquiring the lock does not access the guarded memory.
     @usableFromInline let lock = Lock()
     @usableFromInline let core: UnsafeMutablePointer<VBucketCore>
-    /// Where this vBucket's table begins, for prefetching.
+    /// The root of this vBucket's table, for prefetching.
     @usableFromInline package let root: SharedWord
 
     init(_ core: consuming VBucketCore, root: SharedWord) {

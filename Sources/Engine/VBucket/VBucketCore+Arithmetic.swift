@@ -1,13 +1,13 @@
 package import Bytes
 package import Vocabulary
 
-/// A counter that a client wants changed.
+/// A client's request to change a counter.
 package struct ArithmeticRequest {
     package let key: ByteView
     package let hash: UInt64
     package let isIncrement: Bool
     package let delta: UInt64
-    /// What a missing counter starts from; nil: it must be there.
+    /// The value of a missing counter; nil if the counter has to exist.
     package let initial: UInt64?
     /// Absolute seconds for a counter that is created, or 0.
     package let expiry: UInt32

@@ -35,7 +35,7 @@ extension VBucketCore {
         return .found(item, cas: item.cas)
     }
 
-    /// Ends a lock before its time.
+    /// Ends a lock before it expires.
     package mutating func unlock(
         _ key: ByteView,
         hash: UInt64,
@@ -56,17 +56,17 @@ extension VBucketCore {
         )
     }
 
-    /// What a touch came to: as a read, and whether the flusher must be told.
+    /// The result of a touch: a read's outcome, and whether the flusher has to be woken.
     package struct Touched {
         package let outcome: ReadOutcome
         package let wakesFlusher: Bool
         /// As in `Stored`.
         package var wakesStreams = false
-        /// Bytes that memory is short of, where the outcome is a temporary failure for that reason.
+        /// The bytes that memory is short of, if that caused a temporary failure; else nil.
         package var needed: Int?
     }
 
-    /// Gives a document another expiry; with the same one nothing changes.
+    /// Changes a document's expiry; if it is the same already, makes no change.
     package mutating func touch(
         _ key: ByteView,
         hash: UInt64,
@@ -102,7 +102,7 @@ extension VBucketCore {
             turn
         )
         guard let item = table.find(key, hash: hash)?.item else {
-            preconditionFailure("what was just stored is there")
+            preconditionFailure("the version that was just stored is in the table")
         }
         return Touched(
             outcome: .found(item, cas: put.cas),

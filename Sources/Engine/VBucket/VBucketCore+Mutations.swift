@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// A document that a client wants stored.
+/// A client's request to store a document.
 package struct StoreRequest {
     package enum Mode {
         case set
@@ -84,7 +84,8 @@ extension VBucketCore {
         return .stored(stored(put))
     }
 
-    /// Why a change with `cas` must not touch `old`: it is locked, missing, or another version.
+    /// Why a change with `cas` is refused: `old` is locked, missing, or another version; nil if the
+    /// change is allowed.
     @inline(__always)
     package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing ExecutionContext)
         -> MutationOutcome?
@@ -106,7 +107,7 @@ extension VBucketCore {
         )
     }
 
-    /// Deletes: what is left is a tombstone, so that replicas and views learn of it.
+    /// Replaces a document by a tombstone, which replicas and views receive.
     package mutating func delete(
         _ key: ByteView,
         hash: UInt64,
@@ -141,11 +142,11 @@ extension VBucketCore {
     ///   - key: The key.
     ///   - hash: Its hash.
     ///   - bytes: What to add.
-    ///   - atFront: Before the value instead of behind it.
-    ///   - cas: The version to change, or none.
-    ///   - isJSON: Tells whether the outcome is a JSON document.
-    ///   - turn: The caller's.
-    /// - Returns: What came of it.
+    ///   - atFront: Whether to add before the value instead of after it.
+    ///   - cas: The version to change, or `.none` for any.
+    ///   - isJSON: Returns whether the new value is a JSON document.
+    ///   - turn: The time and the arena of the caller.
+    /// - Returns: The outcome of the write.
     package mutating func extend(
         _ key: ByteView,
         hash: UInt64,

@@ -2,7 +2,7 @@ package import Bytes
 internal import Vocabulary
 
 extension VBucketCore {
-    /// Why nothing can be written, where that is so.
+    /// The reason for waiting if `isWritable` is false.
     var writeObstacle: Wait { isLoaded ? .handOver : .warmup }
 
     /// The document with `key`; the caller copies what it needs before the lock is released.
@@ -27,7 +27,7 @@ extension VBucketCore {
         return getSpecial(place, turn)
     }
 
-    /// The rarer cases of `get`.
+    /// `get` for documents that are deleted, ejected, locked or have an expiry.
     private mutating func getSpecial(
         _ place: HashTable.Place,
         _ turn: borrowing ExecutionContext
@@ -35,7 +35,7 @@ extension VBucketCore {
         let item = place.item
         guard !item.isDeleted else { return .notFound }
         if isDue(item, turn) {
-            // A copy that is handed over changes no more, not even by itself.
+            // During a hand-over the copy makes no changes, not even by expiry.
             if isWritable, !isPrepared(item) { expire(place, turn) }
             return .notFound
         }
@@ -44,7 +44,8 @@ extension VBucketCore {
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
     }
 
-    /// The same of a copy that follows another one: whatever it has, as GET_REPLICA asks for it.
+    /// The document with `key` on a replica, for GET_REPLICA; it may be older than the active
+    /// copy's.
     package mutating func getReplica(
         _ key: ByteView,
         hash: UInt64,
@@ -57,19 +58,19 @@ extension VBucketCore {
             return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
         }
         let item = place.item
-        // Its active copy makes the tombstone.
+        // Only the active copy replaces an expired document by a tombstone.
         guard !item.isDeleted, !isDue(item, turn) else { return .notFound }
         if item.isEjected { return .wouldBlock(.value(item.seqno)) }
         return .found(item, cas: item.cas)
     }
 
-    /// A copy that knows of no key yet whether there is one.
+    /// Whether the copy is being built, so that a key without a document may still exist.
     private var isBeingBuilt: Bool {
         let hasNothing = coveredSeqno == .zero && !ownership.hasCaughtUp
         return ownership.exists && (ownership.isResetting || hasNothing)
     }
 
-    /// A document's metadata as a copy has it that follows another one.
+    /// A document's metadata on a replica.
     package func getReplicaMeta(_ key: ByteView, hash: UInt64) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
@@ -80,7 +81,7 @@ extension VBucketCore {
         return .found(item, cas: item.cas)
     }
 
-    /// A document's metadata, of a tombstone too.
+    /// A document's metadata, also a tombstone's.
     package mutating func getMeta(
         _ key: ByteView,
         hash: UInt64,
@@ -103,7 +104,7 @@ extension VBucketCore {
 
     /// Turns an expired document into a tombstone with its own seqno.
     ///
-    /// Reads have no way to tell the flusher, so the vBucket owes it.
+    /// A read's outcome cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
     mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) {
         bury(place, isExpired: true, turn)
     }
@@ -117,7 +118,7 @@ extension VBucketCore {
     ) -> Item {
         let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: isExpired)
         let key = place.item.key
-        // A copy, as the item's own block may be written over.
+        // The key is copied, as the item's block may be overwritten.
         withUnsafeTemporaryAllocation(byteCount: key.count, alignment: 1) { buffer in
             buffer.copyMemory(from: key.buffer)
             let put = put(

@@ -2,8 +2,8 @@ package import Vocabulary
 
 /// The seqno of the newest change that clients may see.
 ///
-/// Prepares and aborts use up seqnos that clients never see, and so do changes that a replica is told
-/// were passed over. Only these are noted here: a write of a document costs nothing.
+/// Prepares, aborts, and the changes that a replica skips (`VBucketCore.advance`) have seqnos that
+/// clients never see. Only these are recorded here, so that a write of a document costs nothing.
 struct VisibleHigh {
     /// The newest visible change before the invisible ones that end at `invisible`.
     private var visible = Seqno.zero
@@ -14,7 +14,7 @@ struct VisibleHigh {
 
     init() {}
 
-    /// A copy that begins at `high` with no document; `noteLoaded` tells those that are loaded.
+    /// The state of an empty copy whose high seqno is `high`; documents are added by `noteLoaded`.
     init(loadingThrough high: Seqno) { invisible = high }
 
     /// The newest visible change of a copy whose newest change is `high`.
@@ -36,8 +36,8 @@ struct VisibleHigh {
     ///
     /// - Parameters:
     ///   - seqno: Its seqno.
-    ///   - snapshotStart: The start of the snapshot that was being received when the copy was stored;
-    ///     the copy's high seqno where none was.
+    ///   - snapshotStart: The start of the snapshot that was being received when the copy was
+    ///     stored; the copy's high seqno if there was none.
     mutating func noteLoaded(_ seqno: Seqno, snapshotStart: Seqno) {
         visible = max(visible, seqno)
         if seqno <= snapshotStart { atSnapshotStart = max(atSnapshotStart, seqno) }
@@ -45,11 +45,11 @@ struct VisibleHigh {
 }
 
 extension VBucketCore {
-    /// The seqno of the newest change that clients may see; on a replica that receives a snapshot, of
-    /// those up to the snapshot's start.
+    /// The seqno of the newest change that clients may see; on a replica that receives a snapshot,
+    /// of those up to the snapshot's start.
     ///
-    /// A visible-only feed reaches it, by a change or by `advanced`. Too low while the copy is being
-    /// loaded from disk.
+    /// A visible-only stream reaches this seqno, by a change or by `sendAdvanced`. During warmup
+    /// the result is too low.
     package var highVisible: Seqno {
         let covered = coveredSeqno
         let visible =
@@ -58,13 +58,13 @@ extension VBucketCore {
         return max(visible, min(purgeSeqno, covered))
     }
 
-    /// A prepare, an abort or a change that was passed over gets the seqno behind the newest one.
+    /// Records a prepare, an abort or a skipped change at `seqno`, before the high seqno advances.
     mutating func noteInvisible(at seqno: Seqno) {
         visibleHigh.noteInvisible(at: seqno, after: highSeqno)
     }
 }
 
 extension Item {
-    /// A document or a tombstone, and neither a prepare nor an abort.
+    /// Whether the item is a document or a tombstone, neither a prepare nor an abort.
     package var isVisible: Bool { level == nil && abortedPrepare == nil }
 }
