@@ -157,7 +157,8 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// Lists the lane's file in `bucket.divan`: if it is missing later, that is a loss.
+    /// Lists the lane's file in `bucket.divan`, so that the next start detects the loss of the
+    /// file.
     private func noteCreated(_ lane: Int, _ generation: UInt64) throws(StorageError) {
         try state.withLock { (state) throws(StorageError) in
             guard state.file.generation == generation else {
@@ -249,7 +250,8 @@ package final class BucketStore: Sendable {
     /// Call `removeLeftovers()` afterwards, off the time-critical path.
     ///
     /// - Throws: `StorageError` if the new generation cannot be written. The bucket then continues
-    ///   with the old one; if even that cannot be written back, all lanes are closed.
+    ///   with the old generation; if the old `bucket.divan` cannot be written back, all lanes are
+    ///   closed.
     package func flush() throws(StorageError) {
         let (old, before) = try state.withLock { (state) throws(StorageError) in
             let before = "\(directory)/\(BucketFile.directory(of: state.file.generation))"
@@ -299,8 +301,8 @@ package final class BucketStore: Sendable {
 
     /// Removes the files of earlier generations; takes time proportional to their number and size.
     ///
-    /// Each generation is renamed to a unique name first: if the bucket is deleted and created again
-    /// meanwhile, a generation of the new bucket has the same path.
+    /// Each generation is renamed to a unique name first: if the bucket is deleted and created
+    /// again meanwhile, a generation of the new bucket has the same path.
     ///
     /// - Throws: `StorageError` if a directory cannot be renamed or removed.
     package func removeLeftovers() throws(StorageError) {
@@ -389,7 +391,9 @@ package final class BucketStore: Sendable {
         }
     }
 
-    /// Cannot collide with a bucket: bucket names contain no tilde.
+    /// Part of the name of a deleted bucket's directory.
+    ///
+    /// Bucket names contain no tilde, so the name cannot be a bucket's.
     static let deletedMark = "~deleted-"
 }
 

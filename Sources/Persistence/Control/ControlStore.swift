@@ -12,7 +12,7 @@ package import Seams
 /// - A snapshot that is being received is staged separately; it replaces the current one only once
 ///   it is complete.
 /// - A damaged row is an error, never a result.
-/// - Used by one thread at a time: the start, later the disk lane of the control lane.
+/// - Used by one thread at a time: the starting thread, later the control lane's disk lane.
 package final class ControlStore: Sendable {
     package let path: String
     private let disk: any Disk
@@ -21,8 +21,8 @@ package final class ControlStore: Sendable {
 
     /// Opens the file; creates it and its directory if they do not exist.
     ///
-    /// - Throws: `StorageError`: `.foreign` or `.newer` if the file is not a control file of this or
-    ///   an earlier release, `.damaged`, or a disk error.
+    /// - Throws: `StorageError`: `.foreign` or `.newer` if the file is not a control file of this
+    ///   or an earlier release, `.damaged`, or a disk error.
     package init(disk: any Disk, directory: String) throws(StorageError) {
         try storage { () throws(DiskError) in try disk.createDirectory(directory) }
         path = "\(directory)/control.sqlite"
@@ -43,8 +43,8 @@ package final class ControlStore: Sendable {
 
     /// Replaces hard state, log and snapshot by a new history that starts with `snapshot`.
     ///
-    /// `facts` are stored as well; other facts stay. Seals are kept only if the buckets are kept:
-    /// when survivors begin a new epoch.
+    /// `facts` (named values; nil removes one) are stored in the same transaction; other stored
+    /// facts stay. Seals are kept only if the buckets are kept: when survivors begin a new epoch.
     ///
     /// - Throws: `StorageError`, as `commit`.
     package func begin(
@@ -62,8 +62,8 @@ package final class ControlStore: Sendable {
 
     /// Reads hard state, log and snapshot head; nil if no history has begun.
     ///
-    /// - Throws: `StorageError`: `.damaged` if a row is missing or does not match its checksum, or a
-    ///   disk error.
+    /// - Throws: `StorageError`: `.damaged` if a row is missing or does not match its checksum, or
+    ///   a disk error.
     package func load() throws(StorageError) -> ControlContents? {
         try open { file throws(StorageError) in try file.load() }
     }
@@ -127,7 +127,7 @@ package final class ControlStore: Sendable {
         }
     }
 
-    /// Adds what the operator has to do to SQLite's own errors about a damaged file.
+    /// Adds advice for the operator to SQLite's own errors about a damaged file.
     private func addingAdvice(to error: StorageError) -> StorageError {
         guard error.code == .damaged, !error.description.hasPrefix("\(path) is damaged") else {
             return error
