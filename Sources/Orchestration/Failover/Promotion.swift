@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// The choice of a vBucket's new active copy after the active one is lost, from sealed copies.
+/// The choice of a vBucket's new active copy among sealed copies, after the active copy is lost.
 ///
 /// - A promotion is safe if enough copies of the chain are intact (in-sync) that every committed
 ///   write is on one of them, or if all copies of the chain answered. Then no committed write is
@@ -14,8 +14,8 @@ package struct Promotion: Hashable, Sendable {
         package var vBucket: VBucketID
         package var fence: UInt64
         package var stage: UInt64
-        /// The last confirmed chain: in a joint phase the old one, during an unconfirmed promotion
-        /// the previous one.
+        /// The last confirmed chain: in a joint phase the old chain, during an unconfirmed
+        /// promotion the chain before it.
         ///
         /// If all of that chain is lost, the next chain with a remaining node: only its nodes have
         /// copies.
@@ -223,7 +223,7 @@ package struct PromotionRound: Hashable, Sendable {
         self.givenUp = givenUp
     }
 
-    /// Adds the choice for one vBucket, or adds the vBucket to `lost`.
+    /// Chooses the copy of one vBucket; adds the vBucket to `lost` if none can be promoted.
     package mutating func decide(
         _ question: Promotion.Question,
         sealed: [NodeNumber: CopyReport],
@@ -249,10 +249,10 @@ package struct PromotionRound: Hashable, Sendable {
 
     /// A lower bound of the changes that were made and that the chosen copies lack.
     ///
-    /// The larger of two counts per former active node: by the other copies, and by that node's
-    /// last digest. The digest covers all vBuckets of the node, so it is used only if all of them
-    /// are promoted. vBuckets without another copy are not counted: they may return with their
-    /// node.
+    /// Per former active node, the larger of two counts: the changes that other copies have, and
+    /// the changes in that node's last digest. The digest covers all vBuckets of the node, so it is
+    /// used only if all of them are promoted. vBuckets without another copy are not counted: they
+    /// may return with their node.
     package var changesLost: UInt64 {
         Dictionary(grouping: promotions, by: \.former).reduce(0) { lost, group in
             let seen = group.value.reduce(0) { $0 + $1.changesLost }

@@ -29,7 +29,7 @@ package enum MoveStep: String, Hashable, Sendable {
     case handingOver
     /// The new active node is proposed. Can become: cleaning.
     case takingOver
-    /// The new active copy persists what the former one had. Can become: ended.
+    /// The new active copy persists every change of the former one. Can become: ended.
     case cleaning
     /// The old chain alone is proposed. Can become: paused, ended.
     case reverting
@@ -62,8 +62,8 @@ package struct MoveObstacle: Hashable, Sendable {
         case notOnDisk(items: UInt64)
         case notReady
         case hasNotAnswered
-        /// The node has not persisted this many entries of the cluster's log, so it does not
-        /// answer, or nothing more is committed.
+        /// The node has not persisted this many entries of the cluster's log, so it does not answer
+        /// yet, or no further entry is committed.
         case notInLog(entries: UInt64)
         /// The next step is not committed yet.
         case notAgreed
@@ -164,7 +164,7 @@ package enum MoveAction: Hashable, Sendable {
     /// Assign these nodes as builders.
     case build([NodeNumber])
     case propose(Proposal)
-    /// Ask the active copy to stop. `endsPrepares`: without waiting for its prepares any longer.
+    /// Ask the active copy to stop. `endsPrepares`: it no longer waits for its prepares.
     case askHandOver(of: NodeNumber, fence: UInt64, endsPrepares: Bool)
     /// Drop these nodes' copies: the new chain does not need them.
     case dropCopies([NodeNumber])
