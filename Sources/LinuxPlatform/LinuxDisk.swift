@@ -158,7 +158,7 @@ package final class LinuxDisk: Disk {
         try syncParent(of: path)
     }
 
-    /// Reads a chunk at `offset` and writes it back.
+    /// Reads a chunk at `offset` and writes the same bytes to the same place.
     ///
     /// - Returns: The number of bytes, 0 at the end of the file, or -1 with errno.
     private static func rewrite(

@@ -20,7 +20,7 @@ protocol ReadinessTarget: AnyObject {
 ///
 /// - Only the thread accesses the state, except `mailbox`.
 /// - A connection with more work (a full read, further replies) is served again only after all
-///   others had a turn.
+///   other ready connections.
 /// - Posting writes to the eventfd only if the thread sleeps, once for any number of posts.
 final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and a locked mailbox
     /// Requests of other threads; accessed under `lock`.
@@ -72,7 +72,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         epoll = divan_epoll_create()
         alarm = divan_eventfd()
         precondition(epoll >= 0 && alarm >= 0, "no event loop: \(SystemError.text(errno))")
-        // Edge-triggered: every write is an event, so the counter is never read.
+        // Edge-triggered: every write to the eventfd is an event, so its counter is never read.
         let code = divan_epoll_add(epoll, alarm, divan_event_in | divan_event_edge, .max)
         precondition(code == 0, "no event loop: \(SystemError.text(errno))")
         thread.withLock { $0 = SystemThread(name) { self.run() } }
@@ -208,7 +208,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     func isClosed(listener: UInt64) -> Bool { closedListeners.contains(listener) }
 
-    /// Makes the reactor refuse connections of this listener that are not adopted yet.
+    /// Makes the reactor refuse accepted connections of this listener that it does not serve yet.
     func markClosed(listener: UInt64) { closedListeners.insert(listener) }
 
     // MARK: The loop
