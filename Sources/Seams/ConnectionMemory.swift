@@ -7,7 +7,7 @@ internal import Synchronization
 /// `ReceiveMemory` decides; this shares it among reactors. A connection that stays within its own
 /// bytes only reads one word here, which changes when memory becomes short.
 package final class ConnectionMemory: Sendable {
-    /// A look at the numbers, for statistics.
+    /// The present numbers, for statistics.
     package struct Usage: Sendable {
         package let receiveBytesMax: Int
         package let receivedBytes: Int
@@ -112,19 +112,19 @@ package final class ConnectionMemory: Sendable {
 
     // MARK: Replies
 
-    /// Whether replies that clients have not read take all memory there is for them: large
-    /// documents are not read for clients until it is free.
+    /// Whether unread replies fill their memory. Large documents are then not read for clients until
+    /// memory is free.
     package var isFullOfReplies: Bool { replyBytes.load(ordering: .relaxed) >= replyBytesMax }
 
-    /// Counts bytes that wait for a client to read them, or, where negative, that were sent.
+    /// Counts bytes of unread replies; negative for sent bytes.
     package func countReplies(_ bytes: Int) { replyBytes.add(bytes, ordering: .relaxed) }
 
     // MARK: Parked requests
 
-    /// Whether requests that wait, and others overtake, take all memory there is for them: further
-    /// ones wait in order, in the memory of received bytes.
+    /// Whether parked requests, which later requests may overtake, fill their memory. Further ones
+    /// then wait in order, as received bytes.
     package var isFullOfParked: Bool { parkedBytes.load(ordering: .relaxed) >= parkedBytesMax }
 
-    /// Counts bytes of requests that wait, or, where negative, that were answered.
+    /// Counts bytes of parked requests; negative for answered ones.
     package func countParked(_ bytes: Int) { parkedBytes.add(bytes, ordering: .relaxed) }
 }

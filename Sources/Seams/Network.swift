@@ -8,7 +8,7 @@ package import Bytes
 package protocol Network: Sendable {
     /// Decides when memory that connection handlers may still access can be freed.
     var quiescence: Quiescence { get }
-    /// What the connections of client listeners may hold together.
+    /// The memory that all connections of client listeners may hold together.
     var memory: ConnectionMemory { get }
     /// The lane of a reactor, which runs work between its connections: timers, and work on state
     /// that belongs to one reactor. Only the platform stops it.
@@ -19,7 +19,7 @@ package protocol Network: Sendable {
     ///
     /// - Parameters:
     ///   - address: Where to listen; port 0 for any free port.
-    ///   - callers: Who connects: decides whether `memory` bounds the connections.
+    ///   - callers: The kind of clients: decides whether `memory` bounds the connections.
     ///   - accept: Called on the reactor of each new connection.
     /// - Throws: `NetworkError` that names the address and what to do.
     /// - Returns: The listener, with the actual port.
@@ -48,12 +48,12 @@ package protocol Network: Sendable {
     )
 }
 
-/// Who connects to a listener.
+/// The kind of clients that connect to a listener.
 package enum Callers: Sendable {
     /// Any number of connections: `Network.memory` bounds what they hold together.
     case clients
     /// Nodes of the cluster, whose number and protocols bound what they send. Exempt from
-    /// `Network.memory`, so that clients cannot keep nodes from hearing each other.
+    /// `Network.memory`, so that clients cannot block the messages between nodes.
     case nodes
 }
 

@@ -6,8 +6,8 @@ package struct ReceiveSizes: Sendable {
     package var ownBytes: Int
     /// Bytes that a connection holds at most: the largest frame, its header, and some.
     package var heldBytesMax: Int
-    /// A sender that makes no progress for so long, while more than `ownBytes` are held for it, is
-    /// closed.
+    /// The timeout after which a sender without progress is closed, if more than `ownBytes` are held
+    /// for it.
     package var stalledNanoseconds: UInt64
 
     package init(
@@ -39,13 +39,13 @@ package struct ReceiveSizes: Sendable {
 
 /// What a connection that has something to read does next.
 package enum ReceiveStep: Equatable, Sendable {
-    /// Read at most so many bytes behind those that are held, into the reactor's memory.
+    /// Read at most this many bytes after the held ones, into the reactor's memory.
     case readShared(Int)
-    /// Make the connection's own buffer so large, and read at most so many bytes into it.
+    /// Grow the connection's own buffer to this capacity, and read at most this many bytes into it.
     case readOwn(capacity: Int, most: Int)
-    /// Claim so many bytes of the node's memory first.
+    /// Claim this many bytes of the node's memory first.
     case claim(Int)
-    /// The frame goes beyond all bounds: close.
+    /// The frame exceeds all bounds: close the connection.
     case refuse
 }
 
@@ -68,7 +68,7 @@ package struct ReceiveAllowance {
     package private(set) var isWaiting = false
     /// Held bytes when the claim was made.
     private var countWhenClaimed = 0
-    /// Bytes that the handler needs in all to go on; 0 where it did not say.
+    /// The total size that the handler needs to continue; 0 if it is unknown.
     package private(set) var needed = 0
     private var pace: SenderPace
     /// For a platform that sets a timer for each connection: whether it has.
@@ -96,7 +96,7 @@ package struct ReceiveAllowance {
         let allowsReadAhead = memory?.allowsReadAhead ?? true
         let room = allowsReadAhead ? sizes.readBytes : min(sizes.readBytes, held)
         // A short rest is put in front of the new bytes, so that a pipeline cut in the middle of a
-        // frame goes on in the large buffer. A large frame grows in a buffer of its own.
+        // frame continues in the large buffer. A large frame grows in a buffer of its own.
         if count <= room / 2 && needed <= room { return .readShared(room - count) }
         let isIncomplete = count < needed
         let wanted =
@@ -107,22 +107,22 @@ package struct ReceiveAllowance {
             let most = min(ReceiveAllowance.largeReadBytes, granted - count)
             return .readOwn(capacity: granted, most: most)
         }
-        // Where the length is unknown, all that the frame may come to: growing claims of several
-        // connections could wait for each other.
+        // If the length is unknown, claim the largest frame: growing claims of several connections
+        // could wait for each other.
         return .claim((isIncomplete ? needed : sizes.heldBytesMax) - sizes.ownBytes)
     }
 
     /// Counts bytes that were read.
     package mutating func received(_ bytes: Int) { pace.received(bytes) }
 
-    /// Claims what `step` said.
+    /// Claims the memory that `step` returned.
     ///
     /// - Parameters:
     ///   - bytes: As in `ReceiveStep.claim`.
     ///   - count: Bytes that are held.
     ///   - granted: Called once, on any thread, when a claim that had to wait is granted; the
     ///     connection then calls `update`.
-    /// - Returns: Whether the connection may go on reading.
+    /// - Returns: Whether the connection may continue to read.
     package mutating func claim(
         _ bytes: Int,
         count: Int,
@@ -134,7 +134,7 @@ package struct ReceiveAllowance {
         return !isWaiting
     }
 
-    /// A claim that waited was granted.
+    /// Records that a waiting claim was granted.
     package mutating func update() {
         guard let memory, let holder else { return }
         (share, isWaiting) = memory.share(of: holder)
@@ -142,15 +142,15 @@ package struct ReceiveAllowance {
 
     // MARK: After the handler
 
-    /// Counts what is left when the handler has run.
+    /// Counts the bytes that the handler left.
     ///
     /// - Parameters:
     ///   - count: Bytes that it did not consume.
     ///   - consumed: Bytes that it consumed.
-    ///   - needed: Bytes that it needs in all; 0 where it did not say.
+    ///   - needed: The total size that it needs; 0 if it is unknown.
     package mutating func settle(count: Int, consumed: Int, needed: Int) {
-        // A handler that was woken for something else in the middle of a frame does not look at the
-        // frame: its length, and the memory for it, stay.
+        // A handler that another event woke inside a frame does not read the frame. Keep the frame's
+        // length and its memory.
         if consumed > 0 || needed > 0 { self.needed = needed }
         guard share > 0 || isWaiting || count > sizes.ownBytes else { return }
         settleShare(count)
@@ -158,7 +158,7 @@ package struct ReceiveAllowance {
 
     private mutating func settleShare(_ count: Int) {
         guard let memory else { return }
-        // A handler that was woken meanwhile left everything as it was: the claim keeps its place.
+        // A wakeup consumed nothing: the claim keeps its place in the queue.
         if isWaiting && count == countWhenClaimed { return }
         let isIncomplete = needed > count && needed <= sizes.heldBytesMax
         let frameShare = max(0, needed - sizes.ownBytes)
@@ -170,7 +170,7 @@ package struct ReceiveAllowance {
                 return
             }
         }
-        // The bytes are here already.
+        // The bytes are received already, so they are counted even above the bound.
         hold(max(0, count - sizes.ownBytes), holder, memory)
     }
 
@@ -185,17 +185,16 @@ package struct ReceiveAllowance {
         memory.hold(bytes, by: holder)
     }
 
-    /// Bytes that a buffer for `count` bytes is best made for: those of the whole frame, where its
-    /// memory is granted.
+    /// The best capacity of a buffer for `count` bytes: the whole frame if its memory is granted.
     package func capacity(for count: Int) -> Int {
         let isLarge = needed > sizes.readBytes && needed <= held
         return isLarge ? max(needed, count) : count
     }
 
-    /// Bytes that the connection's buffer may have room for.
+    /// The largest capacity of the connection's buffer.
     package var capacityMax: Int { held }
 
-    /// The connection ended: returns everything.
+    /// Returns all memory when the connection ends.
     package mutating func end() {
         guard let memory, let holder else { return }
         self.holder = nil
@@ -213,10 +212,10 @@ package struct ReceiveAllowance {
 
     // MARK: Senders that stall
 
-    /// Whether the connection has to be asked `isStalled` once in a while.
+    /// Whether the platform has to check `isStalled` from time to time.
     package var isTimed: Bool { share > 0 }
 
-    /// Whether the sender keeps memory and makes no progress.
+    /// Whether the sender occupies memory without progress.
     ///
     /// - Parameters:
     ///   - now: Monotonic nanoseconds.

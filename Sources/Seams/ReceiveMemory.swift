@@ -56,7 +56,7 @@ package struct ReceiveMemory: Sendable {
 
     package func isWaiting(_ holder: Holder) -> Bool { waiting.contains { $0.holder == holder } }
 
-    /// Gives `holder` `bytes` in all if no claim waits and they fit; otherwise changes nothing.
+    /// Grants `holder` a total of `bytes` if no claim waits and they fit; otherwise changes nothing.
     package mutating func tryClaim(_ bytes: Int, for holder: Holder) -> Bool {
         let additional = bytes - share(of: holder)
         guard additional > 0 else { return true }
@@ -65,7 +65,7 @@ package struct ReceiveMemory: Sendable {
         return true
     }
 
-    /// Gives `holder` `bytes` in all, now or as soon as its turn has come.
+    /// Grants `holder` a total of `bytes`, now or when the claims before it are granted.
     ///
     /// - Returns: Whether `holder` has them now. Otherwise the claim waits, and a call that changes
     ///   what is held returns `holder` among those that were granted theirs.

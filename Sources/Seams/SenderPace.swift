@@ -1,10 +1,10 @@
-/// Decides whether the sender of a frame that memory is held for makes progress.
+/// Decides whether the sender of a frame makes progress while memory is held for the frame.
 ///
-/// It is asked once in a while and told of received bytes, so that receiving reads no clock.
+/// Received bytes are counted without a clock; `isStalled` is checked from time to time.
 ///
 /// - Any byte is progress while memory is left.
-/// - While memory is short, progress means `bytesMin` within the timeout: a sender that sends one byte
-///   at a time would keep others from their memory for hours.
+/// - While memory is short, progress means `bytesMin` within the timeout: a sender of single bytes
+///   would keep memory from other connections for hours.
 package struct SenderPace: Sendable {
     /// In 30 s this is 17 kbit/s: no link that carries large values is slower.
     package static let bytesMin = 64 << 10

@@ -27,7 +27,7 @@ package struct PeerIdentityProof: Sendable {
 ///   its data.
 /// - **The service `join` has no proof**: an eavesdropper learns nothing, but the other side is
 ///   trusted on first contact. A node that sends the secret through such a connection must know by
-///   other means which node receives it, or accept not to know.
+///   other means which node receives it, or accept an unknown receiver.
 package struct PeerHandshake: Sendable {
     package static let version: UInt16 = 2
     /// Random bytes that a handshake needs: 32 for a nonce and 32 for a private key.
@@ -43,7 +43,7 @@ package struct PeerHandshake: Sendable {
         case refused(PeerRefusal)
     }
 
-    /// Called for a proved claim, and for the claim of a stranger that calls: returns why it is
+    /// Called for a proved claim, and for the claim of an unknown caller: returns why it is
     /// refused, or nil to accept it.
     package typealias Judge = (PeerClaim, PeerService) -> PeerRefusal?
 

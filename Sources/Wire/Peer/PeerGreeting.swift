@@ -1,12 +1,15 @@
 package import Bytes
 package import Vocabulary
 
-/// A message of the handshake between nodes, as bytes; what it proves is `PeerHandshake`'s business.
+/// A message of the handshake between nodes, as bytes.
+///
+/// `PeerHandshake` computes and checks the proofs.
 ///
 /// Layout: "DVNP", kind, version (UInt16), length of the rest (UInt16), the rest, whose last 32
 /// bytes are a proof (zeros where nothing can be proved). The frame around a message and a refusal
-/// of the reason `otherVersion` stay as they are in all versions, so that any two can tell. A reader
-/// skips what follows the fields that it knows; the proof covers the skipped bytes as well.
+/// of the reason `otherVersion` stay as they are in all versions, so that any two versions can report
+/// the mismatch. A reader skips what follows the fields that it knows; the proof covers the skipped
+/// bytes as well.
 package enum PeerGreeting: Hashable, Sendable {
     case hello(Hello)
     case answer(Answer)
