@@ -112,8 +112,9 @@ package final class ConnectionMemory: Sendable {
 
     // MARK: Replies
 
-    /// Whether unread replies fill their memory. Large documents are then not read for clients until
-    /// memory is free.
+    /// Whether unread replies fill their memory.
+    ///
+    /// Large documents are then not read for clients until memory is free.
     package var isFullOfReplies: Bool { replyBytes.load(ordering: .relaxed) >= replyBytesMax }
 
     /// Counts bytes of unread replies; negative for sent bytes.
@@ -121,8 +122,9 @@ package final class ConnectionMemory: Sendable {
 
     // MARK: Parked requests
 
-    /// Whether parked requests, which later requests may overtake, fill their memory. Further ones
-    /// then wait in order, as received bytes.
+    /// Whether parked requests, which later requests may overtake, fill their memory.
+    ///
+    /// Further ones then wait in order, as received bytes.
     package var isFullOfParked: Bool { parkedBytes.load(ordering: .relaxed) >= parkedBytesMax }
 
     /// Counts bytes of parked requests; negative for answered ones.
