@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// Decodes and encodes every payload between nodes, for tests of recorded bytes and for fuzzing.
+/// Decodes and encodes every payload between nodes, for tests of recorded bytes.
 ///
 /// The message types themselves are internal to this module.
 package enum PeerPayloadProbe: String, CaseIterable, Sendable {
