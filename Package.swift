@@ -288,8 +288,8 @@ if lane == "address" {
         .executableTarget(
             name: "divan-fuzz",
             dependencies: [
-                "TestWorld", "DataService", "Persistence", "Credentials", "JSON", "Wire", "Engine",
-                "Seams", "Vocabulary", "Bytes",
+                "TestWorld", "DataService", "ClusterService", "Persistence", "Credentials", "JSON",
+                "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

@@ -16,9 +16,11 @@ enum DivanFuzz {
         case "json": target = JSONTarget().run
         case "scram": target = SCRAMTarget().run
         case "peers": target = PeerTarget().run
+        case "payloads": target = PayloadTarget.run
         default:
             print(
-                "usage: divan-fuzz frames|dispatcher|blocks|json|scram|peers [libFuzzer's arguments]"
+                "usage: divan-fuzz frames|dispatcher|blocks|json|scram|peers|payloads "
+                    + "[libFuzzer's arguments]"
             )
             exit(64)
         }
