@@ -15,6 +15,7 @@ package import Seams
 package struct LinuxEnvironment: Sendable {
     package let environment: Environment
     private let network: ReactorNetwork
+    private let children: LinuxChildren
 
     /// Makes the environment with a log on standard error.
     ///
@@ -43,19 +44,29 @@ package struct LinuxEnvironment: Sendable {
         raiseFileLimit(trace)
         let count = max(1, reactors ?? Int(divan_processors()))
         let network = ReactorNetwork(reactors: count, limits: limits, trace: trace)
+        let children = LinuxChildren(trace: trace)
         let environment = Environment(
             time: LinuxClock(),
             entropy: LinuxEntropy(),
             network: network,
             disk: LinuxDisk(),
             lanes: LinuxLanes(reactorCount: count),
-            trace: trace
+            trace: trace,
+            children: children
         )
-        return LinuxEnvironment(environment: environment, network: network)
+        return LinuxEnvironment(
+            environment: environment,
+            network: network,
+            children: children
+        )
     }
 
-    /// Closes all connections and ends the reactors; returns when their threads have ended.
-    package func stop() { network.stop() }
+    /// Kills all children, closes all connections and ends the reactors; returns when their threads
+    /// have ended.
+    package func stop() {
+        children.stop()
+        network.stop()
+    }
 
     /// Raises the soft limit of open files to the hard limit, since the default of 1024 is too low.
     private static func raiseFileLimit(_ trace: any Trace) {

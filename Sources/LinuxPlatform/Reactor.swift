@@ -62,9 +62,15 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     private var isStopped = false
     private let thread = Guarded<SystemThread?>(nil)
 
-    init(index: Int, limits: ReactorLimits, quiescence: Quiescence, trace: any Trace) {
+    init(
+        index: Int,
+        limits: ReactorLimits,
+        quiescence: Quiescence,
+        trace: any Trace,
+        name: String? = nil
+    ) {
         self.index = index
-        self.name = "reactor \(index)"
+        self.name = name ?? "reactor \(index)"
         self.limits = limits
         self.quiescence = quiescence
         self.trace = trace
@@ -75,7 +81,7 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
         // Edge-triggered: every write to the eventfd is an event, so its counter is never read.
         let code = divan_epoll_add(epoll, alarm, divan_event_in | divan_event_edge, .max)
         precondition(code == 0, "no event loop: \(SystemError.text(errno))")
-        thread.withLock { $0 = SystemThread(name) { self.run() } }
+        thread.withLock { $0 = SystemThread(self.name) { self.run() } }
     }
 
     deinit {

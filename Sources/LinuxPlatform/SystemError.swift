@@ -81,4 +81,33 @@ enum SystemError {
         }
         return NetworkError(code: kind, description: "cannot \(attempt) \(address): \(reason)")
     }
+
+    static func child(_ code: Int32, _ path: String) -> ChildError {
+        let kind: ChildError.Code
+        let reason: String
+        switch code {
+        case ENOENT, ENOTDIR:
+            kind = .missing
+            reason = "there is no such program; install it beside the running program"
+        case EACCES, EPERM:
+            kind = .denied
+            reason = "user \(geteuid()) may not execute it; correct its mode and its file system's"
+        case EAGAIN:
+            kind = .noResources
+            reason = "there are too many processes; raise `ulimit -u` or the container's limit"
+        case EMFILE, ENFILE:
+            kind = .noResources
+            reason = "there are too few file descriptors; raise `ulimit -n`"
+        case ENOMEM:
+            kind = .noResources
+            reason = "there is too little memory; free some or lower the bucket quotas"
+        case ENOEXEC:
+            kind = .other
+            reason = "the file is not a program for this machine; reinstall it"
+        default:
+            kind = .other
+            reason = text(code)
+        }
+        return ChildError(code: kind, description: "cannot start \(path): \(reason)")
+    }
 }

@@ -9,15 +9,27 @@ package enum SystemMemory {
         return limits.compactMap(number).reduce(machine, min)
     }
 
+    /// Bytes of resident memory of a process; nil if there is no such process.
+    static func resident(ofProcess process: Int32) -> UInt64? {
+        // The file has pages: all of the address space, the resident ones, and others.
+        guard let text = content("/proc/\(process)/statm") else { return nil }
+        let fields = text.split(separator: " ")
+        guard fields.count > 1, let pages = UInt64(fields[1]) else { return nil }
+        return pages * UInt64(sysconf(Int32(_SC_PAGESIZE)))
+    }
+
     /// The number in a small file; nil if the file is missing or contains the word "max".
     private static func number(_ path: String) -> UInt64? {
+        content(path).flatMap { UInt64($0.prefix { $0.isNumber }) }
+    }
+
+    private static func content(_ path: String) -> String? {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
-        var buffer = [UInt8](repeating: 0, count: 32)
+        var buffer = [UInt8](repeating: 0, count: 128)
         let count = read(descriptor, &buffer, buffer.count)
         guard count > 0 else { return nil }
-        let digits = buffer.prefix(count).prefix { $0 >= 0x30 && $0 <= 0x39 }
-        return UInt64(String(decoding: digits, as: UTF8.self))
+        return String(decoding: buffer.prefix(count), as: UTF8.self)
     }
 }

@@ -1,7 +1,8 @@
 /// All interfaces to the outside world, as one value that `main` passes down.
 ///
-/// On Linux they are clocks, sockets, files and threads; in the simulator virtual time, a packet
-/// simulator, a simulated disk and one seeded run queue. No module below the facades knows which.
+/// On Linux they are clocks, sockets, files, threads and child processes; in the simulator virtual
+/// time, a packet simulator, a simulated disk, one seeded run queue and programs that run in it. No
+/// module below the facades knows which.
 package struct Environment: Sendable {
     package let time: any TimeSource
     package let entropy: any Entropy
@@ -9,6 +10,7 @@ package struct Environment: Sendable {
     package let disk: any Disk
     package let lanes: any LaneFactory
     package let trace: any Trace
+    package let children: any ChildProcesses
 
     package init(
         time: any TimeSource,
@@ -16,7 +18,8 @@ package struct Environment: Sendable {
         network: any Network,
         disk: any Disk,
         lanes: any LaneFactory,
-        trace: any Trace
+        trace: any Trace,
+        children: any ChildProcesses
     ) {
         self.time = time
         self.entropy = entropy
@@ -24,6 +27,7 @@ package struct Environment: Sendable {
         self.disk = disk
         self.lanes = lanes
         self.trace = trace
+        self.children = children
     }
 }
 

@@ -31,7 +31,8 @@ final class HeldLanes: LaneFactory {
             network: other.network,
             disk: other.disk,
             lanes: self,
-            trace: other.trace
+            trace: other.trace,
+            children: other.children
         )
     }
 

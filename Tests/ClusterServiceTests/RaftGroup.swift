@@ -94,7 +94,8 @@ final class RaftGroup: Sendable {
             network: NoNetwork(),
             disk: PlainDisk(),
             lanes: world,
-            trace: SilentTrace()
+            trace: SilentTrace(),
+            children: NoChildren()
         )
         let name = "\(node).\(boot)"
         let driver = try Driver(

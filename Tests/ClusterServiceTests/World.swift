@@ -21,7 +21,8 @@ final class World: Sendable {
             network: network,
             disk: disk,
             lanes: lanes,
-            trace: SilentTrace()
+            trace: SilentTrace(),
+            children: NoChildren()
         )
     }
 

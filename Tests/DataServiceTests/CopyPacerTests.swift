@@ -101,7 +101,8 @@ private final class PacerWorld {
             ),
             disk: LinuxDisk(),
             lanes: lanes,
-            trace: RecordingTrace()
+            trace: RecordingTrace(),
+            children: NoChildren()
         )
         let (operations, asked) = (operations, asked)
         pacer = CopyPacer(environment, lane: lanes.makeLane("looks")) {

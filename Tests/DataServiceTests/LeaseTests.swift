@@ -46,7 +46,8 @@ private final class DeadPort: ConnectionPort {
                 network: world.environment.network,
                 disk: world.environment.disk,
                 lanes: world.environment.lanes,
-                trace: world.environment.trace
+                trace: world.environment.trace,
+                children: world.environment.children
             ),
             version: "7.6.2",
             dataDirectory: directory,

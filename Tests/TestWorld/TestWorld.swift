@@ -45,7 +45,8 @@ package final class TestWorld {
             network: NoNetwork(quiescence: quiescence),
             disk: disk,
             lanes: threads > 0 ? LinuxLanes(reactorCount: threads) : lanes,
-            trace: trace
+            trace: trace,
+            children: NoChildren()
         )
         service = DocumentService(
             environment: environment,

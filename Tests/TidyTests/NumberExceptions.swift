@@ -32,7 +32,7 @@ enum NumberExceptions {
         "Persistence.LaneWriter": 13,
         "SimulatedPlatform.SimulatedConnection": 19,
         "SimulatedPlatform.SimulatedDisk": 20,
-        "SimulatedPlatform.SimulatedHost": 17,
+        "SimulatedPlatform.SimulatedHost": 15,
         "SimulatedPlatform.SimulatedLane": 15,
         "SimulatedPlatform.SimulatedProcess": 17,
         "Simulation.Chaos": 16,

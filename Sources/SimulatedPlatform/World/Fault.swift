@@ -1,3 +1,5 @@
+package import Seams
+
 /// A fault of a simulated world, as a value; the driver of the world draws and applies it.
 ///
 /// A fault that needs a running process does nothing on a host without one.
@@ -41,6 +43,11 @@ package enum Fault: Hashable, Sendable {
     /// Adds this time to each work item of the lanes whose names have the prefix `lanes`; 0 ends
     /// it.
     case slowLane(String, lanes: String, nanoseconds: UInt64)
+
+    /// Ends one child of the host's process: at once, or in the middle of its next output.
+    case endChild(String, ChildEnd, isMidOutput: Bool)
+    /// Adds this time to all that the children of the host's process send; 0 ends it.
+    case slowChildren(String, nanoseconds: UInt64)
 
     // Disks.
 

@@ -26,23 +26,32 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     package private(set) var hasPower = true
     private(set) var process: SimulatedProcess?
     private let entropy: SimulatedEntropy
-    private let queue: RunQueue
-    private let network: PacketSimulator
-    private let transcript: Transcript
+    private let shared: Shared
     private var starts = 0
+
+    /// What all hosts of a world share.
+    private struct Shared {
+        let queue: RunQueue
+        let network: PacketSimulator
+        let programs: ProgramSimulator
+        let transcript: Transcript
+    }
 
     init(_ address: String, number: Int, reactors: Int, world: SimulatedWorld) {
         self.address = address
         self.number = number
         reactorCount = reactors
-        queue = world.queue
-        network = world.network
-        transcript = world.transcript
+        shared = Shared(
+            queue: world.queue,
+            network: world.network,
+            programs: world.programs,
+            transcript: world.transcript
+        )
         var dice = world.random(for: "host \(address)")
         let uptime = 1_000_000_000 + dice.next() % 1_000_000_000_000
-        clock = SimulatedClock(time: queue.time, uptime: uptime)
+        clock = SimulatedClock(time: shared.queue.time, uptime: uptime)
         entropy = SimulatedEntropy(seed: dice.next())
-        disk = SimulatedDisk(seed: dice.next(), queue: queue, clock: clock)
+        disk = SimulatedDisk(seed: dice.next(), queue: shared.queue, clock: clock)
         disk.cut = { [weak self] isPower in self?.cutAtDisk(isPower: isPower) }
     }
 
@@ -57,21 +66,26 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     /// - Parameter threshold: Trace events below this severity are not logged in the transcript.
     /// - Returns: The process's environment.
     package func start(tracing threshold: Severity = .info) -> Environment {
-        queue.checkThread()
+        shared.queue.checkThread()
         require(process == nil, "\(address) already runs a process")
         if !hasPower { clock.reboot() }
         hasPower = true
         starts += 1
-        let process = SimulatedProcess(host: self, queue: queue, number: starts)
+        let process = SimulatedProcess(host: self, queue: shared.queue, number: starts)
         self.process = process
-        transcript.append(host: address, .started(starts))
+        shared.transcript.append(host: address, .started(starts))
         return Environment(
             time: ProcessTime(process: process, clock: clock),
             entropy: entropy,
-            network: SimulatedNetwork(process: process, simulator: network),
+            network: SimulatedNetwork(process: process, simulator: shared.network),
             disk: disk.mount(),
             lanes: SimulatedLanes(process: process),
-            trace: TranscriptTrace(process: process, transcript: transcript, threshold: threshold)
+            trace: TranscriptTrace(
+                process: process,
+                transcript: shared.transcript,
+                threshold: threshold
+            ),
+            children: SimulatedChildren(process: process, simulator: shared.programs)
         )
     }
 
@@ -88,7 +102,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     ///
     /// Must not be called on a reactor.
     package func leaveNetwork() {
-        queue.checkThread()
+        shared.queue.checkThread()
         process?.leaveNetwork()
     }
 
@@ -124,7 +138,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     }
 
     private func end(_ event: Transcript.Event) {
-        queue.checkThread()
+        shared.queue.checkThread()
         let isPower = event == .lostPower
         guard let ended = process else {
             if isPower { hasPower = false }
@@ -132,8 +146,9 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         }
         process = nil
         hasPower = !isPower
-        transcript.append(host: address, event)
+        shared.transcript.append(host: address, event)
         ended.die(isSilent: isPower)
+        shared.programs.endChildren(of: ended)
         disk.unmount(isPower: isPower)
     }
 

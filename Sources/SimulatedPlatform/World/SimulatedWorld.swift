@@ -20,6 +20,7 @@ package final class SimulatedWorld {
     /// In the order in which they were added.
     package private(set) var hosts: [SimulatedHost] = []
     let queue: RunQueue
+    let programs: ProgramSimulator
 
     /// Creates an empty world; seeds SQLite's random generator.
     package init(seed: UInt64) {
@@ -29,11 +30,14 @@ package final class SimulatedWorld {
         var dice = SimulatedWorld.random(seed, "world")
         network = PacketSimulator(seed: dice.next(), queue: queue)
         SimulatedVFS.seedRandomness(seed: dice.next())
+        var childDice = SimulatedWorld.random(seed, "children")
+        programs = ProgramSimulator(seed: childDice.next(), queue: queue)
     }
 
     deinit {
         for host in hosts { host.dismantle() }
         network.dismantle()
+        programs.dismantle()
         queue.clear()
     }
 
@@ -65,6 +69,14 @@ package final class SimulatedWorld {
     /// The machine with this address; nil if there is none.
     package func host(_ address: String) -> SimulatedHost? {
         hosts.first { $0.address == address }
+    }
+
+    /// Makes a program known to all hosts, by its file name; `start` begins each of its runs.
+    package func install(
+        _ name: String,
+        _ start: @escaping (ProgramConsole, [String]) -> any SimulatedProgram
+    ) {
+        programs.programs[name] = start
     }
 
     // MARK: Time
@@ -118,6 +130,9 @@ package final class SimulatedWorld {
             host(name)?.stopInTurn(after: turns, for: nanoseconds)
         case .slowLane(let name, let lanes, let nanoseconds):
             host(name)?.drag(lanes: lanes, by: nanoseconds)
+        case .endChild(let name, let end, let isMidOutput):
+            programs.endChild(of: name, end, isMidOutput: isMidOutput)
+        case .slowChildren(let name, let nanoseconds): programs.slowness[name] = nanoseconds
         case .diskFull(let name, let isFull): host(name)?.disk.isFull = isFull
         case .diskSlow(let name, let nanoseconds): host(name)?.slowDisk(by: nanoseconds)
         case .diskError(let name, let perMille): host(name)?.disk.errorsPerMille = perMille

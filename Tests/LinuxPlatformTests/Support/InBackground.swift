@@ -50,3 +50,6 @@ func usleepShortly() { usleep(2_000) }
 
 /// Several of these exceed a timeout of a second.
 func usleepLong() { usleep(150_000) }
+
+/// Blocks the thread.
+func pauseThread(microseconds: UInt32) { usleep(microseconds) }

@@ -2,7 +2,7 @@
 #define DIVAN_CLINUX_H
 
 // The parts of Linux that Swift's Glibc module lacks: epoll, eventfd, the processors that this
-// process may use. The system's headers are included in CLinux.c only: with _GNU_SOURCE they define
+// process may use, child processes. The system's headers are included in CLinux.c only: with _GNU_SOURCE they define
 // some types differently from Swift's Glibc module.
 
 #include <stddef.h>
@@ -46,6 +46,30 @@ void divan_lower_priority(int niceness);
 // Makes these signals write their number as one byte into a pipe; returns the read end, or -1.
 // At most once per process: a second call returns -1. An ignored SIGHUP stays ignored.
 int divan_signal_pipe(const int *signals, int count);
+
+// A child process: its number, a descriptor of the process, and this process's ends of its channel
+// (a stream socket that does not block) and of the pipe that it writes messages to.
+struct divan_child {
+  int process;
+  int handle;
+  int channel;
+  int messages;
+};
+
+// Starts the program at `path`; returns 0, or the number of the error.
+//
+// The child has the null device as standard input, the pipe as standard output and error, the
+// channel as descriptor 3, and no other descriptor; the environment is TZ=UTC and LC_ALL=C; it is a
+// session of its own, in the root directory, with default signals.
+//
+// The kernel kills the child when the THREAD that called this ends, not when the process ends. So a
+// thread must call it that lives as long as the child may.
+int divan_start_child(const char *path, char *const *arguments, struct divan_child *child);
+// Sends the child a signal; 0, or -1 if it has ended.
+int divan_signal_child(int handle, int signal);
+// Whether the child has ended: 1 with `*status` and whether that is a signal, 0 if it runs, -1 if
+// the system does not know it. Waits at most `milliseconds`.
+int divan_end_of_child(int handle, int milliseconds, int *status, int *is_signal);
 
 // Writes up to `count` (at most 256) random bytes; returns how many, or -1.
 ptrdiff_t divan_random(void *bytes, size_t count);

@@ -1,0 +1,85 @@
+internal import Bytes
+internal import CLinux
+internal import Glibc
+package import Seams
+
+/// The child processes of Linux: programs beside the running one, served by one thread.
+///
+/// - The kernel kills a child when the **thread** that started it ends, even if the process
+///   continues. So all children are started by the thread that serves them: it ends only in `stop`,
+///   which kills them anyway. A start on any other thread would kill children at random.
+/// - The thread is made with the first child.
+package final class LinuxChildren: ChildProcesses {
+    private struct State {
+        var loop: Reactor?
+        var isStopped = false
+    }
+
+    private let directory: String
+    private let trace: any Trace
+    private let state = Guarded(State())
+
+    /// Children whose programs are in `directory`; nil for that of the running program.
+    package init(directory: String? = nil, trace: any Trace) {
+        self.directory = directory ?? LinuxChildren.ownDirectory()
+        self.trace = trace
+    }
+
+    package func start(
+        _ program: ChildProgram,
+        on lane: any Lane,
+        _ handler: any ChildHandler
+    ) -> any ChildProcess {
+        let child = LinuxChild(program, directory: directory, on: lane, handler)
+        guard let loop = runningLoop() else {
+            child.refuse()
+            return child
+        }
+        let isPosted = loop.postIfRunning { child.start(on: loop) }
+        if !isPosted { child.refuse() }
+        return child
+    }
+
+    /// Kills all children and ends the thread; later starts fail.
+    package func stop() {
+        let loop = state.withLock { state in
+            defer { state.loop = nil }
+            state.isStopped = true
+            return state.loop
+        }
+        loop?.stop()
+    }
+
+    /// The loop; nil after `stop`.
+    private func runningLoop() -> Reactor? {
+        state.withLock { state in
+            guard !state.isStopped else { return nil }
+            if let loop = state.loop { return loop }
+            // A parent that ignores SIGCHLD passes that on, and the kernel then drops the exit
+            // status of children.
+            signal(SIGCHLD, SIG_DFL)
+            var limits = ReactorLimits()
+            limits.receiveBytes = LinuxChild.readBytes
+            let loop = Reactor(
+                index: 0,
+                limits: limits,
+                quiescence: Quiescence(reactorCount: 1),
+                trace: trace,
+                name: "children"
+            )
+            state.loop = loop
+            return loop
+        }
+    }
+
+    /// The directory of the running program, also if its file was replaced or removed since.
+    private static func ownDirectory() -> String {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = buffer.withUnsafeMutableBytes {
+            $0.baseAddress.map { place in readlink("/proc/self/exe", place, Int(PATH_MAX)) } ?? 0
+        }
+        let path = buffer.prefix(max(0, count))
+        let end = path.lastIndex(of: UInt8(ascii: "/")) ?? 0
+        return String(decoding: path.prefix(end), as: UTF8.self)
+    }
+}

@@ -1,0 +1,326 @@
+import Bytes
+import Glibc
+import LinuxPlatform
+import Seams
+import Testing
+
+/// Child processes, with the system's shell as the program.
+@Suite struct ChildTests {
+    let children = LinuxChildren(directory: "/bin", trace: TestTrace())
+    let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
+
+    private func stop() {
+        children.stop()
+        lane.stop()
+    }
+
+    @Test func childEchoesLargeDataThatIsSentInPieces() async throws {
+        defer { stop() }
+        let handler = TestChild(delayMicroseconds: 500)
+        let child = children.shell("exec cat <&3 >&3", on: lane, handler)
+        var random = SeededRandom(seed: 17)
+        var sent: [UInt8] = []
+        while sent.count < 6 << 20 {
+            let piece = (0..<Int(1 + random.next() % 60_000)).map { UInt8(truncatingIfNeeded: $0) }
+            var outcome = child.send(piece)
+            for _ in 0..<10_000 where outcome == .full {
+                try await Task.sleep(for: .milliseconds(1))
+                outcome = child.send(piece)
+            }
+            try #require(outcome == .accepted)
+            sent += piece
+        }
+        for _ in 0..<3_000 where handler.received < sent.count {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(handler.bytes.withLock { $0 == sent })
+        child.kill()
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+    }
+
+    @Test func exitedChildDeliversItsBytesThenItsStatus() async {
+        defer { stop() }
+        let handler = TestChild()
+        _ = children.shell("printf last >&3; printf 'bye' >&2; exit 7", on: lane, handler)
+        #expect(await handler.ends.wait() == [.exited(status: 7)])
+        #expect(handler.text == "last")
+        #expect(handler.lines.values == ["bye"])
+        #expect(handler.lateCalls.values.isEmpty)
+    }
+
+    @Test func killedChildAcceptsNoBytesAndEndsOnce() async {
+        defer { stop() }
+        let handler = TestChild()
+        let child = children.shell("echo ready >&2; exec sleep 1000", on: lane, handler)
+        #expect(await handler.lines.wait() == ["ready"])
+        child.kill()
+        child.kill()
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+        #expect(child.send(text: "x") == .closed)
+        child.kill()
+        #expect(child.residentBytes == nil)
+    }
+
+    @Test func childThatIsKilledBeforeItsStartEnds() async {
+        defer { stop() }
+        let handler = TestChild()
+        children.shell("exec sleep 1000", on: lane, handler).kill()
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+    }
+
+    @Test func childThatClosesItsChannelIsReportedAndStillRuns() async {
+        defer { stop() }
+        let handler = TestChild()
+        let child = children.shell(
+            "printf end >&3; exec 3>&-; exec sleep 1000",
+            on: lane,
+            handler
+        )
+        #expect(await handler.closes.wait().count == 1)
+        #expect(handler.text == "end")
+        #expect(child.send(text: "x") == .closed)
+        #expect(handler.ends.values.isEmpty)
+        child.kill()
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+        #expect(handler.closes.values.count == 1)
+    }
+
+    @Test func childThatDoesNotReadRefusesBytesUntilItDoes() async throws {
+        defer { stop() }
+        let handler = TestChild()
+        let child = children.shell(
+            "echo $$ >&2; exec cat <&3 >/dev/null",
+            on: lane,
+            handler,
+            outputBytesMax: 100_000
+        )
+        let process = try #require(await handler.lines.wait().first.flatMap { pid_t($0) })
+        kill(process, SIGSTOP)
+        var accepted = 0
+        let piece = [UInt8](repeating: 10, count: 10_000)
+        while accepted < 100 << 20, child.send(piece) == .accepted { accepted += piece.count }
+        // The system's buffer and the node's.
+        #expect(accepted >= 100_000 && accepted < 2 << 20)
+        #expect(child.send(piece) == .full)
+        #expect(handler.drains.values.isEmpty)
+        kill(process, SIGCONT)
+        #expect(await handler.drains.wait().count == 1)
+        #expect(child.send(piece) == .accepted)
+        #expect(child.send([UInt8](repeating: 0, count: 100_001)) == .full)
+    }
+
+    @Test func childThatSendsTooLargeAFrameIsKilled() async {
+        defer { stop() }
+        let handler = TestChild(keepsInput: true)
+        _ = children.shell(
+            "exec cat /dev/zero >&3",
+            on: lane,
+            handler,
+            inputBytesMax: 3 << 20
+        )
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+    }
+
+    @Test func childThatSendsFasterThanItsHandlerWaits() async throws {
+        defer { stop() }
+        let handler = TestChild(delayMicroseconds: 200_000)
+        let child = children.shell("exec cat /dev/zero >&3", on: lane, handler)
+        try await Task.sleep(for: .milliseconds(500))
+        child.kill()
+        #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
+        #expect(handler.received > 0 && handler.received < 8 << 20)
+    }
+
+    @Test func messagesAreDeliveredByLinesOfBoundedLength() async {
+        defer { stop() }
+        let handler = TestChild()
+        let script = """
+            echo one >&2; echo two; echo >&2; head -c 5000 /dev/zero | tr '\\0' x >&2; echo >&2
+            seq 1 500 >&2; printf rest >&2
+            """
+        _ = children.shell(script, on: lane, handler)
+        #expect(await handler.ends.wait() == [.exited(status: 0)])
+        let long = String(repeating: "x", count: ChildLines.bytesMax) + " ..."
+        #expect(
+            handler.lines.values == ["one", "two", long] + (1...500).map(String.init) + ["rest"]
+        )
+    }
+
+    @Test func missingProgramIsATypedErrorWithItsCure() async throws {
+        defer { stop() }
+        let handler = TestChild()
+        let child = children.start(ChildProgram("no-such-program"), on: lane, handler)
+        let end = await handler.ends.wait().first
+        guard case .notStarted(let error) = end else {
+            Issue.record("the end is \(String(describing: end))")
+            return
+        }
+        #expect(error.code == .missing)
+        #expect(
+            error.description == "cannot start /bin/no-such-program: there is no such program; "
+                + "install it beside the running program"
+        )
+        #expect(child.send(text: "x") == .closed)
+    }
+
+    @Test(arguments: ["../bin/sh", "", "/bin/sh"])
+    func programWithAPathIsRefused(name: String) async {
+        defer { stop() }
+        let handler = TestChild()
+        _ = children.start(ChildProgram(name), on: lane, handler)
+        let end = await handler.ends.wait().first
+        guard case .notStarted = end else {
+            Issue.record("the end is \(String(describing: end))")
+            return
+        }
+    }
+
+    @Test func fileThatIsNoProgramIsATypedError() async {
+        let handler = TestChild()
+        let children = LinuxChildren(directory: "/etc", trace: TestTrace())
+        defer {
+            children.stop()
+            stop()
+        }
+        _ = children.start(ChildProgram("passwd"), on: lane, handler)
+        let end = await handler.ends.wait().first
+        guard case .notStarted(let error) = end else {
+            Issue.record("the end is \(String(describing: end))")
+            return
+        }
+        #expect(error.code == .denied)
+    }
+
+    @Test func childHasOnlyItsOwnDescriptorsAndEnvironment() async throws {
+        defer { stop() }
+        // Open files without close-on-exec in the parent, as a library may leave them.
+        let leaks = (0..<20).map { _ in open("/dev/null", O_RDONLY) }
+        defer { for leak in leaks { close(leak) } }
+        let handler = TestChild()
+        // Only external programs write: a redirection would duplicate descriptors of the shell.
+        let script = """
+            readlink /proc/$$/fd/*; pwd; tr '\\0' '\\n' </proc/$$/environ
+            grep -E '^Sig(Blk|Ign)' /proc/$$/status
+            """
+        _ = children.shell(script, on: lane, handler)
+        #expect(await handler.ends.wait() == [.exited(status: 0)])
+        let lines = handler.lines.values
+        try #require(lines.count == 9, "\(lines)")
+        #expect(lines[0] == "/dev/null")
+        #expect(lines[1].hasPrefix("pipe:") && lines[2] == lines[1])
+        #expect(lines[3].hasPrefix("socket:"))
+        #expect(Array(lines[4..<7]) == ["/", "TZ=UTC", "LC_ALL=C"])
+        // Signals 32 and 33 belong to the C library, which does not change them.
+        let masks = lines[7...].map { UInt64($0.suffix(16), radix: 16) ?? .max }
+        #expect(masks.map { $0 & ~(3 << 31) } == [0, 0])
+    }
+
+    @Test func residentMemoryOfAChildIsMeasured() async throws {
+        defer { stop() }
+        let handler = TestChild()
+        let script = """
+            echo small >&2; read a <&3; x=$(head -c 40000000 /dev/zero | tr '\\0' x)
+            echo large >&2; read a <&3
+            """
+        let child = children.shell(script, on: lane, handler)
+        #expect(await handler.lines.wait() == ["small"])
+        let small = try #require(child.residentBytes)
+        #expect(small > 100_000 && small < 20_000_000)
+        #expect(child.send(text: "\n") == .accepted)
+        #expect(await handler.lines.wait(2) == ["small", "large"])
+        #expect(try #require(child.residentBytes) > small + 39_000_000)
+    }
+
+    @Test func manyChildrenLeaveNoZombiesAndNoDescriptors() async throws {
+        defer { stop() }
+        let first = TestChild()
+        _ = children.shell("exit 0", on: lane, first)
+        #expect(await first.ends.wait() == [.exited(status: 0)])
+        let handlers = (0..<200).map { _ in TestChild() }
+        for (number, handler) in handlers.enumerated() {
+            _ = children.shell("echo $$ >&2; exit \(number % 100)", on: lane, handler)
+            if number % 10 == 9 { _ = await handler.ends.wait() }
+        }
+        for (number, handler) in handlers.enumerated() {
+            #expect(await handler.ends.wait() == [.exited(status: Int32(number % 100))])
+            let process = try #require(handler.lines.values.first.flatMap { pid_t($0) })
+            // A zombie would still be there.
+            #expect(kill(process, 0) == -1)
+        }
+        // Other tests open and close descriptors meanwhile; these would be 600.
+        #expect(descriptorCount() < 400)
+    }
+
+    @Test func stopKillsAllChildrenAndRefusesFurtherOnes() async {
+        let handlers = (0..<5).map { _ in TestChild() }
+        for handler in handlers {
+            _ = children.shell("echo ready >&2; exec sleep 1000", on: lane, handler)
+        }
+        for handler in handlers { #expect(await handler.lines.wait() == ["ready"]) }
+        children.stop()
+        let late = TestChild()
+        _ = children.shell("exit 0", on: lane, late)
+        for handler in handlers { #expect(await handler.ends.wait() == [.signalled(SIGKILL)]) }
+        guard case .notStarted(let error) = await late.ends.wait().first else {
+            Issue.record("a child was started after the stop")
+            return
+        }
+        #expect(error.code == .stopping)
+        lane.stop()
+    }
+
+    /// The parent dies by a signal that it cannot handle, in the middle of its work.
+    @Test func deathOfTheParentKillsItsChildren() async throws {
+        let parent = try await #require(
+            processExitsWith: .failure,
+            observing: [\.standardOutputContent]
+        ) {
+            let children = LinuxChildren(directory: "/bin", trace: TestTrace())
+            let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
+            let handler = TestChild()
+            _ = children.shell("echo $$ >&2; exec sleep 1000", on: lane, handler)
+            let line = await handler.lines.wait().first ?? "-"
+            print("child \(line)")
+            fflush(nil)
+            kill(getpid(), SIGKILL)
+        }
+        let output = String(decoding: parent.standardOutputContent, as: UTF8.self)
+        let match = try #require(output.firstMatch(of: /child (\d+)/), "\(output)")
+        let process = try #require(pid_t(match.1))
+        for _ in 0..<1_000 where isRunning(process) {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(!isRunning(process))
+        kill(process, SIGKILL)
+    }
+
+    /// The thread that asked for a child may end at once: the child is not its own.
+    @Test func endOfTheThreadThatAskedForAChildLeavesItAlive() async throws {
+        defer { stop() }
+        let handler = TestChild()
+        let (children, lane) = (children, lane)
+        let asking = InBackground {
+            _ = children.shell("echo ready >&2; read line <&3; echo $line >&2", on: lane, handler)
+        }
+        try asking.wait()
+        #expect(await handler.lines.wait() == ["ready"])
+        try await Task.sleep(for: .milliseconds(50))
+        #expect(handler.ends.values.isEmpty)
+    }
+
+    // MARK: Support
+
+    /// Whether the process runs; an orphan that its new parent has not reaped yet does not.
+    private func isRunning(_ process: pid_t) -> Bool {
+        guard let file = fopen("/proc/\(process)/stat", "r") else { return false }
+        defer { fclose(file) }
+        var buffer = [UInt8](repeating: 0, count: 512)
+        let count = fread(&buffer, 1, buffer.count, file)
+        let text = String(decoding: buffer.prefix(count), as: UTF8.self)
+        return !text.isEmpty && !text.contains(") Z ") && !text.contains(") X ")
+    }
+
+    private func descriptorCount() -> Int {
+        (0..<4_096).count { fcntl(Int32($0), F_GETFD) >= 0 }
+    }
+}
