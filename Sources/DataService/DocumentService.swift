@@ -91,7 +91,7 @@ package final class DocumentService: Sendable {
         registry.withLock { $0.buckets[name] }
     }
 
-    func bucket(uuid: String) -> OpenBucket? {
+    package func bucket(uuid: String) -> OpenBucket? {
         registry.withLock { $0.byUUID[uuid] }
     }
 

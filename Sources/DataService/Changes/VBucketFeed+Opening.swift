@@ -71,4 +71,11 @@ extension OpenBucket {
             core.isThere && core.isLoaded ? core.highVisible : nil
         }
     }
+
+    /// As `highVisible`, if this node serves the vBucket; nil if not.
+    package func servedHighVisible(_ vBucket: VBucketID) -> Seqno? {
+        engine[vBucket.number]?.withCore { core in
+            core.isThere && core.isLoaded && core.state == .active ? core.highVisible : nil
+        }
+    }
 }

@@ -1,0 +1,73 @@
+/// When the mapped changes of an index are committed.
+///
+/// A commit costs the same few hundred microseconds for one change or for a hundred, so commits wait
+/// for more changes: briefly if a query waits for them, longer if none does, and longer still if the
+/// last commit was expensive. Times are monotonic nanoseconds.
+package struct CommitTrigger: Sendable {
+    /// The pauses and sizes; tests and the simulator may set others.
+    package struct Limits: Hashable, Sendable {
+        /// From the first change, if a query waits.
+        package var hurriedNanoseconds: UInt64 = 5_000_000
+        /// From the first change, if no query waits.
+        package var pauseNanoseconds: UInt64 = 20_000_000
+        /// The pause is at least this multiple of the last commit's cost, so that an index that
+        /// changes slowly takes at most one part in so many of a core.
+        package var costFactor: UInt64 = 20
+        /// A commit is due at this size at once.
+        package var documentsMax = 5_000
+        package var bytesMax = 4 << 20
+        /// The cost stretches the pause to this at most.
+        package var pauseMaxNanoseconds: UInt64 = 1_000_000_000
+
+        package init() {}
+    }
+
+    private let limits: Limits
+    private var documents = 0
+    private var bytes = 0
+    private var firstAt: UInt64?
+    private var lastCost: UInt64 = 0
+    /// Whether a query waits for a commit.
+    package var isAwaited = false
+
+    package init(_ limits: Limits = Limits()) {
+        self.limits = limits
+    }
+
+    /// Whether no change is pending.
+    package var isEmpty: Bool { firstAt == nil }
+
+    /// Changes were mapped, or positions have advanced.
+    ///
+    /// - Parameters:
+    ///   - documents: The changes; 0 if only a position has advanced.
+    ///   - bytes: Their keys and values.
+    ///   - now: The time.
+    package mutating func add(documents: Int, bytes: Int, now: UInt64) {
+        firstAt = firstAt ?? now
+        self.documents += documents
+        self.bytes += bytes
+    }
+
+    /// A commit has stored everything that was added.
+    package mutating func committed(costNanoseconds: UInt64) {
+        (documents, bytes, firstAt) = (0, 0, nil)
+        lastCost = costNanoseconds
+    }
+
+    /// The pending changes were discarded.
+    package mutating func discard() { (documents, bytes, firstAt) = (0, 0, nil) }
+
+    /// When the next commit is due; nil if there is nothing to commit.
+    package var dueAt: UInt64? {
+        guard let firstAt else { return nil }
+        if documents >= limits.documentsMax || bytes >= limits.bytesMax { return firstAt }
+        if isAwaited { return firstAt + limits.hurriedNanoseconds }
+        let (stretched, overflow) = lastCost.multipliedReportingOverflow(by: limits.costFactor)
+        let cost = overflow ? limits.pauseMaxNanoseconds : stretched
+        return firstAt + max(limits.pauseNanoseconds, min(cost, limits.pauseMaxNanoseconds))
+    }
+
+    /// Whether a commit is due at `now`.
+    package func isDue(_ now: UInt64) -> Bool { dueAt.map { $0 <= now } ?? false }
+}

@@ -1,0 +1,85 @@
+package import Vocabulary
+
+/// Queries with `stale=false` that wait until an index has what was visible when they arrived.
+///
+/// A query waits for a vector: for each vBucket that it reads, the seqno of the newest visible change
+/// at its arrival. `advanced` items move positions over invisible changes, so an undecided durable
+/// write delays no query.
+package struct FreshnessWaiters: Sendable {
+    /// Why a wait ended.
+    package enum Outcome: Hashable, Sendable {
+        /// The index has every change through the vector.
+        case fresh
+        /// This node does not serve one of the vBuckets any more.
+        case moved(VBucketID)
+    }
+
+    private struct Waiter {
+        let number: UInt64
+        /// What is still missing.
+        var missing: [VBucketID: Seqno]
+    }
+
+    private var waiters: [Waiter] = []
+    private var numbers: UInt64 = 0
+
+    package init() {}
+
+    /// Whether no query waits.
+    package var isEmpty: Bool { waiters.isEmpty }
+
+    /// Adds a query.
+    ///
+    /// - Parameters:
+    ///   - vector: For each vBucket, the seqno to reach.
+    ///   - table: What the index has.
+    /// - Returns: The waiter's number; nil if the index has everything already.
+    package mutating func add(_ vector: [VBucketID: Seqno], _ table: IndexTable) -> UInt64? {
+        let missing = vector.filter { vBucket, seqno in !table.has(vBucket, through: seqno) }
+        guard !missing.isEmpty else { return nil }
+        numbers += 1
+        waiters.append(Waiter(number: numbers, missing: missing))
+        return numbers
+    }
+
+    /// Removes a query that no longer waits.
+    package mutating func remove(_ number: UInt64) { waiters.removeAll { $0.number == number } }
+
+    /// The table has changed.
+    ///
+    /// - Parameters:
+    ///   - vBuckets: The vBuckets that a commit has moved, or that are served no more.
+    ///   - table: What the index has.
+    ///   - isServed: Whether this node serves a vBucket.
+    /// - Returns: The waits that have ended, in the order of their numbers.
+    package mutating func changed(
+        _ vBuckets: [VBucketID],
+        _ table: IndexTable,
+        isServed: (VBucketID) -> Bool
+    ) -> [(number: UInt64, outcome: Outcome)] {
+        var ended: [(number: UInt64, outcome: Outcome)] = []
+        for index in waiters.indices {
+            for vBucket in vBuckets {
+                guard let seqno = waiters[index].missing[vBucket] else { continue }
+                if !isServed(vBucket) {
+                    ended.append((waiters[index].number, .moved(vBucket)))
+                    waiters[index].missing = [:]
+                } else if table.has(vBucket, through: seqno) {
+                    waiters[index].missing[vBucket] = nil
+                    if waiters[index].missing.isEmpty {
+                        ended.append((waiters[index].number, .fresh))
+                    }
+                }
+            }
+        }
+        waiters.removeAll { $0.missing.isEmpty }
+        return ended
+    }
+}
+
+extension IndexTable {
+    /// Whether queries count `vBucket`, and the index has a state of it at `seqno` or later.
+    package func has(_ vBucket: VBucketID, through seqno: Seqno) -> Bool {
+        home(of: vBucket) == .main && position(of: vBucket).covered >= seqno
+    }
+}

@@ -1,0 +1,68 @@
+package import Bytes
+internal import JSON
+package import Vocabulary
+
+/// The two arguments of a map function, as JSON text: `meta` and `doc`.
+///
+/// `meta` has the members that Couchbase Server's views have: `id`, `rev` (revision, then CAS, expiry
+/// and flags as hexadecimal digits), `flags`, `expiration`, `type` (`json` or `base64`), `vb`, `seq`
+/// and `cas` as strings, since a JavaScript number cannot hold every one of them, and `xattrs`.
+/// A document that is not JSON is a string with its base64 form.
+///
+/// - Its buffers are reused: the views of one document are valid until the next call.
+package final class MapInput {
+    private let metaText = ByteWriter()
+    private let bodyText = ByteWriter()
+
+    package init() {}
+
+    /// The arguments for one document.
+    package struct Arguments {
+        package let meta: ByteView
+        package let body: ByteView
+    }
+
+    /// The arguments for a document.
+    ///
+    /// - Returns: Nil if the key is not UTF-8: JavaScript has no string for it, so views omit the
+    ///   document.
+    package func arguments(
+        _ document: DocumentMeta,
+        vBucket: VBucketID,
+        key: ByteView,
+        value: ByteView
+    ) -> Arguments? {
+        guard let id = String(validating: key.buffer, as: UTF8.self) else { return nil }
+        let isJSON = document.datatype.contains(.json)
+        metaText.removeAll()
+        var json = JSONWriter(metaText)
+        json.object { json in
+            json.member("id", id)
+            json.member("rev", MapInput.revision(document))
+            json.member("flags", document.flags)
+            json.member("expiration", document.expiry)
+            json.member("type", isJSON ? "json" : "base64")
+            json.member("vb", "\(vBucket.number)")
+            json.member("seq", "\(document.seqno.value)")
+            json.member("cas", "\(document.cas.value)")
+            json.object("xattrs") { _ in }
+        }
+        guard !isJSON else { return Arguments(meta: metaText.view, body: value) }
+        bodyText.removeAll()
+        bodyText.append(UInt8(ascii: "\""))
+        bodyText.append(Base64.encode(value))
+        bodyText.append(UInt8(ascii: "\""))
+        return Arguments(meta: metaText.view, body: bodyText.view)
+    }
+
+    /// The revision's text: number, "-", then 32 hexadecimal digits of CAS, expiry and flags.
+    static func revision(_ document: DocumentMeta) -> String {
+        "\(document.revision)-" + hex(document.cas.value, digits: 16)
+            + hex(UInt64(document.expiry), digits: 8) + hex(UInt64(document.flags), digits: 8)
+    }
+
+    private static func hex(_ value: UInt64, digits: Int) -> String {
+        let text = String(value, radix: 16)
+        return String(repeating: "0", count: digits - text.utf8.count) + text
+    }
+}

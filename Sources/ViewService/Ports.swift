@@ -1,0 +1,63 @@
+package import Bytes
+package import Indexing
+package import Vocabulary
+
+/// What the view service needs of the data service; `Server` connects the two.
+///
+/// A bucket is named by its UUID, so that a call never reaches another bucket of the same name.
+package protocol DocumentChanges: Sendable {
+    /// Opens a feed of the visible changes of a vBucket.
+    ///
+    /// - Parameters:
+    ///   - vBucket: The vBucket.
+    ///   - bucket: The bucket's UUID.
+    ///   - position: The last change that the reader has.
+    ///   - wake: Called from any lane when `step` may have work again.
+    /// - Returns: The feed, or why there is none.
+    func openFeed(
+        of vBucket: VBucketID,
+        ofBucket bucket: String,
+        at position: IndexPosition,
+        wake: @escaping @Sendable () -> Void
+    ) -> ChangeFeedOpening
+    /// The seqno of the newest visible change of each vBucket; vBuckets that this node does not serve
+    /// at present are left out.
+    func highVisible(of vBuckets: [VBucketID], ofBucket bucket: String) -> [VBucketID: Seqno]
+}
+
+/// The answer to a request for a feed.
+package enum ChangeFeedOpening {
+    /// The copy has changes through `high`, of the history `uuid`.
+    case opened(any ChangeFeed, high: Seqno, uuid: VBucketUUID)
+    /// The reader has changes that the copy does not have.
+    case rollBack
+    /// The copy cannot be read at present: it is being loaded, or it is not here.
+    case unavailable
+}
+
+/// The visible changes of one vBucket; used by one thread at a time.
+package protocol ChangeFeed: AnyObject {
+    /// Appends the next records (`ChangeRecord`) to `output`.
+    ///
+    /// - Parameters:
+    ///   - credit: The bytes that the reader accepts; one change may exceed it.
+    ///   - output: Where records are appended.
+    /// - Returns: Whether there is more; if not, `wake` is called when there is.
+    func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress
+    /// Ends a read of the disk that does not progress.
+    func endIfStalled()
+    /// Releases all resources; nothing is appended from now on.
+    func close()
+}
+
+/// What to do after a step of a feed.
+package enum ChangeFeedProgress: Hashable, Sendable {
+    /// Step again.
+    case again
+    /// No work until the reader is woken.
+    case asleep
+    /// The next change needs more credit.
+    case awaitsCredit
+    /// The feed has ended; its last record says why.
+    case over
+}

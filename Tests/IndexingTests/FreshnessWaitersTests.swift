@@ -1,0 +1,86 @@
+import Indexing
+import Testing
+import Vocabulary
+
+/// Queries that wait for an index.
+@Suite struct FreshnessWaitersTests {
+    private let one = VBucketID(1)
+    private let two = VBucketID(2)
+
+    private func position(_ seqno: UInt64) -> IndexPosition {
+        IndexPosition(
+            uuid: VBucketUUID(3),
+            seqno: Seqno(seqno),
+            snapshotStart: Seqno(seqno),
+            snapshotEnd: Seqno(seqno)
+        )
+    }
+
+    /// Two vBuckets that are counted through seqno 5.
+    private func table() -> IndexTable {
+        var table = IndexTable(stored: [one: (.main, position(5)), two: (.main, position(5))])
+        _ = table.serve([one, two])
+        for vBucket in [one, two] {
+            _ = table.opened(vBucket, .opened(high: Seqno(5), uuid: VBucketUUID(3)))
+        }
+        return table
+    }
+
+    @Test func freshIndexNeedsNoWait() {
+        var waiters = FreshnessWaiters()
+        let number = waiters.add([one: Seqno(5), two: Seqno(4)], table())
+        #expect(number == nil)
+        #expect(waiters.isEmpty)
+    }
+
+    @Test func waitEndsWithTheLastVBucketOfTheVector() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        let added = waiters.add([one: Seqno(7), two: Seqno(6)], table)
+        let number = try #require(added)
+        table.committed(one, position(9))
+        let early = waiters.changed([one], table) { _ in true }
+        #expect(early.isEmpty)
+        table.committed(two, position(6))
+        let ended = waiters.changed([two], table) { _ in true }
+        #expect(ended.map(\.number) == [number] && ended.map(\.outcome) == [.fresh])
+        #expect(waiters.isEmpty)
+    }
+
+    @Test func departedVBucketEndsTheWait() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        let added = waiters.add([one: Seqno(7), two: Seqno(7)], table)
+        let number = try #require(added)
+        _ = table.serve([two])
+        let ended = waiters.changed([one], table) { $0 == two }
+        #expect(ended.map(\.number) == [number] && ended.map(\.outcome) == [.moved(one)])
+        #expect(waiters.isEmpty)
+    }
+
+    /// A vBucket that is filled again has rows only up to its position, so a query must wait although
+    /// the seqno was reached before.
+    @Test func vBucketThatIsFilledAgainIsWaitedFor() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        _ = table.ended(one)
+        _ = table.opened(one, .rollBack)
+        let added = waiters.add([one: Seqno(3)], table)
+        let number = try #require(added)
+        _ = table.removed(one)
+        _ = table.opened(one, .opened(high: Seqno(4), uuid: VBucketUUID(3)))
+        table.committed(one, position(3))
+        let early = waiters.changed([one], table) { _ in true }
+        #expect(early.isEmpty)
+        table.committed(one, position(4))
+        let ended = waiters.changed([one], table) { _ in true }
+        #expect(ended.map(\.number) == [number])
+    }
+
+    @Test func removedWaiterIsNotReported() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        let added = waiters.add([one: Seqno(7)], table)
+        let number = try #require(added)
+        waiters.remove(number)
+        table.committed(one, position(8))
+        let early = waiters.changed([one], table) { _ in true }
+        #expect(early.isEmpty)
+    }
+}
