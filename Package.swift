@@ -17,6 +17,7 @@ let plan = """
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary
     machines   Replication        Bytes Vocabulary Wire
+    machines   Indexing           Bytes Vocabulary
     adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     platforms  LinuxPlatform      Bytes Seams CLinux
@@ -198,6 +199,7 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),
+    ("IndexingTests", ["Indexing", "Bytes", "Vocabulary"]),
     (
         "ClusterServiceTests",
         [

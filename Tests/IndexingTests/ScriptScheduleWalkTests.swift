@@ -1,0 +1,190 @@
+import Bytes
+import Indexing
+import Testing
+
+/// Random lives of workers: deaths at every point, late events of dead processes, deadly calls.
+@Suite struct ScriptScheduleWalkTests {
+    @Test(arguments: 1...60) func everyCallHasOneResultOrIsSkipped(seed: UInt64) {
+        var walk = ScriptWalk(seed: seed)
+        walk.run()
+        #expect(walk.problem == nil, "seed \(seed): \(walk.problem ?? "")")
+        #expect(walk.completed == walk.submitted, "seed \(seed)")
+    }
+}
+
+/// Processes that behave as the seed decides, and the rules that every step is checked against.
+private struct ScriptWalk {
+    private struct Call: Hashable {
+        let job: UInt64
+        let function: Int
+        let item: Int
+    }
+
+    private struct Process {
+        var isReady = false
+        var isStopped = false
+        /// Batches with what is not finished, the oldest first.
+        var batches: [(number: UInt32, piece: ScriptPiece, isExecuting: Bool)] = []
+    }
+
+    private(set) var problem: String?
+    private(set) var submitted: Set<UInt64> = []
+    private(set) var completed: Set<UInt64> = []
+    private var schedule: ScriptSchedule
+    private var random: SeededRandom
+    private var now: UInt64 = 5
+    private var processes: [ScriptWorkerID: Process] = [:]
+    private var dead: [(ScriptWorkerID, UInt32)] = []
+    private var deadly: Set<Call> = []
+    private var results: Set<Call> = []
+    private var cancelled: Set<UInt64> = []
+
+    init(seed: UInt64) {
+        random = SeededRandom(seed: seed)
+        schedule = ScriptSchedule(ScriptScheduleLimits(processors: Int(1 + random.next() % 6)))
+    }
+
+    private mutating func draw(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
+
+    mutating func run() {
+        for step in 0..<2_000 where problem == nil {
+            now += random.next() % 20_000_000
+            if step < 600, draw(10) == 0, schedule.hasRoom { submit() }
+            if step < 600, draw(100) == 0 { cancel() }
+            if draw(4) == 0 { lateEvent() }
+            move(isCalm: step > 1_200)
+            if step % 50 == 0 { pass() }
+        }
+        // The rest, without random deaths.
+        for _ in 0..<20_000 where problem == nil && completed != submitted {
+            move(isCalm: true)
+            pass()
+        }
+    }
+
+    private mutating func submit() {
+        let number = UInt64(submitted.count + 1)
+        submitted.insert(number)
+        let (functions, items) = (1 + draw(3), 1 + draw(20))
+        for function in 0..<functions {
+            for item in 0..<items where draw(30) == 0 {
+                deadly.insert(Call(job: number, function: function, item: item))
+            }
+        }
+        let job = ScriptJob(number: number, functionCount: functions, itemCount: items)
+        handle(.submitted(job))
+    }
+
+    private mutating func cancel() {
+        let open = submitted.subtracting(completed).sorted()
+        guard !open.isEmpty else { return }
+        let job = open[draw(open.count)]
+        cancelled.insert(job)
+        completed.insert(job)
+        handle(.cancelled(job: job))
+    }
+
+    /// An event of a process that has ended must change nothing.
+    private mutating func lateEvent() {
+        guard !dead.isEmpty else { return }
+        let (id, batch) = dead[draw(dead.count)]
+        if schedule.accepts(id, batch: batch) { problem = "a dead process is accepted" }
+        let events: [ScriptSchedule.Event] = [
+            .ready(id), .executing(id, batch: batch), .finished(id, batch: batch), .ended(id),
+            .measured(id, residentBytes: .max),
+        ]
+        handle(events[draw(events.count)])
+    }
+
+    /// Lets the next deadline pass.
+    private mutating func pass() {
+        if let deadline = schedule.nextDeadline { now = max(now, min(deadline, now + 1 << 34)) }
+        handle(.timer)
+    }
+
+    /// One step of one process.
+    private mutating func move(isCalm: Bool) {
+        let ids = processes.keys.sorted { ($0.slot, $0.generation) < ($1.slot, $1.generation) }
+        guard !ids.isEmpty else { return }
+        let id = ids[draw(ids.count)]
+        guard let process = processes[id] else { return }
+        if process.isStopped || !isCalm && draw(25) == 0 { return die(id) }
+        guard process.isReady else {
+            processes[id]?.isReady = true
+            return handle(.ready(id))
+        }
+        if !isCalm, draw(20) == 0 {
+            return handle(.measured(id, residentBytes: UInt64(draw(300)) << 20))
+        }
+        guard let first = process.batches.first else { return }
+        guard first.isExecuting else {
+            if !isCalm, draw(40) == 0 { return handle(.violated(id)) }
+            processes[id]?.batches[0].isExecuting = true
+            return handle(.executing(id, batch: first.number))
+        }
+        execute(first.piece, batch: first.number, on: id)
+    }
+
+    private mutating func execute(_ piece: ScriptPiece, batch: UInt32, on id: ScriptWorkerID) {
+        let function = piece.functions.lowerBound
+        let calls = piece.items.map { Call(job: piece.job, function: function, item: $0) }
+        if let fatal = calls.first(where: deadly.contains) {
+            if draw(5) == 0 { handle(.overran(id, batch: batch, item: fatal.item)) }
+            return die(id)
+        }
+        guard schedule.accepts(id, batch: batch) == !cancelled.contains(piece.job) else {
+            problem = "a result of batch \(batch) is accepted wrongly"
+            return
+        }
+        if !cancelled.contains(piece.job) { for call in calls { count(call) } }
+        processes[id]?.batches[0].isExecuting = false
+        processes[id]?.batches[0].piece.functions = piece.functions.dropFirst()
+        if piece.functions.count == 1 { processes[id]?.batches.removeFirst() }
+        handle(.finished(id, batch: batch))
+    }
+
+    private mutating func die(_ id: ScriptWorkerID) {
+        let batches = processes[id]?.batches ?? []
+        dead += batches.map { (id, $0.number) } + [(id, 0)]
+        processes[id] = nil
+        handle(.ended(id))
+    }
+
+    private mutating func count(_ call: Call) {
+        if !results.insert(call).inserted { problem = "\(call) has a second result" }
+    }
+
+    private mutating func handle(_ event: ScriptSchedule.Event) {
+        for action in schedule.handle(event, now: now) { apply(action) }
+        if processes.count != schedule.workerCount { problem = "the number of processes differs" }
+        if processes.count > schedule.limits.workersMax + 1 { problem = "too many processes" }
+    }
+
+    private mutating func apply(_ action: ScriptSchedule.Action) {
+        switch action {
+        case .start(let id):
+            let hasOther = processes.keys.contains {
+                $0.slot == id.slot || $0.generation == id.generation
+            }
+            if hasOther { problem = "\(id) is started beside another" }
+            processes[id] = Process()
+        case .send(let piece, let batch, let id):
+            guard let process = processes[id], process.isReady, !process.isStopped else {
+                problem = "a frame is sent to \(id), which is not ready"
+                return
+            }
+            let most = id.slot == schedule.limits.penaltySlot ? 1 : schedule.limits.sentMax
+            if process.batches.count >= most { problem = "\(id) has too many frames" }
+            processes[id]?.batches.append((batch, piece, false))
+        case .stop(let id, _):
+            if processes[id]?.isStopped != false { problem = "\(id) is stopped twice" }
+            processes[id]?.isStopped = true
+        case .discard: break
+        case .skip(let blame):
+            let call = Call(job: blame.job, function: blame.function, item: blame.item)
+            count(call)
+        case .complete(let job):
+            if !completed.insert(job).inserted { problem = "job \(job) is complete twice" }
+        }
+    }
+}
