@@ -1,44 +1,10 @@
 /// CRC-32 (IEEE 802.3, reflected): the checksum of stored blocks, and the hash that maps keys to
 /// vBuckets.
-///
-/// Eight tables process eight bytes per step ("slicing by eight", Kounavis and Berry 2005).
 package enum CRC32 {
-    private static let tables: [UInt32] = makeTables()
+    private static let tables = SlicedCRC.makeTables(reflectedPolynomial: 0xedb8_8320)
 
     /// The checksum of `view`, continued from `seed`, the checksum of the bytes before it.
     package static func checksum(_ view: ByteView, seed: UInt32 = 0) -> UInt32 {
-        tables.withUnsafeBufferPointer { tables in
-            var crc = ~seed
-            // A pointer, because offsets that are checked cost a sixth of this loop.
-            var next = view.start
-            for _ in 0..<view.count / 8 {
-                let bytes = UInt64(littleEndian: next.loadUnaligned(as: UInt64.self))
-                let word = bytes ^ UInt64(crc)
-                crc = 0
-                for lane in 0..<8 {
-                    let byte = Int(truncatingIfNeeded: word >> UInt64(8 * lane)) & 0xff
-                    crc ^= tables[(7 - lane) * 256 + byte]
-                }
-                next += 8
-            }
-            for byte in view.dropFirst(view.count & ~7).buffer {
-                crc = crc >> 8 ^ tables[Int((crc ^ UInt32(byte)) & 0xff)]
-            }
-            return ~crc
-        }
-    }
-
-    private static func makeTables() -> [UInt32] {
-        var tables = [UInt32](repeating: 0, count: 8 * 256)
-        for byte in 0..<256 {
-            var crc = UInt32(byte)
-            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xedb8_8320 : crc >> 1 }
-            tables[byte] = crc
-        }
-        for index in 256..<tables.count {
-            let before = tables[index - 256]
-            tables[index] = before >> 8 ^ tables[Int(before & 0xff)]
-        }
-        return tables
+        SlicedCRC.checksum(view, seed: seed, tables: tables)
     }
 }
