@@ -12,7 +12,7 @@ let plan = """
     words      Vocabulary         Bytes
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
-    codecs     JSON               Bytes CSimdjson
+    codecs     JSON               Bytes CICU CSimdjson
     machines   Engine             Bytes Vocabulary
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary
@@ -62,6 +62,7 @@ let homes = [
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
 let sourceLibraries: [String: [LinkerSetting]] = [
+    "CICU": [.linkedLibrary("icui18n"), .linkedLibrary("icuuc")],
     "CLinux": [],
     "CPrefetch": [],
     "CSimdjson": [.linkedLibrary("simdjson")],
@@ -194,7 +195,7 @@ let tests: [(name: String, uses: [String])] = [
     ("ProtocolTests", []),
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
-    ("JSONTests", ["JSON", "Bytes"]),
+    ("JSONTests", ["JSON", "Bytes", "CICU"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),

@@ -125,8 +125,16 @@ struct JSONScanner {
         }
     }
 
-    /// Consumes one well-formed sequence of two to four bytes (Unicode, table 3-7).
+    /// Consumes one well-formed sequence of two to four bytes.
     private mutating func consumeMultibyte() -> Bool {
+        let count = JSONScanner.multibyteCount(at: offset, in: view)
+        offset += count
+        return count > 0
+    }
+
+    /// The length of the well-formed sequence of two to four bytes at `offset` (Unicode, table
+    /// 3-7); 0 if there is none.
+    static func multibyteCount(at offset: Int, in view: ByteView) -> Int {
         let first = view[offset]
         let count =
             switch first {
@@ -135,7 +143,7 @@ struct JSONScanner {
             case 0xf0...0xf4: 4
             default: 0
             }
-        guard count > 0, view.count - offset >= count else { return false }
+        guard count > 0, view.count - offset >= count else { return 0 }
         let second = view[offset + 1]
         let isSecondValid =
             switch first {
@@ -145,12 +153,11 @@ struct JSONScanner {
             case 0xf4: 0x80...0x8f ~= second
             default: 0x80...0xbf ~= second
             }
-        guard isSecondValid else { return false }
+        guard isSecondValid else { return 0 }
         for place in offset + 2..<max(offset + count, offset + 2)
         where view[place] & 0xc0 != 0x80 {
-            return false
+            return 0
         }
-        offset += count
-        return true
+        return count
     }
 }

@@ -1,6 +1,7 @@
 internal import Bytes
 
-/// Decodes the content of a JSON string that `JSONScanner` has accepted: resolves its escapes.
+/// The escapes in JSON strings: resolves those of a string that `JSONScanner` has accepted, and
+/// writes those that JSON needs.
 enum JSONText {
     static func decode(_ content: ByteView) -> String {
         let backslash = UInt8(ascii: "\\")
@@ -20,31 +21,76 @@ enum JSONText {
 
     /// Appends the character of the escape at the front, and returns the escape's length.
     private static func appendUnescaped(_ rest: ByteView, to utf8: ByteWriter) -> Int {
-        switch rest[1] {
-        case UInt8(ascii: "b"): utf8.append(0x08)
-        case UInt8(ascii: "f"): utf8.append(0x0c)
-        case UInt8(ascii: "n"): utf8.append(0x0a)
-        case UInt8(ascii: "r"): utf8.append(0x0d)
-        case UInt8(ascii: "t"): utf8.append(0x09)
-        case UInt8(ascii: "u"):
-            let unit = codeUnit(rest)
-            if UTF16.isLeadSurrogate(unit), rest.count >= 12, rest[6] == rest[0],
-                rest[7] == rest[1], UTF16.isTrailSurrogate(codeUnit(rest.dropFirst(6)))
-            {
-                let units = [unit, codeUnit(rest.dropFirst(6))]
-                utf8.append(text: String(decoding: units, as: UTF16.self))
-                return 12
-            }
-            // A lone surrogate is not a character: it becomes the replacement character.
-            utf8.append(text: String(decoding: [unit], as: UTF16.self))
-            return 6
-        default: utf8.append(rest[1])
+        let (unit, length) = unescape(rest)
+        if unit < 0x80 {
+            utf8.append(UInt8(unit))
+            return length
         }
-        return 2
+        if UTF16.isLeadSurrogate(unit), rest.count >= 12, rest[6] == rest[0],
+            rest[7] == rest[1], UTF16.isTrailSurrogate(codeUnit(rest.dropFirst(6)))
+        {
+            let units = [unit, codeUnit(rest.dropFirst(6))]
+            utf8.append(text: String(decoding: units, as: UTF16.self))
+            return 12
+        }
+        // A lone surrogate is not a character: it becomes the replacement character.
+        utf8.append(text: String(decoding: [unit], as: UTF16.self))
+        return length
+    }
+
+    /// The UTF-16 unit of the escape at the front of `rest`, and the escape's length in bytes.
+    static func unescape(_ rest: ByteView) -> (unit: UInt16, length: Int) {
+        switch rest[1] {
+        case UInt8(ascii: "b"): (0x08, 2)
+        case UInt8(ascii: "f"): (0x0c, 2)
+        case UInt8(ascii: "n"): (0x0a, 2)
+        case UInt8(ascii: "r"): (0x0d, 2)
+        case UInt8(ascii: "t"): (0x09, 2)
+        case UInt8(ascii: "u"): (codeUnit(rest), 6)
+        default: (UInt16(rest[1]), 2)
+        }
+    }
+
+    /// The scalar of the well-formed sequence of two to four bytes at `offset`, and its length.
+    static func scalar(at offset: Int, in content: ByteView) -> (scalar: UInt32, length: Int) {
+        let first = UInt32(content[offset])
+        let length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
+        // The first byte has as many high bits set as the sequence has bytes, then a zero.
+        let head = first & (0x7f >> UInt32(length))
+        let scalar = (1..<length).reduce(head) { $0 << 6 | UInt32(content[offset + $1]) & 0x3f }
+        return (scalar, length)
     }
 
     /// The UTF-16 code unit of an escape that begins with backslash and u.
     private static func codeUnit(_ escape: ByteView) -> UInt16 {
         (2..<6).reduce(0) { $0 << 4 | (JSONScanner.hexDigit(escape[$1]) ?? 0) }
+    }
+
+    /// Whether JSON strings have `byte` only as an escape: quotes, backslashes, control characters.
+    static func needsEscape(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
+    /// Appends the shortest escape of a byte that needs one.
+    static func appendEscape(of byte: UInt8, to output: ByteWriter) {
+        switch byte {
+        case UInt8(ascii: "\""): output.append("\\\"")
+        case UInt8(ascii: "\\"): output.append("\\\\")
+        case 0x08: output.append("\\b")
+        case 0x09: output.append("\\t")
+        case 0x0a: output.append("\\n")
+        case 0x0c: output.append("\\f")
+        case 0x0d: output.append("\\r")
+        default: appendEscape(ofUnit: UInt16(byte), to: output)
+        }
+    }
+
+    /// Appends the escape of a UTF-16 unit by its four hexadecimal digits.
+    static func appendEscape(ofUnit unit: UInt16, to output: ByteWriter) {
+        output.append("\\u")
+        for shift: UInt16 in [12, 8, 4, 0] {
+            let digit = UInt8(unit >> shift & 0x0f)
+            output.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
     }
 }

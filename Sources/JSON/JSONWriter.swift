@@ -146,24 +146,10 @@ package struct JSONWriter {
         var plain = 0
         for offset in 0..<utf8.count {
             let byte = utf8[offset]
-            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else {
-                continue
-            }
+            guard JSONText.needsEscape(byte) else { continue }
             output.append(utf8.slice(plain, offset - plain))
             plain = offset + 1
-            switch byte {
-            case UInt8(ascii: "\""): output.append("\\\"")
-            case UInt8(ascii: "\\"): output.append("\\\\")
-            case 0x08: output.append("\\b")
-            case 0x09: output.append("\\t")
-            case 0x0a: output.append("\\n")
-            case 0x0c: output.append("\\f")
-            case 0x0d: output.append("\\r")
-            default:
-                output.append(byte < 0x10 ? "\\u000" : "\\u001")
-                let digit = byte & 0x0f
-                output.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
-            }
+            JSONText.appendEscape(of: byte, to: output)
         }
         output.append(utf8.dropFirst(plain))
     }
