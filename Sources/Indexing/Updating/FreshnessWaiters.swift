@@ -28,6 +28,11 @@ package struct FreshnessWaiters: Sendable {
     /// Whether no query waits.
     package var isEmpty: Bool { waiters.isEmpty }
 
+    /// The vBuckets that are waited for.
+    package var vBuckets: Set<VBucketID> {
+        waiters.reduce(into: []) { $0.formUnion($1.missing.keys) }
+    }
+
     /// Adds a query.
     ///
     /// - Parameters:

@@ -1,0 +1,222 @@
+package import Bytes
+internal import JSON
+package import Vocabulary
+
+/// What a batch of mapped documents changes in the two trees of an index.
+///
+/// The back tree has the rows that a document emitted before. Rows that the document emits again with
+/// the same value are left alone, so an update that changes no row writes nothing.
+///
+/// - Every document occurs once in a batch.
+/// - Both batches belong to one commit, together with the positions of the vBuckets.
+package final class IndexUpdate {
+    private struct Row {
+        let sortKey: Range<Int>
+        let number: UInt16
+        let value: Range<Int>
+        let checksum: UInt32
+    }
+
+    /// A row of the back tree, by its bytes.
+    private struct RowName: Hashable {
+        let sortKey: [UInt8]
+        let number: UInt16
+    }
+
+    /// Changes of the rows.
+    package let rows = EditBatch()
+    /// Changes of the documents' entries.
+    package let documents = EditBatch()
+    /// How many rows each vBucket gains or loses.
+    package private(set) var gains: [VBucketID: Int] = [:]
+    private let tree: Tree
+    private let text = ByteWriter(capacity: 4 << 10)
+    private let key = ByteWriter()
+    private let entry = ByteWriter()
+    private var emitted: [Row] = []
+    /// The document that rows are added to.
+    private var current: (vBucket: VBucketID, id: [UInt8])?
+
+    /// An empty update.
+    ///
+    /// - Parameter tree: The back tree before the update.
+    package init(_ tree: Tree) {
+        precondition(tree.kind == .document, "an update reads the back tree")
+        self.tree = tree
+    }
+
+    /// Begins a document; its rows follow, then `end`.
+    package func begin(_ vBucket: VBucketID, id: ByteView) {
+        precondition(current == nil, "documents are updated one after the other")
+        current = (vBucket, id.bytes)
+        text.removeAll(keepingAtMost: 1 << 20)
+        emitted.removeAll(keepingCapacity: true)
+    }
+
+    /// Adds a row that the document emits.
+    ///
+    /// - Parameters:
+    ///   - sortKey: The encoded key.
+    ///   - value: The value's JSON text.
+    package func add(sortKey: ByteView, value: ByteView) {
+        let keyStart = text.count
+        text.append(sortKey)
+        let valueStart = text.count
+        text.append(value)
+        emitted.append(
+            Row(
+                sortKey: keyStart..<valueStart,
+                number: 0,
+                value: valueStart..<text.count,
+                checksum: CRC32C.checksum(value)
+            )
+        )
+    }
+
+    /// Discards the rows that were added for the document: it has none.
+    package func discardRows() { emitted.removeAll(keepingCapacity: true) }
+
+    /// Ends the document: its old rows are replaced by those that were added.
+    ///
+    /// - Throws: `IndexError` if the old rows cannot be read.
+    package func end() throws(IndexError) {
+        guard let (vBucket, id) = current else {
+            preconditionFailure("a document begins before it ends")
+        }
+        current = nil
+        numberEqualKeys()
+        var old = try oldRows(vBucket, id)
+        let hadRows = !old.isEmpty
+        var gain = 0
+        var isChanged = false
+        for row in emitted {
+            let name = RowName(sortKey: view(row.sortKey).bytes, number: row.number)
+            let before = old.removeValue(forKey: name)
+            guard before != row.checksum else { continue }
+            isChanged = true
+            if before == nil { gain += 1 }
+            makeRowKey(view(row.sortKey), id, row.number)
+            rows.put(key: key.view, vBucket: vBucket, value: view(row.value))
+        }
+        for name in old.keys {
+            isChanged = true
+            gain -= 1
+            name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, name.number) }
+            rows.remove(key: key.view)
+        }
+        guard isChanged else { return }
+        gains[vBucket, default: 0] += gain
+        writeEntry(vBucket, id, hadRows: hadRows)
+    }
+
+    /// Removes all rows of a vBucket's next documents.
+    ///
+    /// - Parameters:
+    ///   - vBucket: The vBucket.
+    ///   - rowsMax: About how many rows are removed at most; at least one document.
+    /// - Returns: Whether documents of the vBucket remain.
+    /// - Throws: `IndexError` if the rows cannot be read.
+    package func remove(_ vBucket: VBucketID, rowsMax: Int) throws(IndexError) -> Bool {
+        let walk = RangeWalk(tree, BackEntry.range(of: vBucket))
+        var removed = 0
+        while let found = try walk.next() {
+            guard removed < rowsMax else { return true }
+            guard let id = BackEntry.documentID(inKey: found.key)?.bytes else {
+                throw .damaged(.none, "an entry of the back tree has no vBucket")
+            }
+            let old = try rows(in: found)
+            for name in old.keys {
+                name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, name.number) }
+                rows.remove(key: key.view)
+            }
+            documents.remove(key: found.key)
+            removed += old.count
+            gains[vBucket, default: 0] -= old.count
+        }
+        return false
+    }
+
+    // MARK: Parts
+
+    private func view(_ range: Range<Int>) -> ByteView {
+        text.view.slice(range.lowerBound, range.count)
+    }
+
+    private func makeRowKey(_ sortKey: ByteView, _ id: [UInt8], _ number: UInt16) {
+        key.removeAll()
+        id.withUnsafeBytes { id in
+            RowKey.append(sortKey: sortKey, id: ByteView(id), ordinal: number, to: key)
+        }
+    }
+
+    /// Numbers the rows of equal keys in the order in which they were emitted.
+    private func numberEqualKeys() {
+        guard emitted.count > 1 else { return }
+        var counts: [[UInt8]: UInt16] = [:]
+        for index in emitted.indices {
+            let row = emitted[index]
+            let number = counts[view(row.sortKey).bytes, default: 0]
+            counts[view(row.sortKey).bytes] = number &+ 1
+            emitted[index] = Row(
+                sortKey: row.sortKey,
+                number: number,
+                value: row.value,
+                checksum: row.checksum
+            )
+        }
+    }
+
+    /// The rows that the document has, with the checksums of their values.
+    private func oldRows(
+        _ vBucket: VBucketID,
+        _ id: [UInt8]
+    ) throws(IndexError) -> [RowName: UInt32] {
+        key.removeAll()
+        id.withUnsafeBytes { BackEntry.appendKey(vBucket, documentID: ByteView($0), to: key) }
+        let wanted = key.bytes
+        let walk = RangeWalk(tree, KeyRange(start: wanted), limit: 1)
+        guard let found = try walk.next(), found.key.bytes == wanted else { return [:] }
+        return try rows(in: found)
+    }
+
+    private func rows(in entry: IndexEntry) throws(IndexError) -> [RowName: UInt32] {
+        var rows: [RowName: UInt32] = [:]
+        func read(_ value: ByteView) -> Bool {
+            BackEntry.forEachRow(in: value) { row in
+                let name = RowName(sortKey: row.sortKey.bytes, number: row.number)
+                rows[name] = row.valueChecksum
+            }
+        }
+        let isWhole: Bool
+        switch entry.value {
+        case .inline(let value): isWhole = read(value)
+        case .big(let id, _):
+            let bytes = try tree.source.bigValue(id)
+            isWhole = bytes.withUnsafeBytes { read(ByteView($0)) }
+        }
+        guard isWhole else { throw .damaged(.none, "an entry of the back tree is malformed") }
+        return rows
+    }
+
+    /// Writes the document's entry in the back tree, or removes it if the document emits nothing.
+    private func writeEntry(_ vBucket: VBucketID, _ id: [UInt8], hadRows: Bool) {
+        key.removeAll()
+        id.withUnsafeBytes { BackEntry.appendKey(vBucket, documentID: ByteView($0), to: key) }
+        guard !emitted.isEmpty else {
+            if hadRows { documents.remove(key: key.view) }
+            return
+        }
+        entry.removeAll(keepingAtMost: 1 << 20)
+        for row in emitted {
+            BackEntry.append(
+                BackEntry.Row(
+                    sortKey: view(row.sortKey),
+                    number: row.number,
+                    valueChecksum: row.checksum
+                ),
+                to: entry
+            )
+        }
+        documents.put(key: key.view, vBucket: vBucket, value: entry.view)
+    }
+}

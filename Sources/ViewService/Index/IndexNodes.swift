@@ -1,0 +1,110 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Vocabulary
+
+/// The nodes of an index in one snapshot of its file, for walks and edits.
+///
+/// Keeps the nodes that it has read, so that edits and walks of one snapshot read each node once.
+final class IndexNodes: NodeSource {
+    private let reads: IndexReads
+    private let bytes = ByteWriter(capacity: 4 << 10)
+    private var kept: [IndexNodeID: Node] = [:]
+    /// Nodes that are kept at most; a long walk would otherwise keep the whole tree.
+    private static let keptMax = 1_024
+
+    init(_ reads: IndexReads) {
+        self.reads = reads
+    }
+
+    func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+        if let node = kept[id] { return node }
+        bytes.removeAll()
+        let isFound: Bool
+        do throws(StorageError) {
+            isFound = try reads.node(id, into: bytes)
+        } catch {
+            throw .unreadable(error.description)
+        }
+        guard isFound else { throw .damaged(id, "the node is missing") }
+        let node = try Node(id, body: bytes.view, format: .standard)
+        if kept.count >= IndexNodes.keptMax { kept.removeAll(keepingCapacity: true) }
+        kept[id] = node
+        return node
+    }
+
+    func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
+        bytes.removeAll()
+        let isFound: Bool
+        do throws(StorageError) {
+            isFound = try reads.value(id, into: bytes)
+        } catch {
+            throw .unreadable(error.description)
+        }
+        guard isFound else { throw .unreadable("value \(id.value) is missing") }
+        return bytes.bytes
+    }
+
+    func tree(_ root: IndexRoot, _ kind: EntryKind) -> Tree {
+        let root = TreeRoot(
+            id: root.node,
+            height: Int(root.height),
+            version: root.version,
+            rows: root.rows
+        )
+        return Tree(root, of: kind, from: self)
+    }
+}
+
+extension IndexTransaction {
+    /// Applies the changes of rows and documents to both trees.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if a node is invalid, or a disk error.
+    func apply(_ update: IndexUpdate, _ nodes: IndexNodes) throws(StorageError) {
+        head.main = try apply(update.rows, head.main, .row, nodes)
+        head.back = try apply(update.documents, head.back, .document, nodes)
+    }
+
+    private func apply(
+        _ batch: EditBatch,
+        _ root: IndexRoot,
+        _ kind: EntryKind,
+        _ nodes: IndexNodes
+    ) throws(StorageError) -> IndexRoot {
+        let edit: EditResult
+        do throws(IndexError) {
+            edit = try TreeEdit.apply(
+                batch,
+                to: nodes.tree(root, kind),
+                numbers: TreeNumbers(
+                    nextNode: head.nextNode.value,
+                    nextBigValue: head.nextValue.value
+                )
+            )
+        } catch {
+            throw StorageError(error)
+        }
+        try edit.writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
+        for id in edit.freed { try removeNode(id) }
+        for id in edit.bigValuesFreed { try removeValue(id) }
+        for value in edit.bigValues { try write(value.id, batch.bigValue(value)) }
+        head.nextNode = IndexNodeID(edit.numbers.nextNode)
+        head.nextValue = IndexValueID(edit.numbers.nextBigValue)
+        return IndexRoot(
+            node: edit.root.id,
+            height: UInt32(edit.root.height),
+            version: edit.root.version,
+            rows: edit.root.rows
+        )
+    }
+}
+
+extension StorageError {
+    /// An error of a tree as an error of its file.
+    init(_ error: IndexError) {
+        switch error {
+        case .damaged(let id, let text): self.init(.damaged, "\(id): \(text)")
+        case .unreadable(let text): self.init(.failed, text)
+        }
+    }
+}

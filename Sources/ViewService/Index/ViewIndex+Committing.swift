@@ -1,0 +1,251 @@
+internal import Bytes
+internal import Indexing
+internal import JSON
+internal import Persistence
+internal import Vocabulary
+internal import Wire
+
+/// Storing mapped changes, and removing rows.
+extension ViewIndex {
+    /// Rows that one commit removes at most, so that readers and the write-ahead log stay small.
+    private static let removedRowsMax = 5_000
+    /// Pages of the write-ahead log after which it is copied into the file.
+    private static let walPagesMax = 1_000
+
+    /// The newest version of each changed document, and how far each vBucket has come.
+    private struct Changes {
+        struct Document {
+            let reading: Int
+            let change: ChangeBatch.Change
+        }
+
+        var documents: [Document] = []
+        var positions: [VBucketID: IndexPosition] = [:]
+    }
+
+    /// Commits everything that is mapped, and a part of the rows to remove.
+    func commit() {
+        let began = now
+        var changes = collect()
+        for vBucket in completions { changes.positions[vBucket] = feeds[vBucket]?.read.position }
+        let removal = removals.first
+        guard !changes.positions.isEmpty || removal != nil else { return forget() }
+        let isRemoved: Bool
+        do throws(StorageError) {
+            isRemoved = try store(changes, removal)
+        } catch {
+            return handle(error)
+        }
+        forget()
+        trigger.committed(costNanoseconds: now - began)
+        for (vBucket, position) in changes.positions { table.committed(vBucket, position) }
+        var moved = Array(changes.positions.keys)
+        if isRemoved, let removal {
+            removals.removeFirst()
+            perform(table.removed(removal))
+            moved.append(removal)
+        }
+        endWaits(moved)
+        checkpointIfLarge()
+        // More rows may be waiting to be removed, and more changes to be read.
+        wakeSelf()
+    }
+
+    private func wakeSelf() {
+        surroundings.lane.post { [weak self] in self?.advance() }
+    }
+
+    private func forget() {
+        mapped = []
+        completions = []
+        trigger.discard()
+    }
+
+    /// A full disk passes, so that the same changes are committed later; any other error does not.
+    private func handle(_ error: StorageError) {
+        guard error.code == .full || error.code == .busy else { return fail(error) }
+        surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
+        surroundings.lane.post(after: 10 * ViewIndex.retryNanoseconds) { [weak self] in
+            self?.advance()
+        }
+    }
+
+    /// The changes of all mapped batches, without those of feeds that were closed meanwhile.
+    private func collect() -> Changes {
+        var changes = Changes()
+        var places: [VBucketID: [[UInt8]: Int]] = [:]
+        for (index, (reading, _)) in mapped.enumerated() {
+            let isCurrent = { (vBucket: VBucketID) -> Bool in
+                reading.feeds[vBucket] == self.feeds[vBucket]?.number
+            }
+            for change in reading.batch.changes where isCurrent(change.vBucket) {
+                let id = reading.batch.id(of: change).bytes
+                let document = Changes.Document(reading: index, change: change)
+                let count = changes.documents.count
+                if let earlier = places[change.vBucket, default: [:]].updateValue(count, forKey: id)
+                {
+                    changes.documents[earlier] = document
+                    places[change.vBucket]?[id] = earlier
+                } else {
+                    changes.documents.append(document)
+                }
+            }
+            for (vBucket, position) in reading.batch.positions where isCurrent(vBucket) {
+                changes.positions[vBucket] = position
+            }
+        }
+        return changes
+    }
+
+    /// Stores changes and removes rows of a vBucket, in one transaction.
+    ///
+    /// - Returns: Whether the last rows of `removal` are removed.
+    private func store(_ changes: Changes, _ removal: VBucketID?) throws(StorageError) -> Bool {
+        try file.commit { (transaction) throws(StorageError) in
+            let nodes = IndexNodes(transaction.reads)
+            let update = IndexUpdate(nodes.tree(transaction.head.back, .document))
+            var isRemoved = false
+            do throws(IndexError) {
+                if let removal {
+                    let remains = try update.remove(removal, rowsMax: ViewIndex.removedRowsMax)
+                    isRemoved = !remains
+                }
+                try add(changes, to: update)
+            } catch {
+                throw StorageError(error)
+            }
+            try transaction.apply(update, nodes)
+            try writeProgress(changes, removal, isRemoved, update.gains, transaction)
+            return isRemoved
+        }
+    }
+
+    /// Adds the rows of the changed documents.
+    private func add(_ changes: Changes, to update: IndexUpdate) throws(IndexError) {
+        let rows = mapped.map { EmittedRows($0.1) }
+        let sortKey = ByteWriter()
+        for document in changes.documents {
+            let (reading, _) = mapped[document.reading]
+            let id = reading.batch.id(of: document.change)
+            update.begin(document.change.vBucket, id: id)
+            if let item = document.change.item {
+                var problem: SortKeyOutcome?
+                let emitted = rows[document.reading]
+                emitted.forEach(item: Int(item)) { key, value in
+                    sortKey.removeAll()
+                    let outcome = collation.appendSortKey(ofJSON: key, to: sortKey)
+                    if outcome == .appended {
+                        update.add(sortKey: sortKey.view, value: value)
+                    } else {
+                        problem = outcome
+                    }
+                }
+                if problem != nil {
+                    // A document has all of its rows or none.
+                    update.discardRows()
+                    record(.keyTooLong, id, line: 0, "The encoded key is longer than 16 KiB.")
+                }
+            }
+            try update.end()
+        }
+    }
+
+    /// Stores homes, row counts and positions.
+    private func writeProgress(
+        _ changes: Changes,
+        _ removal: VBucketID?,
+        _ isRemoved: Bool,
+        _ gains: [VBucketID: Int],
+        _ transaction: IndexTransaction
+    ) throws(StorageError) {
+        var vBuckets = Set(changes.positions.keys)
+        if let removal { vBuckets.insert(removal) }
+        for id in vBuckets.sorted() {
+            if id == removal, isRemoved {
+                try transaction.removeVBucket(id)
+                continue
+            }
+            var row = try transaction.reads.vBucket(id) ?? IndexVBucket(id)
+            let rows = Int(row.rows) + gains[id, default: 0]
+            guard rows >= 0 else {
+                throw StorageError(.damaged, "\(id) would have \(rows) rows")
+            }
+            row.rows = UInt64(rows)
+            row.home = id == removal ? .leaving : row.home
+            if let position = changes.positions[id] {
+                row.home = table.homeAfterCommit(of: id, at: position)
+                row.uuid = position.uuid
+                row.seqno = position.seqno
+                row.snapshotStart = position.snapshotStart
+                row.snapshotEnd = position.snapshotEnd
+            }
+            try transaction.write(row)
+        }
+    }
+
+    /// Counts an error of a document for the author.
+    func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, _ text: String) {
+        errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
+    }
+
+    private func checkpointIfLarge() {
+        guard file.walPages > ViewIndex.walPagesMax else { return }
+        do throws(StorageError) {
+            _ = try file.checkpoint()
+        } catch {
+            handle(error)
+        }
+    }
+}
+
+/// The rows of a mapped batch, found by item.
+struct EmittedRows {
+    private struct Row {
+        let piece: Int
+        let key: Range<Int>
+        let value: Range<Int>
+    }
+
+    private let pieces: [ScriptResults.Piece]
+    private var rows: [Row] = []
+    /// The rows of each item that has some; the rows of an item are next to each other.
+    private var items: [Int: Range<Int>] = [:]
+
+    init(_ results: ScriptResults) {
+        pieces = results.pieces
+        for (index, piece) in pieces.enumerated() {
+            piece.bytes.withUnsafeBytes { bytes in
+                guard let base = bytes.baseAddress, var reader = ScriptRows(ByteView(bytes)) else {
+                    return
+                }
+                while let row = reader.next() {
+                    let key = row.key.start - base
+                    let value = row.value.start - base
+                    let item = piece.firstItem + Int(row.item)
+                    let place = rows.count
+                    rows.append(
+                        Row(
+                            piece: index,
+                            key: key..<key + row.key.count,
+                            value: value..<value + row.value.count
+                        )
+                    )
+                    items[item] = (items[item]?.lowerBound ?? place)..<place + 1
+                }
+            }
+        }
+    }
+
+    /// Calls `body` with the key and the value of each row of an item.
+    func forEach(item: Int, _ body: (_ key: ByteView, _ value: ByteView) -> Void) {
+        for row in rows[items[item] ?? 0..<0] {
+            pieces[row.piece].bytes.withUnsafeBytes { bytes in
+                let view = ByteView(bytes)
+                body(
+                    view.slice(row.key.lowerBound, row.key.count),
+                    view.slice(row.value.lowerBound, row.value.count)
+                )
+            }
+        }
+    }
+}

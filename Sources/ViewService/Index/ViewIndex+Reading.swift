@@ -1,0 +1,193 @@
+internal import Bytes
+internal import Indexing
+internal import Vocabulary
+internal import Wire
+
+/// Reading feeds, and mapping what was read.
+extension ViewIndex {
+    /// Documents and bytes of one batch: large enough that crossing to a script process costs little.
+    private static let documentsMax = 128
+    private static let bytesMax = 128 << 10
+
+    /// Fills batches until enough are being mapped or there is nothing to read.
+    func read() {
+        guard runaway.cause == nil else { return }
+        while queue.count < ViewIndex.batchesMax, !trigger.isDue(now), let request = readBatch() {
+            submit(request)
+        }
+    }
+
+    /// A read batch with its mapping request.
+    struct Request {
+        let batch = ChangeBatch()
+        var feeds: [VBucketID: UInt64] = [:]
+        let frame = ByteWriter(capacity: 64 << 10)
+        var encoder: ScriptBatchEncoder
+        let input = MapInput()
+
+        init(_ function: ScriptFunction) {
+            encoder = ScriptBatchEncoder(.map, functions: [function.number], batch: 0, to: frame)
+        }
+
+        var isFull: Bool {
+            batch.changes.count >= ViewIndex.documentsMax || frame.count >= ViewIndex.bytesMax
+        }
+    }
+
+    /// The next changes of feeds that have some; nil if there are none.
+    private func readBatch() -> Request? {
+        var request = Request(function)
+        let records = ByteWriter(capacity: 64 << 10)
+        while !request.isFull, let vBucket = nextReady() {
+            guard var feed = feeds[vBucket] else { continue }
+            records.removeAll(keepingAtMost: 1 << 20)
+            let credit = max(1, ViewIndex.bytesMax - request.frame.count)
+            let progress = feed.feed.step(credit: credit, into: records)
+            let isOver = handle(records.view, vBucket, &feed, &request)
+            if isOver { continue }
+            feeds[vBucket] = feed
+            if progress == .again || progress == .awaitsCredit { setReady(vBucket) }
+        }
+        return request.batch.isEmpty ? nil : request
+    }
+
+    private func nextReady() -> VBucketID? { ready.withLock { $0.vBuckets.popFirst() } }
+
+    private func setReady(_ vBucket: VBucketID) {
+        ready.withLock { _ = $0.vBuckets.insert(vBucket) }
+    }
+
+    /// Adds records of a feed to a request.
+    ///
+    /// - Returns: Whether the feed has ended.
+    private func handle(
+        _ records: ByteView,
+        _ vBucket: VBucketID,
+        _ feed: inout Feed,
+        _ request: inout Request
+    ) -> Bool {
+        var reader = ChangeRecord.Reader(records)
+        while let record = reader.next() {
+            feed.read.follow(record)
+            switch record {
+            case .snapshot: continue
+            case .change(let meta, let key, let value):
+                let item = append(meta, vBucket, key, value, &request)
+                request.batch.add(vBucket, meta.seqno, id: key, item: item)
+            case .advanced: break
+            case .purged, .ended:
+                feeds.removeValue(forKey: vBucket)?.feed.close()
+                if case .purged = record {
+                    perform(table.purged(vBucket))
+                } else {
+                    perform(table.ended(vBucket))
+                }
+                return true
+            }
+            request.batch.move(vBucket, to: feed.read.position)
+            request.feeds[vBucket] = feed.number
+        }
+        return false
+    }
+
+    /// Adds a document to the mapping request; nil if it has no rows.
+    private func append(
+        _ meta: DocumentMeta,
+        _ vBucket: VBucketID,
+        _ key: ByteView,
+        _ value: ByteView,
+        _ request: inout Request
+    ) -> UInt32? {
+        guard !meta.isDeleted,
+            let arguments = request.input.arguments(meta, vBucket: vBucket, key: key, value: value)
+        else { return nil }
+        // A frame has room for the largest document, and a batch ends far below it.
+        request.encoder.append(
+            stamp: meta.cas.value,
+            first: arguments.meta,
+            second: arguments.body
+        )
+        return UInt32(request.encoder.count - 1)
+    }
+
+    private func submit(_ request: Request) {
+        let number = queue.add(Reading(batch: request.batch, feeds: request.feeds))
+        guard request.encoder.count > 0 else {
+            return receive(number, ScriptResults())
+        }
+        request.encoder.finish()
+        let work = ScriptWork(
+            .map,
+            function,
+            count: request.encoder.count,
+            frame: request.frame.bytes
+        )
+        surroundings.scripts.submit(work) { [weak self] results in
+            guard let self else { return }
+            surroundings.lane.post {
+                guard !self.isStopped else { return }
+                self.receive(number, results)
+                self.advance()
+            }
+        }
+    }
+
+    /// Handles the rows of a batch: it is committed after the batches before it.
+    private func receive(_ number: UInt64, _ results: ScriptResults) {
+        guard queue.answer(number, results) else { return }
+        while let (reading, results) = queue.removeFirst() {
+            note(results, of: reading.batch)
+            let bytes = results.pieces.reduce(0) { $0 + $1.bytes.count }
+            trigger.add(documents: reading.batch.changes.count, bytes: bytes, now: now)
+            mapped.append((reading, results))
+        }
+    }
+
+    /// Counts the failures of a batch for the author, and stops a function that runs away.
+    private func note(_ results: ScriptResults, of batch: ChangeBatch) {
+        guard !results.failures.isEmpty else {
+            _ = runaway.record(.ended, now: now)
+            return
+        }
+        let failures = results.failures.sorted { $0.item < $1.item }
+        var next = 0
+        for failure in failures {
+            if failure.item > next { _ = runaway.record(.ended, now: now) }
+            next = failure.item + 1
+            let change = batch.changes.first { $0.item == UInt32(failure.item) }
+            let id = change.map { batch.id(of: $0) } ?? .empty
+            record(failure.kind.errorKind, id, line: failure.line, failure.text)
+            if runaway.record(call(failure), now: now), let cause = runaway.cause {
+                surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
+            }
+        }
+    }
+
+    private func call(_ failure: ScriptResults.Failure) -> RunawayRule.Call {
+        switch failure.kind {
+        case .timedOut: .timedOut(nanoseconds: UInt64(function.timeoutMilliseconds) * 1_000_000)
+        case .endedProcess, .invalidReply: .endedProcess
+        case .problem: .ended
+        }
+    }
+}
+
+extension ScriptResults.Failure.Kind {
+    /// The kind as it is counted for authors.
+    var errorKind: ScriptErrors.Kind {
+        switch self {
+        case .endedProcess: .memory
+        case .timedOut: .timedOut
+        case .invalidReply: .invalidReply
+        case .problem(let reason):
+            switch reason {
+            case .threw, .undefined: .threw
+            case .timedOut: .timedOut
+            case .keyTooLong: .keyTooLong
+            case .emittedTooMuch: .emittedTooMuch
+            case .reductionTooLong: .reductionTooLong
+            case .notJSON: .notJSON
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+package import Bytes
+package import Indexing
+package import JSON
+package import Seams
+package import Wire
+
+/// The script processes of a node: runs map and reduce functions in them.
+///
+/// `ScriptSchedule` decides which process runs what, and what the death of one means; the pool starts
+/// processes, sends frames and checks replies. Without work there is no process.
+///
+/// - Every submitted work is answered once, with a result or a failure for each of its items.
+/// - A process is not trusted: a reply that its request does not allow ends the process.
+package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to its lane
+    package typealias Done = @Sendable (ScriptResults) -> Void
+
+    /// The name of the program beside the server's.
+    package static let programName = "divan-script"
+    /// How often the memory of busy processes is measured: functions allocate gigabytes a second.
+    private static let measureNanoseconds: UInt64 = 20_000_000
+
+    private struct Job {
+        let work: ScriptWork
+        var results = ScriptResults()
+        let done: Done
+    }
+
+    /// A frame that a process has.
+    private struct Sent {
+        let piece: ScriptPiece
+        let work: ScriptWork
+        var check: ScriptBatchCheck
+        /// Results of the executing function; they count when it has finished.
+        var results = ScriptResults()
+    }
+
+    let environment: Environment
+    let lane: any Lane
+    private let memoryMegabytes: Int
+    private let json = JSONValidator()
+    private var schedule: ScriptSchedule
+    private var jobs: [UInt64: Job] = [:]
+    private var sent: [UInt32: Sent] = [:]
+    private var processes: [ScriptWorkerID: ScriptProcess] = [:]
+    private var jobNumbers: UInt64 = 0
+    private let functionNumbers = Guarded<UInt32>(0)
+    private var alarm = Alarm()
+    private var isStopped = false
+
+    private struct Alarm {
+        var timer: LaneTimer?
+        var at: UInt64 = .max
+    }
+
+    /// A pool without processes.
+    ///
+    /// - Parameters:
+    ///   - environment: Starts the processes.
+    ///   - lane: Where the pool works; its owner stops it after the pool.
+    ///   - limits: Of the schedule.
+    package init(_ environment: Environment, lane: any Lane, limits: ScriptScheduleLimits) {
+        self.environment = environment
+        self.lane = lane
+        memoryMegabytes = Int(limits.memoryBytesMax >> 20)
+        schedule = ScriptSchedule(limits)
+    }
+
+    // MARK: From any thread
+
+    /// A function that can be run from now on; it is checked only when it is.
+    package func function(
+        _ source: String,
+        _ use: ScriptUse,
+        timeoutMilliseconds: UInt32
+    ) -> ScriptFunction {
+        let number = functionNumbers.withLock { last in
+            last += 1
+            return last
+        }
+        return ScriptFunction(
+            number: number,
+            use: use,
+            source: source,
+            timeoutMilliseconds: timeoutMilliseconds
+        )
+    }
+
+    /// Runs a function for some items.
+    ///
+    /// - Parameters:
+    ///   - work: The function and its items.
+    ///   - done: Called once, on the pool's lane.
+    package func submit(_ work: ScriptWork, done: @escaping Done) {
+        lane.post { self.add(work, done) }
+    }
+
+    /// Frees a function in all processes.
+    package func forget(_ function: ScriptFunction) {
+        lane.post { for process in self.processes.values { process.forget(function) } }
+    }
+
+    /// Kills all processes; works that are not answered yet never are.
+    package func stop() {
+        lane.post { [self] in
+            isStopped = true
+            alarm.timer?.cancel()
+            jobs = [:]
+            sent = [:]
+            for process in processes.values { process.kill() }
+        }
+    }
+
+    // MARK: Work
+
+    private var now: UInt64 { environment.time.monotonicNanoseconds() }
+
+    private func add(_ work: ScriptWork, _ done: @escaping Done) {
+        guard !isStopped else { return }
+        jobNumbers += 1
+        jobs[jobNumbers] = Job(work: work, done: done)
+        let job = ScriptJob(number: jobNumbers, functionCount: 1, itemCount: work.count)
+        handle(.submitted(job))
+    }
+
+    func handle(_ event: ScriptSchedule.Event) {
+        guard !isStopped else { return }
+        for action in schedule.handle(event, now: now) { perform(action) }
+        setAlarm()
+    }
+
+    private func perform(_ action: ScriptSchedule.Action) {
+        switch action {
+        case .start(let id): start(id)
+        case .send(let piece, let batch, let id): send(piece, batch, id)
+        case .stop(let id, let reason):
+            if reason != .idle && reason != .recycled {
+                environment.trace.warning("views", "Ending a script process: \(reason.rawValue)")
+            }
+            processes[id]?.kill()
+        case .discard(let batch): sent[batch]?.results = ScriptResults()
+        case .skip(let blame): skip(blame)
+        case .complete(let number):
+            guard let job = jobs.removeValue(forKey: number) else { return }
+            job.done(job.results)
+        }
+    }
+
+    private func start(_ id: ScriptWorkerID) {
+        let program = ChildProgram(
+            ScriptPool.programName,
+            arguments: ["--memory", "\(memoryMegabytes)"],
+            outputBytesMax: 2 * ScriptLimits.requestBytesMax,
+            inputBytesMax: ScriptLimits.replyBytesMax
+        )
+        processes[id] = ScriptProcess(id, program, for: self)
+    }
+
+    private func send(_ piece: ScriptPiece, _ batch: UInt32, _ id: ScriptWorkerID) {
+        guard let job = jobs[piece.job] else { return }
+        let check = ScriptBatchCheck(
+            job.work.purpose,
+            functions: [job.work.function.number],
+            count: piece.items.count
+        )
+        sent[batch] = Sent(piece: piece, work: job.work, check: check)
+        processes[id]?.send(job.work, piece.items, batch: batch)
+    }
+
+    private func skip(_ blame: ScriptBlame) {
+        let (kind, text): (ScriptResults.Failure.Kind, String) =
+            switch blame.reason {
+            case .memory:
+                (
+                    .endedProcess,
+                    "The function used more than \(memoryMegabytes) MiB of memory, or ended its "
+                        + "process in another way. Let it allocate less for this document."
+                )
+            case .timedOut:
+                (.timedOut, "The function could not be interrupted after its time was over.")
+            case .invalidReply: (.invalidReply, "The function disturbed its process.")
+            }
+        jobs[blame.job]?.results.failures.append(
+            ScriptResults.Failure(item: blame.item, kind: kind, line: 0, text: text)
+        )
+    }
+
+    // MARK: Replies
+
+    /// Handles a frame of a process.
+    func receive(_ frame: ScriptFrame, from id: ScriptWorkerID) {
+        guard let reply = ScriptReply(frame) else { return handle(.violated(id)) }
+        switch reply {
+        case .ready(let version, let isFiltered):
+            guard version == ScriptFrame.version else {
+                environment.trace.error(
+                    "views",
+                    "\(ScriptPool.programName) is of another release: install both programs together"
+                )
+                return handle(.violated(id))
+            }
+            if !isFiltered {
+                environment.trace.warning(
+                    "views",
+                    "The kernel cannot filter the system calls of script processes"
+                )
+            }
+            handle(.ready(id))
+        case .defined: break
+        case .refused(let function, let complaint):
+            environment.trace.warning(
+                "views",
+                "Function \(function) is not valid, line \(complaint.line): \(complaint.text.text)"
+            )
+        default: accept(reply, frame.batch, id)
+        }
+    }
+
+    private func accept(_ reply: ScriptReply, _ batch: UInt32, _ id: ScriptWorkerID) {
+        guard schedule.accepts(id, batch: batch), var frame = sent[batch] else { return }
+        if frame.check.accept(reply, isJSON: { json.isDocument($0) }) != nil {
+            return handle(.violated(id))
+        }
+        let first = frame.piece.items.lowerBound
+        switch reply {
+        case .executing:
+            sent[batch] = frame
+            handle(.executing(id, batch: batch))
+        case .rows(_, let rows):
+            frame.results.pieces.append(.init(firstItem: first, bytes: rows.bytes.bytes))
+            sent[batch] = frame
+        case .reductions(_, let reductions):
+            frame.results.pieces.append(.init(firstItem: first, bytes: reductions.bytes.bytes))
+            sent[batch] = frame
+        case .problems(_, var problems):
+            while let problem = problems.next() {
+                let failure = ScriptResults.Failure(
+                    item: first + Int(problem.item),
+                    kind: problem.reason == .timedOut ? .timedOut : .problem(problem.reason),
+                    line: problem.line,
+                    text: problem.text.text
+                )
+                frame.results.failures.append(failure)
+            }
+            sent[batch] = frame
+        case .log(_, let dropped, let text):
+            frame.results.addLog(text.text, dropped: Int(dropped))
+            sent[batch] = frame
+        case .overran(_, let item):
+            sent[batch] = frame
+            if let item { handle(.overran(id, batch: batch, item: first + Int(item))) }
+        case .finished:
+            sent[batch] = nil
+            jobs[frame.piece.job]?.results.add(frame.results)
+            handle(.finished(id, batch: batch))
+        default: sent[batch] = frame
+        }
+    }
+
+    /// The process has ended.
+    func ended(_ id: ScriptWorkerID) {
+        if let process = processes.removeValue(forKey: id) {
+            for batch in process.batches { sent[batch] = nil }
+        }
+        handle(.ended(id))
+    }
+
+    // MARK: Time
+
+    private func setAlarm() {
+        var due = schedule.nextDeadline ?? .max
+        if !sent.isEmpty { due = min(due, now + ScriptPool.measureNanoseconds) }
+        guard due < alarm.at else { return }
+        alarm.timer?.cancel()
+        let now = now
+        alarm.at = due
+        alarm.timer = lane.post(after: due > now ? due - now : 0) { [weak self] in self?.ring() }
+    }
+
+    private func ring() {
+        alarm = Alarm()
+        guard !isStopped else { return }
+        for (id, process) in processes.sorted(by: { $0.key.generation < $1.key.generation }) {
+            if let bytes = process.residentBytes {
+                handle(.measured(id, residentBytes: bytes))
+            }
+        }
+        handle(.timer)
+    }
+}
+
+extension ScriptResults {
+    mutating func add(_ other: ScriptResults) {
+        pieces += other.pieces
+        failures += other.failures
+        droppedLogs += other.droppedLogs
+        for line in other.logs { addLog(line, dropped: 0) }
+    }
+
+    mutating func addLog(_ line: String, dropped: Int) {
+        droppedLogs += dropped
+        if logs.count < ScriptLimits.logLinesMax { logs.append(line) } else { droppedLogs += 1 }
+    }
+}

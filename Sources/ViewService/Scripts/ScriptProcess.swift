@@ -1,0 +1,108 @@
+internal import Bytes
+internal import Indexing
+internal import Seams
+internal import Wire
+
+/// One script process of the pool: its channel, and the functions that it knows.
+///
+/// - All calls come from the pool's lane.
+final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow belongs to a lane
+    private let id: ScriptWorkerID
+    private weak var pool: ScriptPool?
+    private let environment: Environment
+    private var child: (any ChildProcess)?
+    private var defined: Set<UInt32> = []
+    /// Frames that the channel had no room for.
+    private var waiting: [[UInt8]] = []
+    private let output = ByteWriter()
+    /// The batches that were sent to it.
+    private(set) var batches: [UInt32] = []
+
+    init(_ id: ScriptWorkerID, _ program: ChildProgram, for pool: ScriptPool) {
+        self.id = id
+        self.pool = pool
+        environment = pool.environment
+        child = pool.environment.children.start(program, on: pool.lane, self)
+    }
+
+    var residentBytes: UInt64? { child?.residentBytes }
+
+    func kill() { child?.kill() }
+
+    /// Sends some of a work's items as a batch, after the definition of its function.
+    func send(_ work: ScriptWork, _ items: Range<Int>, batch: UInt32) {
+        batches.append(batch)
+        output.removeAll(keepingAtMost: 1 << 20)
+        let function = work.function
+        if defined.insert(function.number).inserted {
+            var source = function.source
+            source.withUTF8 { text in
+                ScriptRequest.appendDefinition(
+                    ScriptDefinition(
+                        function: function.number,
+                        use: function.use,
+                        timeoutMilliseconds: function.timeoutMilliseconds,
+                        source: ByteView(UnsafeRawBufferPointer(text))
+                    ),
+                    batch: 0,
+                    to: output
+                )
+            }
+        }
+        work.append(items, batch: batch, to: output)
+        transmit()
+    }
+
+    func forget(_ function: ScriptFunction) {
+        guard defined.remove(function.number) != nil else { return }
+        output.removeAll()
+        ScriptRequest.appendForget(function: function.number, batch: 0, to: output)
+        transmit()
+    }
+
+    private func transmit() {
+        guard waiting.isEmpty, child?.send(output.view) != .full else {
+            return waiting.append(output.view.bytes)
+        }
+    }
+
+    // MARK: The process
+
+    func received(_ input: ByteView) -> Int {
+        var consumed = 0
+        while true {
+            let rest = input.dropFirst(consumed)
+            switch ScriptFrame.next(in: rest, bytesMax: ScriptLimits.replyBytesMax) {
+            case .incomplete: return consumed
+            case .frame(let frame):
+                pool?.receive(frame, from: id)
+                consumed += frame.byteCount
+            case .invalid:
+                pool?.handle(.violated(id))
+                return input.count
+            }
+        }
+    }
+
+    func logged(_ line: String) {
+        environment.trace.warning("views", "Script process \(id): \(line)")
+    }
+
+    func drained() {
+        while let first = waiting.first {
+            let outcome = first.withUnsafeBytes { child?.send(ByteView($0)) }
+            guard outcome != .full else { return }
+            waiting.removeFirst()
+        }
+    }
+
+    func closed() { child?.kill() }
+
+    func ended(_ end: ChildEnd) {
+        child = nil
+        if case .notStarted(let error) = end {
+            environment.trace.error("views", error.description)
+        }
+        pool?.ended(id)
+    }
+}
