@@ -106,13 +106,14 @@ let lanesLeaveOut =
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
     switch lane {
-    case "core": ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests"]
+    case "core":
+        ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests"]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
     case "services": ["EngineTests", "DataServiceTests", "ClusterServiceTests"]
     default:
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
-            "DataServiceTests", "LinuxPlatformTests", "ReplicationTests",
+            "DataServiceTests", "LinuxPlatformTests", "ReplicationTests", "IndexingTests",
         ]
     }
 if lane == "address" { settings.append(.define("SYSTEM_ALLOCATOR")) }
@@ -305,7 +306,7 @@ if lane == "address" {
 
 // What is tested is always optimised. The tests themselves are not: optimising them doubles the time
 // that they take to compile. These compute so much on their own that it pays.
-let computing = ["EngineTests", "PersistenceTests", "ProtocolTests"]
+let computing = ["EngineTests", "PersistenceTests", "ProtocolTests", "IndexingTests"]
 
 let built = tests.filter { lane == nil || laneTests.contains($0.name) }
 

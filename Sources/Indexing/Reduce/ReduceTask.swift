@@ -1,0 +1,117 @@
+package import Bytes
+
+/// One call of a custom reduction, to be computed by the caller.
+package struct ReduceTask {
+    /// A row, or a partial result; for a partial result the key is empty.
+    private struct Item {
+        let key: Int
+        let value: Int
+        let end: Int
+    }
+
+    /// Whether the values are partial results of the same reduction, in the order of their rows.
+    package let isRereduce: Bool
+    private var items: [Item] = []
+    private let bytes = ByteWriter()
+    /// Where the result belongs.
+    var target: ReduceTarget
+
+    init(isRereduce: Bool, for target: ReduceTarget) {
+        self.isRereduce = isRereduce
+        self.target = target
+    }
+
+    package var count: Int { items.count }
+
+    /// Bytes of all keys and values.
+    package var byteCount: Int { bytes.count }
+
+    /// The row key at a place; valid as long as the task.
+    package func key(_ index: Int) -> ByteView {
+        bytes.view.slice(items[index].key, items[index].value - items[index].key)
+    }
+
+    /// The value, or the partial result, at a place; valid as long as the task.
+    package func value(_ index: Int) -> ByteView {
+        bytes.view.slice(items[index].value, items[index].end - items[index].value)
+    }
+
+    mutating func append(key: ByteView, value: ByteView) {
+        let start = bytes.count
+        bytes.append(key)
+        bytes.append(value)
+        items.append(Item(key: start, value: start + key.count, end: bytes.count))
+    }
+
+    mutating func append(_ result: [UInt8]) {
+        result.withUnsafeBytes { append(key: .empty, value: ByteView($0)) }
+    }
+
+    mutating func append(
+        _ entry: IndexEntry,
+        from source: any NodeSource
+    ) throws(IndexError) {
+        switch entry.value {
+        case .inline(let view): append(key: entry.key, value: view)
+        case .big(let id, _):
+            let bytes = try source.bigValue(id)
+            bytes.withUnsafeBytes { append(key: entry.key, value: ByteView($0)) }
+        }
+    }
+}
+
+/// A result that a custom walk computed, for the table of its parent; valid for this version.
+package struct ComputedPartial {
+    package let parent: NodeID
+    package let child: NodeID
+    package let version: UInt32
+    package let result: [UInt8]
+}
+
+/// Where the result of a task belongs: the place in a frame, and the child whose result it is.
+struct ReduceTarget {
+    let frame: ReduceFrame
+    let place: Int
+    var child: (parent: NodeID, id: NodeID, version: UInt32)?
+}
+
+/// Results that are reduced to one: those of a group, or of the children of a node without a stored
+/// result.
+final class ReduceFrame {
+    /// In the order of keys; nil until they are computed.
+    var pieces: [[UInt8]?] = []
+    /// Pieces that are not computed yet.
+    var pending = 0
+    /// Whether all pieces are known, though not computed.
+    var isComplete = false
+    /// Nil for a group.
+    let target: ReduceTarget?
+    let prefix: [UInt8]
+
+    init(target: ReduceTarget) {
+        self.target = target
+        prefix = []
+    }
+
+    init(groupPrefix: [UInt8]) {
+        target = nil
+        prefix = groupPrefix
+    }
+
+    func append(_ piece: [UInt8]) { pieces.append(piece) }
+
+    /// A place for a piece that is computed later.
+    func appendPending() -> Int {
+        pieces.append(nil)
+        pending += 1
+        return pieces.count - 1
+    }
+
+    func set(_ place: Int, _ piece: [UInt8]) {
+        precondition(pieces[place] == nil, "a piece is computed once")
+        pieces[place] = piece
+        pending -= 1
+    }
+
+    var isReady: Bool { isComplete && pending == 0 }
+}
