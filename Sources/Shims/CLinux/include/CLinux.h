@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "Confinement.h"
+
 // One readiness event, in the kernel's layout.
 struct divan_event {
   uint32_t events;

@@ -1,0 +1,55 @@
+internal import CLinux
+internal import Glibc
+
+/// What a process does to itself before it runs foreign code.
+///
+/// Two steps, because an engine reserves memory, reads files and starts threads when it starts, none
+/// of which the second step allows.
+package enum Confinement {
+    /// Removes what the process inherited: the environment, and all descriptors except standard
+    /// error and `descriptor`.
+    ///
+    /// The kernel ends the process when the thread that started it ends.
+    ///
+    /// - Returns: Why the process is not confined; nil if it is.
+    package static func begin(
+        keeping descriptor: Int32,
+        environment: [(name: String, value: String)]
+    ) -> String? {
+        guard divan_close_descriptors_except(descriptor) == 0 else {
+            return failure("close inherited descriptors")
+        }
+        guard divan_bind_to_parent() == 0 else { return failure("follow the parent process") }
+        guard divan_limit_files(16) == 0 else { return failure("limit files and core dumps") }
+        clearenv()
+        for (name, value) in environment { setenv(name, value, 1) }
+        return nil
+    }
+
+    /// Limits the memory that the process may allocate from now on.
+    ///
+    /// The limit counts writable private memory, used or not; beyond it, allocations fail.
+    ///
+    /// - Returns: Why there is no limit; nil if there is one.
+    package static func limitFurtherMemory(bytes: UInt64) -> String? {
+        divan_limit_further_data(bytes) == 0 ? nil : failure("limit the memory")
+    }
+
+    /// Makes the process the first to be ended when the machine's memory is short.
+    ///
+    /// - Returns: Why the kernel does not prefer it; nil if it does.
+    package static func beEndedFirst() -> String? {
+        divan_be_ended_first() == 0 ? nil : failure("raise oom_score_adj")
+    }
+
+    /// Allows no system calls except those for memory, threads, time and open descriptors, for good.
+    ///
+    /// - Returns: Why system calls are not filtered; nil if they are.
+    package static func filterSystemCalls() -> String? {
+        divan_filter_system_calls() == 0 ? nil : failure("filter system calls")
+    }
+
+    private static func failure(_ attempt: String) -> String {
+        "cannot \(attempt): \(SystemError.text(errno))"
+    }
+}

@@ -1,0 +1,223 @@
+internal import Bytes
+internal import CJavaScriptCore
+internal import Wire
+
+/// The calls of one function for the items of one batch, and the replies to them.
+///
+/// A problem with one item leaves the others alone: the harness returns after it, with the results
+/// of the items before, and continues behind it.
+struct BatchExecution {
+    let function: UInt32
+    let context: ScriptContext
+    let batch: ScriptBatch
+    /// The batch's text, converted once for all its functions.
+    let text: EngineText
+    let cells: HarnessCells
+    let watch: ExecutionWatch
+    let timeoutMilliseconds: UInt32
+    let replies: Replies
+
+    /// Where replies go.
+    struct Replies {
+        let encoder: ScriptReplyEncoder
+        let output: ByteWriter
+        /// For the texts of results, kept to be reused.
+        let scratch: ByteWriter
+        let flush: () -> Void
+    }
+
+    /// Calls the function for every item.
+    func run() {
+        if let items = context.parse(text, count: 2 * batch.count) {
+            run(items, count: batch.count, base: 0)
+            context.release(items)
+        } else {
+            runOneByOne()
+        }
+        sendResults()
+        sendNotes()
+    }
+
+    /// At least one item is not JSON: the others are called.
+    private func runOneByOne() {
+        let pair = ByteWriter()
+        for (index, item) in batch.items().enumerated() {
+            pair.removeAll()
+            pair.append("[")
+            pair.append(item.first)
+            pair.append(",")
+            pair.append(item.second)
+            pair.append("]")
+            guard let items = context.parse(EngineText(pair.view), count: 2) else {
+                send(.notJSON, item: UInt32(index), text: "The document is not valid JSON.")
+                continue
+            }
+            run(items, count: 1, base: index)
+            context.release(items)
+        }
+    }
+
+    private func run(_ items: JSValueRef, count: Int, base: Int) {
+        var next = 0
+        while next < count {
+            cells.clearReason()
+            cells.item = UInt32(base + next)
+            watch.begin(timeoutMilliseconds: timeoutMilliseconds)
+            let outcome = context.run(
+                items,
+                from: next,
+                to: count,
+                base: base,
+                isRereduce: batch.purpose == .rereduce
+            )
+            let item = cells.item
+            next = Int(item) - base + 1
+            // The results first: what follows may call the harness.
+            sendResults()
+            switch outcome {
+            case .value:
+                if let reason = cells.reason { send(reason, item: item) }
+            case .exception where watch.hasTimedOut: send(.timedOut, item: item)
+            case .exception(let exception):
+                let (line, text) = context.describe(exception, isDefinition: false)
+                send(.threw, item: item, line: line, text: text)
+            }
+            sendNotes()
+        }
+    }
+
+    // MARK: Problems
+
+    /// Sends a problem that the harness noted; its line is that of the call that caused it.
+    private func send(_ reason: ScriptProblem.Reason, item: UInt32) {
+        switch reason {
+        case .threw:
+            let (line, text) = context.describeLast()
+            send(.threw, item: item, line: line, text: text)
+        case .timedOut, .notJSON, .undefined:
+            send(reason, item: item, text: explain(reason))
+        case .keyTooLong, .emittedTooMuch, .reductionTooLong:
+            send(reason, item: item, line: context.describeLast().line, text: explain(reason))
+        }
+    }
+
+    private func explain(_ reason: ScriptProblem.Reason) -> String {
+        switch reason {
+        case .timedOut:
+            "The function ran for more than \(timeoutMilliseconds) ms and was stopped."
+        case .keyTooLong:
+            "A key is longer than \(ScriptLimits.keyBytesMax) bytes. Emit a shorter key."
+        case .emittedTooMuch:
+            "The function emitted more than \(ScriptLimits.rowsMax) rows or "
+                + "\(ScriptLimits.emittedBytesMax) bytes for this document. Emit less."
+        case .reductionTooLong:
+            "The reduction is longer than \(ScriptLimits.reductionBytesMax) bytes. A reduce "
+                + "function must return much less than its values."
+        case .threw, .notJSON, .undefined: ""
+        }
+    }
+
+    private func send(
+        _ reason: ScriptProblem.Reason,
+        item: UInt32,
+        line: UInt32 = 0,
+        text: String
+    ) {
+        var text = text
+        text.withUTF8 { bytes in
+            replies.encoder.problem(
+                function: function,
+                ScriptProblem(
+                    item: item,
+                    reason: reason,
+                    line: line,
+                    text: ByteView(UnsafeRawBufferPointer(bytes))
+                )
+            )
+        }
+        flushIfLarge()
+    }
+
+    private func sendNotes() {
+        while cells.notes > 0 {
+            let line = ByteWriter()
+            guard context.append(.note, to: line) else { return }
+            replies.encoder.log(function: function, dropped: cells.takeDropped(), text: line.view)
+        }
+    }
+
+    // MARK: Results
+
+    /// Sends what the items produced since the last call.
+    private func sendResults() {
+        replies.scratch.removeAll(keepingAtMost: ScriptLimits.pieceBytes)
+        guard context.append(.results, to: replies.scratch) else { return }
+        if batch.purpose == .map { sendRows() } else { sendReductions() }
+    }
+
+    private func sendRows() {
+        let (encoder, output) = (replies.encoder, replies.output)
+        var text = ResultText(replies.scratch.view)
+        var frame = encoder.beginRows(function: function)
+        /// Items that emitted too much by their bytes, which the harness does not count.
+        var refused: [(item: UInt32, reason: ScriptProblem.Reason)] = []
+        var current: UInt32?
+        var (start, bytes) = (0, 0)
+        while !text.isAtEnd {
+            let item = text.item()
+            let key = text.field(before: UInt8(ascii: "\t"))
+            let value = text.field(before: UInt8(ascii: "\n"))
+            if item != current {
+                current = item
+                if output.count - frame > ScriptLimits.pieceBytes {
+                    encoder.end(frame)
+                    replies.flush()
+                    frame = encoder.beginRows(function: function)
+                }
+                (start, bytes) = (output.count, 0)
+            }
+            guard refused.last?.item != item else { continue }
+            bytes += key.count + value.count
+            if key.count > ScriptLimits.keyBytesMax || bytes > ScriptLimits.emittedBytesMax {
+                let isKey = key.count > ScriptLimits.keyBytesMax
+                refused.append((item, isKey ? .keyTooLong : .emittedTooMuch))
+                output.truncate(to: start)
+            } else {
+                encoder.appendRow(item: item, key: key, value: value)
+            }
+        }
+        encoder.end(frame)
+        for (item, reason) in refused { send(reason, item: item, text: explain(reason)) }
+        flushIfLarge()
+    }
+
+    private func sendReductions() {
+        let (encoder, output) = (replies.encoder, replies.output)
+        var text = ResultText(replies.scratch.view)
+        var frame = encoder.beginReductions(function: function)
+        var refused: [UInt32] = []
+        while !text.isAtEnd {
+            let item = text.item()
+            let value = text.field(before: UInt8(ascii: "\n"))
+            if output.count - frame > ScriptLimits.pieceBytes {
+                encoder.end(frame)
+                replies.flush()
+                frame = encoder.beginReductions(function: function)
+            }
+            if value.count > ScriptLimits.reductionBytesMax {
+                refused.append(item)
+            } else {
+                encoder.appendReduction(item: item, value: value)
+            }
+        }
+        encoder.end(frame)
+        for item in refused {
+            send(.reductionTooLong, item: item, text: explain(.reductionTooLong))
+        }
+        flushIfLarge()
+    }
+
+    private func flushIfLarge() {
+        if replies.output.count > ScriptLimits.pieceBytes { replies.flush() }
+    }
+}

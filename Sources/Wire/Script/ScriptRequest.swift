@@ -1,0 +1,112 @@
+package import Bytes
+
+/// What a function is for.
+package enum ScriptUse: UInt8, Sendable {
+    /// `function (doc, meta)`, which emits rows.
+    case map = 0
+    /// `function (keys, values, rereduce)`, which returns a reduction.
+    case reduce = 1
+}
+
+/// What a node asks of its script process.
+///
+/// - Borrows the bytes of the frame.
+package enum ScriptRequest {
+    /// Replaces the function with this number, if there is one. Answers: defined or refused.
+    case define(ScriptDefinition)
+    /// Frees a function. No answer.
+    case forget(function: UInt32)
+    /// Tries a source without keeping it. Answer: checked.
+    case check(use: ScriptUse, source: ByteView)
+    /// Calls functions. For each: executing, results in any number of pieces, finished.
+    case execute(ScriptBatch)
+
+    /// The request in a frame; nil if it is none, or malformed.
+    package init?(_ frame: ScriptFrame) {
+        var reader = ByteReader(frame.payload)
+        switch frame.kind {
+        case .define:
+            guard let function = reader.bigEndian(UInt32.self),
+                let use = reader.bigEndian(UInt8.self).flatMap(ScriptUse.init),
+                let timeout = reader.bigEndian(UInt32.self),
+                ScriptLimits.timeoutMilliseconds.contains(timeout),
+                reader.rest.count <= ScriptLimits.sourceBytesMax
+            else { return nil }
+            self = .define(
+                ScriptDefinition(
+                    function: function,
+                    use: use,
+                    timeoutMilliseconds: timeout,
+                    source: reader.rest
+                )
+            )
+        case .forget:
+            guard let function = reader.bigEndian(UInt32.self), reader.isAtEnd else { return nil }
+            self = .forget(function: function)
+        case .check:
+            guard let use = reader.bigEndian(UInt8.self).flatMap(ScriptUse.init),
+                reader.rest.count <= ScriptLimits.sourceBytesMax
+            else { return nil }
+            self = .check(use: use, source: reader.rest)
+        case .map, .reduce, .rereduce:
+            guard let batch = ScriptBatch(frame) else { return nil }
+            self = .execute(batch)
+        default: return nil
+        }
+    }
+
+    /// Appends `define`; a source has at most `sourceBytesMax` bytes.
+    package static func appendDefinition(
+        _ definition: ScriptDefinition,
+        batch: UInt32,
+        to output: ByteWriter
+    ) {
+        precondition(definition.source.count <= ScriptLimits.sourceBytesMax, "sources are bounded")
+        ScriptFrame.append(.define, batch: batch, to: output) { output in
+            output.append(bigEndian: definition.function)
+            output.append(definition.use.rawValue)
+            output.append(bigEndian: definition.timeoutMilliseconds)
+            output.append(definition.source)
+        }
+    }
+
+    package static func appendForget(function: UInt32, batch: UInt32, to output: ByteWriter) {
+        ScriptFrame.append(.forget, batch: batch, to: output) { $0.append(bigEndian: function) }
+    }
+
+    /// Appends `check`; a source has at most `sourceBytesMax` bytes.
+    package static func appendCheck(
+        use: ScriptUse,
+        source: ByteView,
+        batch: UInt32,
+        to output: ByteWriter
+    ) {
+        precondition(source.count <= ScriptLimits.sourceBytesMax, "sources are bounded")
+        ScriptFrame.append(.check, batch: batch, to: output) { output in
+            output.append(use.rawValue)
+            output.append(source)
+        }
+    }
+}
+
+/// A function as a node defines it in a script process.
+package struct ScriptDefinition {
+    /// The node's number of the function in this process.
+    package let function: UInt32
+    package let use: ScriptUse
+    /// CPU time of one call, within `ScriptLimits.timeoutMilliseconds`.
+    package let timeoutMilliseconds: UInt32
+    /// The author's text, in UTF-8.
+    package let source: ByteView
+
+    package init(function: UInt32, use: ScriptUse, timeoutMilliseconds: UInt32, source: ByteView) {
+        precondition(
+            ScriptLimits.timeoutMilliseconds.contains(timeoutMilliseconds),
+            "a function's timeout is within the limits"
+        )
+        self.function = function
+        self.use = use
+        self.timeoutMilliseconds = timeoutMilliseconds
+        self.source = source
+    }
+}

@@ -1,0 +1,137 @@
+import Bytes
+import LinuxPlatform
+import ScriptEngine
+import Wire
+
+/// A worker in a process of its own: confines the process, then answers the node until it closes.
+enum ScriptProcess {
+    /// A step that exceeds this many timeouts is in native code that the engine cannot interrupt.
+    private static let timeoutsUntilEnd: UInt32 = 2
+    private static let readBytes = 256 << 10
+
+    static func run(_ socket: InheritedSocket, memoryBytes: UInt64) -> Never {
+        require(Confinement.begin(keeping: socket.descriptor, environment: environment))
+        note(Confinement.beEndedFirst())
+        let last = LastMessage()
+        let worker = ScriptWorker(observer: last.observer)
+        warmUp(worker)
+        last.watch = OverrunWatch(descriptor: socket.descriptor, step: worker.runningItem)
+        if last.watch == nil { require("cannot create a timer for CPU time") }
+        require(Confinement.limitFurtherMemory(bytes: memoryBytes))
+        let unfiltered = Confinement.filterSystemCalls()
+        note(unfiltered)
+
+        let output = ByteWriter()
+        ScriptReplyEncoder(batch: 0, output: output).ready(isFiltered: unfiltered == nil)
+        serve(socket, worker, output)
+    }
+
+    /// The engine's options: few helper threads, whatever the machine has, because each has a stack
+    /// and heaps that count as memory of the functions.
+    private static let environment = [
+        ("TZ", "UTC"), ("LC_ALL", "C"),
+        ("JSC_numberOfGCMarkers", "1"),
+        ("JSC_useConcurrentGC", "0"),
+    ].map { (name: $0.0, value: $0.1) }
+
+    /// Runs a function once, so that the engine has started its threads and read its files.
+    private static func warmUp(_ worker: ScriptWorker) {
+        let output = ByteWriter()
+        let source = """
+            function (doc, meta) {
+              for (var i = 0; i < 100000; i++) /a+b/.test('aab' + i);
+              emit(new Date(0).toLocaleString(), Math.random());
+            }
+            """
+        Array(source.utf8).withUnsafeBytes { bytes in
+            let definition = ScriptDefinition(
+                function: 0,
+                use: .map,
+                timeoutMilliseconds: ScriptLimits.mapTimeoutMilliseconds,
+                source: ByteView(bytes)
+            )
+            worker.handle(.define(definition), batch: 0, output: output) {}
+        }
+        let request = ByteWriter()
+        var batch = ScriptBatchEncoder(.map, functions: [0], batch: 0, to: request)
+        [UInt8]("{}".utf8).withUnsafeBytes { bytes in
+            batch.append(stamp: 0, first: ByteView(bytes), second: ByteView(bytes))
+        }
+        batch.finish()
+        if case .frame(let frame) = ScriptFrame.next(
+            in: request.view,
+            bytesMax: ScriptLimits.requestBytesMax
+        ), let map = ScriptRequest(frame) {
+            worker.handle(map, batch: 0, output: output) {}
+        }
+        worker.handle(.forget(function: 0), batch: 0, output: output) {}
+    }
+
+    private static func serve(
+        _ socket: InheritedSocket,
+        _ worker: ScriptWorker,
+        _ output: ByteWriter
+    ) -> Never {
+        let input = ByteWriter(capacity: 2 * readBytes)
+        func flush() {
+            // The node has closed: it needs no answer.
+            guard socket.write(output.view) else { ProcessEnd.exit(0) }
+            output.removeAll(keepingAtMost: 2 * ScriptLimits.pieceBytes)
+        }
+        flush()
+        while true {
+            guard socket.read(into: input, bytesMax: readBytes) else { ProcessEnd.exit(0) }
+            var offset = 0
+            decoding: while true {
+                let rest = input.view.dropFirst(offset)
+                switch ScriptFrame.next(in: rest, bytesMax: ScriptLimits.requestBytesMax) {
+                case .incomplete: break decoding
+                case .frame(let frame):
+                    guard let request = ScriptRequest(frame) else { refuse() }
+                    offset += frame.byteCount
+                    worker.handle(request, batch: frame.batch, output: output, flush: flush)
+                    flush()
+                case .invalid: refuse()
+                }
+            }
+            input.removeFirst(offset)
+            if input.count == 0 { input.removeAll(keepingAtMost: 4 * readBytes) }
+        }
+    }
+
+    private static func refuse() -> Never {
+        ProcessEnd.report("divan-script: a frame of the node is invalid; both must be of one build")
+        ProcessEnd.exit(65)
+    }
+
+    private static func require(_ failure: String?) {
+        guard let failure else { return }
+        ProcessEnd.report("divan-script: \(failure)")
+        ProcessEnd.exit(71)
+    }
+
+    private static func note(_ failure: String?) {
+        if let failure { ProcessEnd.report("divan-script: \(failure)") }
+    }
+
+    /// Prepares the reply that the process sends when it ends itself.
+    private final class LastMessage {
+        var watch: OverrunWatch?
+        private let frame = ByteWriter()
+
+        var observer: ScriptWorker.Observer {
+            ScriptWorker.Observer(
+                willExecute: { [self] batch, function, timeout in
+                    frame.removeAll()
+                    ScriptReplyEncoder(batch: batch, output: frame).overran(function: function)
+                    watch?.begin(
+                        message: frame.view,
+                        offset: ScriptReplyEncoder.overranItemOffset,
+                        milliseconds: timeout * timeoutsUntilEnd
+                    )
+                },
+                didExecute: { [self] in watch?.end() }
+            )
+        }
+    }
+}
