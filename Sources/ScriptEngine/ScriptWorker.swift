@@ -43,6 +43,7 @@ package final class ScriptWorker {
     private var freedContexts = 0
 
     package init(observer: Observer? = nil) {
+        divan_javascript_configure()
         guard let group = JSContextGroupCreate() else {
             preconditionFailure("JavaScriptCore creates a context group")
         }

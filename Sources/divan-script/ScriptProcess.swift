@@ -10,7 +10,7 @@ enum ScriptProcess {
     private static let readBytes = 256 << 10
 
     static func run(_ socket: InheritedSocket, memoryBytes: UInt64) -> Never {
-        require(Confinement.begin(keeping: socket.descriptor, environment: environment))
+        require(Confinement.begin(keeping: socket.descriptor, environment: [("TZ", "UTC"), ("LC_ALL", "C")]))
         note(Confinement.beEndedFirst())
         let last = LastMessage()
         let worker = ScriptWorker(observer: last.observer)
@@ -25,14 +25,6 @@ enum ScriptProcess {
         ScriptReplyEncoder(batch: 0, output: output).ready(isFiltered: unfiltered == nil)
         serve(socket, worker, output)
     }
-
-    /// The engine's options: few helper threads, whatever the machine has, because each has a stack
-    /// and heaps that count as memory of the functions.
-    private static let environment = [
-        ("TZ", "UTC"), ("LC_ALL", "C"),
-        ("JSC_numberOfGCMarkers", "1"),
-        ("JSC_useConcurrentGC", "0"),
-    ].map { (name: $0.0, value: $0.1) }
 
     /// Runs a function once, so that the engine has started its threads and read its files.
     private static func warmUp(_ worker: ScriptWorker) {
