@@ -20,6 +20,7 @@ let plan = """
     machines   Indexing           Bytes Vocabulary
     adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
+    adapters   ScriptEngine       Bytes Wire CJavaScriptCore
     platforms  LinuxPlatform      Bytes Seams CLinux
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication Credentials Persistence
@@ -32,6 +33,7 @@ let plan = """
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
     programs   divan-simulator    Simulation
+    programs   divan-script       Bytes Wire ScriptEngine LinuxPlatform
     programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
     """
 
@@ -60,7 +62,12 @@ let homes = [
 ]
 
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
-let systemLibraries = ["CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev"]
+let systemLibraries = [
+    "CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev",
+    "CJavaScriptCore": "libjavascriptcoregtk-4.1-dev",
+]
+/// The system libraries whose headers only pkg-config finds, by its names.
+let configured = ["CJavaScriptCore": "javascriptcoregtk-4.1"]
 let sourceLibraries: [String: [LinkerSetting]] = [
     "CICU": [.linkedLibrary("icui18n"), .linkedLibrary("icuuc")],
     "CLinux": [],
@@ -103,6 +110,8 @@ let lane = Context.environment["DIVAN_LANE"]
 let upperFloors: Set<Substring> = ["assembly", "facades", "measures", "programs"]
 let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
+/// JavaScriptCore is in no lane: a sanitizer does not know the memory and the threads of its compiler.
+let inNoLane: Set<Substring> = ["ScriptEngine"]
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
     switch lane {
@@ -126,7 +135,8 @@ var targets: [Target] = []
 for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
     let (floor, module, uses) = (row[0], row[1], row.dropFirst(2))
     let isSimulated = lane == "simulation" && simulated.contains(module)
-    if lane != nil, lanesLeaveOut.contains(floor), !isSimulated { continue }
+    let isLeftOut = lanesLeaveOut.contains(floor) && !isSimulated || inNoLane.contains(module)
+    if lane != nil, isLeftOut { continue }
     var dependencies: [Target.Dependency] = []
     for use in uses {
         let parts = use.split(separator: "/")
@@ -176,7 +186,12 @@ for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
 for shim in shimsUsed.sorted() {
     if let apt = systemLibraries[shim] {
         targets.append(
-            .systemLibrary(name: shim, path: "Sources/Shims/\(shim)", providers: [.apt([apt])])
+            .systemLibrary(
+                name: shim,
+                path: "Sources/Shims/\(shim)",
+                pkgConfig: configured[shim],
+                providers: [.apt([apt])]
+            )
         )
     } else {
         targets.append(
@@ -198,6 +213,9 @@ let tests: [(name: String, uses: [String])] = [
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes", "CICU"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
+    ("ScriptEngineTests", ["ScriptEngine", "Wire", "Bytes"]),
+    // The program is a dependency, so that it is there to be started.
+    ("ScriptProcessTests", ["divan-script", "Wire", "Bytes"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),

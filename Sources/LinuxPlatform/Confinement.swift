@@ -9,7 +9,8 @@ package enum Confinement {
     /// Removes what the process inherited: the environment, and all descriptors except standard
     /// error and `descriptor`.
     ///
-    /// The kernel ends the process when the thread that started it ends.
+    /// The kernel ends the process when the thread that started it ends. A crash ends it without a
+    /// report.
     ///
     /// - Returns: Why the process is not confined; nil if it is.
     package static func begin(
@@ -21,6 +22,7 @@ package enum Confinement {
         }
         guard divan_bind_to_parent() == 0 else { return failure("follow the parent process") }
         guard divan_limit_files(16) == 0 else { return failure("limit files and core dumps") }
+        divan_end_at_crashes()
         clearenv()
         for (name, value) in environment { setenv(name, value, 1) }
         return nil

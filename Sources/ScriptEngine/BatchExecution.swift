@@ -62,6 +62,7 @@ struct BatchExecution {
         while next < count {
             cells.clearReason()
             cells.item = UInt32(base + next)
+            cells.next = next + 1
             watch.begin(timeoutMilliseconds: timeoutMilliseconds)
             let outcome = context.run(
                 items,
@@ -70,8 +71,8 @@ struct BatchExecution {
                 base: base,
                 isRereduce: batch.purpose == .rereduce
             )
-            let item = cells.item
-            next = Int(item) - base + 1
+            next = cells.next
+            let item = UInt32(base + next - 1)
             // The results first: what follows may call the harness.
             sendResults()
             switch outcome {

@@ -51,6 +51,7 @@ enum Harness {
 
           // The numbers of `HarnessCells`.
           const ITEM = 0, NEXT = 1, REASON = 2, LINE = 3, NOTES = 4, DROPPED = 5, STAMPS = 8;
+          const NO_ITEM = 0xffffffff;
 
           const kept = create(null);
           const keptNames = ['Object', 'Function', 'Array', 'String', 'Boolean', 'Number', 'BigInt',
@@ -182,11 +183,13 @@ enum Harness {
               isActive = false;
               if (reason !== 0) {
                 cells[REASON] = reason;
-                return;
+                break;
               }
               if (rows !== 0) output += pending;
-              if (output.length > limits.piece) return;
+              if (output.length > limits.piece) break;
             }
+            // The jobs of promises follow: they belong to none of the items.
+            cells[ITEM] = NO_ITEM;
           }
 
           function results() {

@@ -5,9 +5,9 @@ internal import Wire
 /// One block serves all contexts of a worker, because only one function runs at a time. The harness
 /// hides the array from authors.
 final class HarnessCells {
-    /// The index of the running item in its batch.
+    /// The index of the running item in its batch, or `noItem`.
     private static let item = 0
-    /// The index after the running item in the array that `run` got.
+    /// The index after the item that ran last, in the array that `run` got.
     private static let next = 1
     /// Why `run` returned early: the raw value of a `ScriptProblem.Reason`, or 0.
     private static let reason = 2
@@ -21,6 +21,9 @@ final class HarnessCells {
     private static let stamps = 8
 
     static let count = stamps + 2 * ScriptLimits.itemsMax
+
+    /// What runs is a definition, or a job that items left behind.
+    static let noItem = UInt32.max
 
     let words: UnsafeMutablePointer<UInt32>
 
@@ -36,7 +39,10 @@ final class HarnessCells {
         set { words[HarnessCells.item] = newValue }
     }
 
-    var next: Int { Int(words[HarnessCells.next]) }
+    var next: Int {
+        get { Int(words[HarnessCells.next]) }
+        set { words[HarnessCells.next] = UInt32(newValue) }
+    }
 
     var reason: ScriptProblem.Reason? {
         UInt8(exactly: words[HarnessCells.reason]).flatMap(ScriptProblem.Reason.init)

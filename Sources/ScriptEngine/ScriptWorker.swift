@@ -190,6 +190,7 @@ package final class ScriptWorker {
         timeout: UInt32 = ScriptLimits.mapTimeoutMilliseconds,
         _ body: () -> Result
     ) -> Result {
+        cells.item = HarnessCells.noItem
         observer?.willExecute(batch, function, timeout)
         defer { observer?.didExecute() }
         return body()

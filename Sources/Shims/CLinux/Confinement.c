@@ -37,6 +37,13 @@ int divan_is_stream_socket(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == SOCK_STREAM;
 }
 
+void divan_end_at_crashes(void) {
+  static const int crashes[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+  for (size_t place = 0; place < sizeof crashes / sizeof crashes[0]; place += 1) {
+    signal(crashes[place], SIG_DFL);
+  }
+}
+
 int divan_bind_to_parent(void) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { return -1; }
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

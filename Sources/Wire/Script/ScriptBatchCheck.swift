@@ -77,7 +77,7 @@ package struct ScriptBatchCheck: Sendable {
             return nil
         case .log(let function, _, _): return violation(function)
         case .overran(let function, let item):
-            return violation(function) ?? (Int(item) < count ? nil : .itemOutOfRange)
+            return violation(function) ?? (Int(item ?? 0) < count ? nil : .itemOutOfRange)
         case .ready, .defined, .refused, .checked: return .unexpectedReply
         }
     }

@@ -21,7 +21,7 @@ package import Bytes
 /// | 0x88 reductions | process | function (4), `ScriptReductions` |
 /// | 0x89 finished | process | function (4) |
 /// | 0x8a log | process | function (4), dropped lines (4), text |
-/// | 0x8b overran | process | function (4), item (4) |
+/// | 0x8b overran | process | function (4), item (4), or 2^32 - 1 |
 ///
 /// - Created by `next(in:bytesMax:)`; borrows the decoded bytes.
 package struct ScriptFrame {

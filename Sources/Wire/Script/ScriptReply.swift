@@ -21,7 +21,9 @@ package enum ScriptReply {
     /// A line that a function logged; `dropped` lines were left out before it.
     case log(function: UInt32, dropped: UInt32, text: ByteView)
     /// This item exceeded its time in a way that could not be interrupted; the process has ended.
-    case overran(function: UInt32, item: UInt32)
+    ///
+    /// Nil if it was not an item: a definition, or jobs of promises that items left behind.
+    case overran(function: UInt32, item: UInt32?)
 
     /// The reply in a frame; nil if it is none, or malformed.
     package init?(_ frame: ScriptFrame) {
@@ -62,7 +64,7 @@ package enum ScriptReply {
             self = .log(function: function, dropped: dropped, text: reader.rest)
         case .overran:
             guard let item = reader.bigEndian(UInt32.self), reader.isAtEnd else { return nil }
-            self = .overran(function: function, item: item)
+            self = .overran(function: function, item: item == .max ? nil : item)
         case .defined where reader.isAtEnd: self = .defined(function: function)
         case .executing where reader.isAtEnd: self = .executing(function: function)
         case .finished where reader.isAtEnd: self = .finished(function: function)

@@ -11,6 +11,8 @@ int divan_close_descriptors_except(int kept);
 // Whether the descriptor is a connected stream socket.
 int divan_is_stream_socket(int descriptor);
 
+// Ends the process at crashes, without a report: those of foreign code are expected.
+void divan_end_at_crashes(void);
 // Ends this process with SIGKILL when the thread that started it ends; forbids new privileges.
 // Returns 0, or -1 and sets errno.
 int divan_bind_to_parent(void);
