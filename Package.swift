@@ -213,9 +213,8 @@ let tests: [(name: String, uses: [String])] = [
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes", "CICU"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
-    ("ScriptEngineTests", ["ScriptEngine", "Wire", "Bytes"]),
     // The program is a dependency, so that it is there to be started.
-    ("ScriptProcessTests", ["divan-script", "Wire", "Bytes"]),
+    ("ScriptEngineTests", ["ScriptEngine", "divan-script", "Wire", "Bytes"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),

@@ -25,8 +25,6 @@ final class ExecutionWatch {
         self.cells = cells
     }
 
-    deinit { JSContextGroupClearExecutionTimeLimit(group) }
-
     /// Must be called before each execution.
     func begin(timeoutMilliseconds: UInt32) {
         hasTimedOut = false

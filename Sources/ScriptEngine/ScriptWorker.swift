@@ -54,6 +54,7 @@ package final class ScriptWorker {
 
     deinit {
         functions.removeAll()
+        JSContextGroupClearExecutionTimeLimit(group)
         JSContextGroupRelease(group)
     }
 

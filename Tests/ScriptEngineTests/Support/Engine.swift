@@ -1,0 +1,94 @@
+import Bytes
+import ScriptEngine
+import Testing
+import Wire
+
+/// A worker in the test's own process, spoken to in frames.
+final class Engine {
+    private let worker = ScriptWorker()
+
+    /// Defines function 1.
+    @discardableResult
+    func define(
+        _ source: String,
+        use: ScriptUse = .map,
+        timeoutMilliseconds: UInt32 = 1_000
+    ) throws -> Answer {
+        try define(1, source, use: use, timeoutMilliseconds: timeoutMilliseconds)
+    }
+
+    @discardableResult
+    func define(
+        _ function: UInt32,
+        _ source: String,
+        use: ScriptUse = .map,
+        timeoutMilliseconds: UInt32 = 1_000
+    ) throws -> Answer {
+        let request = Requests.define(
+            function,
+            source,
+            use: use,
+            timeoutMilliseconds: timeoutMilliseconds
+        )
+        return try send(request)
+    }
+
+    func check(_ source: String, use: ScriptUse = .map) throws -> Answer {
+        try send(Requests.check(source, use: use))
+    }
+
+    func map(_ functions: [UInt32], _ documents: [Document]) throws -> Answer {
+        try send(Requests.map(functions, documents))
+    }
+
+    /// Maps documents with this JSON text.
+    func map(_ functions: [UInt32], _ bodies: String...) throws -> Answer {
+        try map(functions, bodies.map { Document(body: $0) })
+    }
+
+    /// Maps documents by function 1.
+    func map(_ bodies: String...) throws -> Answer {
+        try map([1], bodies.map { Document(body: $0) })
+    }
+
+    func reduce(
+        _ groups: [(keys: String, values: String)],
+        isRereduce: Bool = false
+    ) throws -> Answer {
+        try send(Requests.reduce(1, groups, isRereduce: isRereduce))
+    }
+
+    /// Defines a map function and maps one document.
+    func rows(of source: String, _ body: String = "{}") throws -> Answer {
+        let defined = try define(source)
+        try #require(defined.isDefined, "\(String(describing: defined.complaint))")
+        return try map([1], [Document(body: body)])
+    }
+
+    private func send(_ request: ByteWriter) throws -> Answer {
+        guard case .frame(let frame) = ScriptFrame.next(
+            in: request.view,
+            bytesMax: ScriptLimits.requestBytesMax
+        ) else { throw CancellationError() }
+        let output = ByteWriter()
+        let sent = ByteWriter()
+        func flush() {
+            sent.append(output.view)
+            output.removeAll()
+        }
+        worker.handle(try #require(ScriptRequest(frame)), batch: 1, output: output, flush: flush)
+        flush()
+        var answer = Answer()
+        var offset = 0
+        while case .frame(let frame) = ScriptFrame.next(
+            in: sent.view.dropFirst(offset),
+            bytesMax: ScriptLimits.replyBytesMax
+        ) {
+            #expect(frame.batch == 1)
+            try answer.add(frame)
+            offset += frame.byteCount
+        }
+        #expect(offset == sent.count)
+        return answer
+    }
+}
