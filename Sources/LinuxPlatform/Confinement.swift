@@ -6,8 +6,8 @@ internal import Glibc
 /// Two steps, because an engine reserves memory, reads files and starts threads when it starts, none
 /// of which the second step allows.
 package enum Confinement {
-    /// Removes what the process inherited: the environment, and all descriptors except standard
-    /// error and `descriptor`.
+    /// Removes what the process inherited: the environment, blocked signals, and all descriptors
+    /// except standard error and `descriptor`.
     ///
     /// The kernel ends the process when the thread that started it ends. A crash ends it without a
     /// report.
@@ -22,7 +22,7 @@ package enum Confinement {
         }
         guard divan_bind_to_parent() == 0 else { return failure("follow the parent process") }
         guard divan_limit_files(16) == 0 else { return failure("limit files and core dumps") }
-        divan_end_at_crashes()
+        divan_reset_signals()
         clearenv()
         for (name, value) in environment { setenv(name, value, 1) }
         return nil

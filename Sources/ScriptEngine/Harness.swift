@@ -20,8 +20,10 @@ enum Harness {
     /// The name of the author's text in stack traces.
     static let authorName = "view.js"
 
-    /// The harness's third argument, as JSON. Lengths are in UTF-16 units here, of which no more than
-    /// bytes are needed; `ResultText` counts the bytes.
+    /// The harness's third argument, as JSON.
+    ///
+    /// Here lengths are in UTF-16 units, which are at most as many as the bytes: `BatchExecution`
+    /// counts the bytes.
     static let limits = """
         {"key": \(ScriptLimits.keyBytesMax), "rows": \(ScriptLimits.rowsMax),
         "emitted": \(ScriptLimits.emittedBytesMax), "reduction": \(ScriptLimits.reductionBytesMax),

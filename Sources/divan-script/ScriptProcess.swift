@@ -10,7 +10,8 @@ enum ScriptProcess {
     private static let readBytes = 256 << 10
 
     static func run(_ socket: InheritedSocket, memoryBytes: UInt64) -> Never {
-        require(Confinement.begin(keeping: socket.descriptor, environment: [("TZ", "UTC"), ("LC_ALL", "C")]))
+        let environment = [(name: "TZ", value: "UTC"), (name: "LC_ALL", value: "C")]
+        require(Confinement.begin(keeping: socket.descriptor, environment: environment))
         note(Confinement.beEndedFirst())
         let last = LastMessage()
         let worker = ScriptWorker(observer: last.observer)

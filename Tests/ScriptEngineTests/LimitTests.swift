@@ -20,7 +20,9 @@ import Wire
         reason: ScriptProblem.Reason,
         line: UInt32
     ) throws {
-        try engine.define("function (doc) {\n  if (doc === 1) { \(statement) } else emit(doc, 2)\n}")
+        try engine.define(
+            "function (doc) {\n  if (doc === 1) { \(statement) } else emit(doc, 2)\n}"
+        )
         let answer = try engine.map("0", "1", "2")
         #expect(answer.pairs() == ["0=2", "2=2"])
         let problem = try #require(answer.problems[1]?.first)
@@ -134,7 +136,11 @@ import Wire
 
     @Test func harnessIsNotReachedThroughTheCaller() throws {
         let answer = try engine.rows(
-            of: "function f(doc) { emit([f.caller, arguments.callee.caller, this === globalThis]); }"
+            of: """
+                function f(doc) {
+                  emit([f.caller, arguments.callee.caller, this === globalThis]);
+                }
+                """
         )
         #expect(answer.pairs() == ["[null,null,true]=null"])
     }

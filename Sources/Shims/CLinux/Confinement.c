@@ -25,8 +25,10 @@ static int close_range_now(unsigned first, unsigned last) {
 
 int divan_close_descriptors_except(int kept) {
   if (kept <= STDERR_FILENO) { errno = EINVAL; return -1; }
-  close(STDIN_FILENO);
-  close(STDOUT_FILENO);
+  int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0) {
+    return -1;
+  }
   if (close_range_now(STDERR_FILENO + 1, (unsigned)kept - 1) != 0) { return -1; }
   return close_range_now((unsigned)kept + 1, ~0U);
 }
@@ -37,11 +39,14 @@ int divan_is_stream_socket(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == SOCK_STREAM;
 }
 
-void divan_end_at_crashes(void) {
+void divan_reset_signals(void) {
   static const int crashes[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
   for (size_t place = 0; place < sizeof crashes / sizeof crashes[0]; place += 1) {
     signal(crashes[place], SIG_DFL);
   }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 int divan_bind_to_parent(void) {

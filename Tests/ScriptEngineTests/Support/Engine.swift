@@ -66,10 +66,12 @@ final class Engine {
     }
 
     private func send(_ request: ByteWriter) throws -> Answer {
-        guard case .frame(let frame) = ScriptFrame.next(
-            in: request.view,
-            bytesMax: ScriptLimits.requestBytesMax
-        ) else { throw CancellationError() }
+        guard
+            case .frame(let frame) = ScriptFrame.next(
+                in: request.view,
+                bytesMax: ScriptLimits.requestBytesMax
+            )
+        else { throw CancellationError() }
         let output = ByteWriter()
         let sent = ByteWriter()
         func flush() {

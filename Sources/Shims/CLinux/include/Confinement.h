@@ -6,13 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Closes every descriptor except standard error (2) and `kept`. Returns 0, or -1 and sets errno.
+// Closes every descriptor except standard error (2) and `kept`; standard input and output become
+// /dev/null. Returns 0, or -1 and sets errno.
 int divan_close_descriptors_except(int kept);
 // Whether the descriptor is a connected stream socket.
 int divan_is_stream_socket(int descriptor);
 
-// Ends the process at crashes, without a report: those of foreign code are expected.
-void divan_end_at_crashes(void);
+// Signals as in a new session: none is blocked, whatever the thread that started this process
+// blocked, and a crash ends the process without a report, because those of foreign code are expected.
+void divan_reset_signals(void);
 // Ends this process with SIGKILL when the thread that started it ends; forbids new privileges.
 // Returns 0, or -1 and sets errno.
 int divan_bind_to_parent(void);

@@ -1,0 +1,93 @@
+import Bytes
+import Foundation
+import Testing
+import Wire
+
+/// `divan-script` as a process: how it starts, what it gives up, how it ends.
+@Suite struct ProcessTests {
+    @Test func processGivesUpWhatItDoesNotNeed() throws {
+        let child = try ScriptChild()
+        let own = ["/dev/null", "/dev/urandom", "anon_inode:[eventfd]", "/proc/\(child.pid)/statm"]
+        for (number, target) in try child.descriptors() where number != 2 && number != 3 {
+            #expect(own.contains(target), "descriptor \(number)")
+        }
+        #expect(child.text("environ").isEmpty)
+        #expect(child.text("oom_score_adj") == "1000\n")
+        let status = child.text("status")
+        #expect(status.contains("NoNewPrivs:\t1\n"))
+        #expect(status.contains("Seccomp:\t\(child.isFiltered ? 2 : 0)\n"))
+        let limits = child.text("limits").split(separator: "\n").map { line in
+            line.split(whereSeparator: { $0 == " " }).joined(separator: " ")
+        }
+        #expect(limits.contains("Max core file size 0 0 bytes"))
+        #expect(limits.contains("Max open files 16 16 files"))
+        #expect(limits.contains { $0.hasPrefix("Max data size ") && !$0.contains("unlimited") })
+    }
+
+    /// What the engine does lazily: compilers, the collector, time zones, regular expressions.
+    @Test func filteredProcessHasTheWholeLanguage() throws {
+        let child = try ScriptChild()
+        let source = """
+            function (doc, meta) {
+              var total = 0, made = [];
+              for (var i = 0; i < 2e6; i++) { total += i % 7; if (i % 100 === 0) made.push({ i: i }); }
+              emit([total, made.length], [
+                new Date(doc).toLocaleString(), (1e6).toLocaleString(), 'b'.localeCompare('a'),
+                '\\u0065\\u0301'.normalize('NFC').length, /\\p{Lu}/u.test('Ä'), 2n ** 70n > 0n,
+                new Date(2020, 6, 1).toString(), new Function('return 7')(), eval('1 + 1')
+              ]);
+            }
+            """
+        #expect(try child.define(1, source).isDefined)
+        for _ in 0..<5 {
+            let answer = try child.map([1], ["0"])
+            #expect(
+                answer.pairs() == [
+                    #"[5999995,20000]=["1/1/1970, 12:00:00 AM","1,000,000",1,1,true,true,"#
+                        + #""Wed Jul 01 2020 00:00:00 GMT+0000 (Coordinated Universal Time)",7,2]"#
+                ]
+            )
+        }
+    }
+
+    @Test func processEndsWhenTheNodeClosesItsSocket() throws {
+        let child = try ScriptChild()
+        child.closeSending()
+        #expect(child.end() == 0)
+    }
+
+    @Test func invalidFrameEndsTheProcess() throws {
+        for bytes: [UInt8] in [[0, 0, 0, 5, 0xff, 0, 0, 0, 1], [0xff, 0xff, 0xff, 0xff, 1]] {
+            let child = try ScriptChild()
+            bytes.withUnsafeBytes { child.send(ByteView($0)) }
+            #expect(child.end() == 65)
+        }
+    }
+
+    @Test func largestDocumentIsMapped() throws {
+        let child = try ScriptChild(memoryMebibytes: 256)
+        #expect(try child.define(1, "function (doc) { emit(doc.length, null); }").isDefined)
+        let text = String(repeating: "x", count: 20 << 20)
+        let answer = try child.map([1], ["\"\(text)\"", "\"y\""])
+        #expect(answer.pairs() == ["20971520=null", "1=null"])
+    }
+
+    @Test(arguments: [
+        (["--help"], 0, "divan-server, which starts this program"),
+        ([], 64, "descriptor 3 is not a socket. divan-server starts this program"),
+        (["--memory", "4"], 64, "usage: divan-script"), (["--fast"], 64, "usage: divan-script"),
+    ])
+    func programByHandSaysWhatItIsFor(arguments: [String], status: Int32, text: String) throws {
+        let output = Pipe()
+        let writer = output.fileHandleForWriting
+        let pid = try ScriptChild.spawn(
+            arguments,
+            descriptor: nil,
+            standardOutput: writer.fileDescriptor
+        )
+        try writer.close()
+        let written = try output.fileHandleForReading.readToEnd() ?? Data()
+        #expect(ScriptChild.end(of: pid) == status)
+        #expect(String(decoding: written, as: UTF8.self).contains(text))
+    }
+}
