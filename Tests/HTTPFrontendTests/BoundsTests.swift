@@ -16,7 +16,7 @@ import Testing
                     logger: Logger(label: "test")
                 )
                 Issue.record("two servers on one port")
-            } catch let error as AdminServerError {
+            } catch let error as HTTPListenerError {
                 #expect(error.description.contains("127.0.0.1:\(site.port) is in use"))
                 #expect(error.description.contains("--admin-port"))
             }

@@ -15,7 +15,7 @@ struct Authentication: Sendable {
     ///
     /// Nil if the credentials are wrong, or if the console's session is missing or has expired: the
     /// console must not continue as an anonymous client that sees only password-less buckets.
-    func identity(of request: AdminRequest, _ state: ClusterState) -> Identity? {
+    func identity(of request: RESTRequest, _ state: ClusterState) -> Identity? {
         guard state.isProvisioned else { return .unprovisioned }
         // The console marks its requests with this header. Another site's page cannot make a
         // browser send it, so the cookie alone authenticates nothing.
@@ -35,29 +35,28 @@ struct Authentication: Sendable {
         return service.isAdministrator(user, password) ? .administrator(user) : nil
     }
 
-    /// The reply that refuses the request; nil if the route serves the identity.
+    /// Why the route does not serve the identity; nil if it does.
     func refusal(
         of identity: Identity?,
         for access: Access,
-        _ request: AdminRequest,
         bucket name: String?,
         _ state: ClusterState
-    ) -> Reply? {
+    ) -> Refusal? {
         if case .open = access { return nil }
-        guard let identity else { return unauthorized(request) }
+        guard let identity else { return .unauthorized }
         if identity.isAdministrator { return nil }
         switch access {
         case .open:
             return nil
         case .administrator(let permission):
-            if identity == .anonymous { return unauthorized(request) }
+            if identity == .anonymous { return .unauthorized }
             return .forbidden(permission.replacing("[.]", with: "[\(name ?? "")]"))
         case .discovery:
             if identity != .anonymous || state.hasPasswordlessBucket { return nil }
-            return unauthorized(request)
+            return .unauthorized
         case .bucket(let operation):
             if Self.isVisible(name ?? "", to: identity, state) { return nil }
-            if identity == .anonymous { return unauthorized(request) }
+            if identity == .anonymous { return .unauthorized }
             return .forbidden("cluster.bucket[\(name ?? "")].\(operation)")
         }
     }
@@ -71,18 +70,22 @@ struct Authentication: Sendable {
 
     /// Browsers share cookies between the ports of a host, so the name contains the port: two nodes
     /// of one machine have two sessions.
-    static func cookieName(_ request: AdminRequest) -> String {
+    static func cookieName(_ request: RESTRequest) -> String {
         let host = request.headers["host"] ?? ""
         return "ui-auth-\(URLCoding.encode(host.utf8))"
     }
+}
 
-    private func unauthorized(_ request: AdminRequest) -> Reply {
-        var reply = Reply.empty(401)
-        // The console shows its own login form; the challenge would make the browser show another.
-        if request.headers["invalid-auth-response"] != "on" {
-            let challenge = "Basic realm=\"Couchbase Server Admin / REST\""
-            reply.headers.append(("WWW-Authenticate", challenge))
-        }
+extension Reply {
+    /// This reply with the challenge of Basic authentication.
+    ///
+    /// Without it if the request asks so: the console shows its own login form, and a challenge
+    /// would make the browser show another.
+    func withChallenge(for request: RESTRequest) -> Reply {
+        guard request.headers["invalid-auth-response"] != "on" else { return self }
+        var reply = self
+        let challenge = "Basic realm=\"Couchbase Server Admin / REST\""
+        reply.headers.append(("WWW-Authenticate", challenge))
         return reply
     }
 }

@@ -179,7 +179,7 @@ extension Routes {
     }
 }
 
-extension AdminRequest {
+extension RESTRequest {
     /// The request asks to validate a change without applying it.
     var isValidationOnly: Bool { query["just_validate"] == "1" }
 }

@@ -13,7 +13,7 @@ extension Routes {
         unavailable(.delete, "scopes/*/collections/*"),
     ]
 
-    private static func unavailable(_ method: AdminRequest.Method, _ rest: String) -> Route {
+    private static func unavailable(_ method: RESTRequest.Method, _ rest: String) -> Route {
         let operation = method == .get ? "read" : "write"
         return Route(
             method,

@@ -115,7 +115,7 @@ extension Routes {
     private static func bound(
         _ names: [String],
         raw: String,
-        _ request: AdminRequest
+        _ request: RESTRequest
     ) -> Bound? {
         guard let text = names.lazy.compactMap({ request.query[$0] }).first else {
             return request.queryFields[raw].map(Bound.key) ?? .open
@@ -154,8 +154,8 @@ extension Routes {
     @Sendable private static func writeDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
-        guard call.request.contentType == AdminRequest.formType else {
-            let remedy = "send the document as \(AdminRequest.formType), in a field named value"
+        guard call.request.contentType == RESTRequest.formType else {
+            let remedy = "send the document as \(RESTRequest.formType), in a field named value"
             return badRequest(call.request.unsupported(remedy))
         }
         let fields = call.request.formFields

@@ -1,5 +1,8 @@
 internal import Orchestration
 
+/// A field of a response's head or trailer.
+typealias HeaderField = (name: String, value: String)
+
 /// A route's reply: status, content type, headers, body.
 struct Reply: Sendable {
     enum Body: Sendable {
@@ -13,11 +16,12 @@ struct Reply: Sendable {
     ///
     /// It checks `isConnected` regularly, since a stream without new content would not notice a
     /// disconnect otherwise.
-    typealias Stream = @Sendable (_ isConnected: () -> Bool, _ send: Send) async throws -> Void
+    typealias Stream =
+        @Sendable (_ isConnected: () -> Bool, _ send: Send) async throws -> Void
 
     var status: Int
     var contentType: String?
-    var headers: [(name: String, value: String)] = []
+    var headers: [HeaderField] = []
     var body: Body
     /// Nothing was changed, since the state changed concurrently; the router repeats the request.
     var isOvertaken = false
@@ -61,12 +65,6 @@ struct Reply: Sendable {
     static var overtaken: Reply {
         var reply = text("The state changed concurrently. Retry.\r\n", status: 409)
         reply.isOvertaken = true
-        return reply
-    }
-
-    static func methodNotAllowed(_ allowed: [String]) -> Reply {
-        var reply = text("Method Not Allowed\r\n", status: 405)
-        reply.headers.append(("Allow", allowed.sorted().joined(separator: ", ")))
         return reply
     }
 

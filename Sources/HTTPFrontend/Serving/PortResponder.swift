@@ -4,8 +4,8 @@ internal import Logging
 internal import NIOCore
 internal import NIOHTTPTypes
 
-/// Converts the framework's requests to `AdminRequest`, and `Reply` to the framework's responses.
-struct AdminResponder: HTTPResponder {
+/// Converts the framework's requests to `RESTRequest`, and `Reply` to the framework's responses.
+struct PortResponder: HTTPResponder {
     struct Context: InitializableFromSource {
         typealias Source = ApplicationRequestContextSource
 
@@ -16,26 +16,16 @@ struct AdminResponder: HTTPResponder {
         }
     }
 
-    /// Headers of every response, the same as Couchbase's: no caching, no framing.
-    private static let commonHeaders: [(String, String)] = [
-        ("Cache-Control", "no-cache,no-store,must-revalidate"),
-        ("Pragma", "no-cache"),
-        ("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("X-Frame-Options", "DENY"),
-        ("X-Permitted-Cross-Domain-Policies", "none"),
-        ("X-XSS-Protection", "1; mode=block"),
-    ]
-
     let router: Router
-    private let bodies = BodyMemory()
+    private let bodies: BodyMemory
 
     init(router: Router) {
         self.router = router
+        bodies = router.resources.bodies
     }
 
     func respond(to request: Request, context: Context) async throws -> Response {
-        var asked = AdminRequest(
+        var asked = RESTRequest(
             method: request.method.rawValue,
             target: request.head.path ?? "/",
             headers: Self.headers(request),
@@ -45,6 +35,11 @@ struct AdminResponder: HTTPResponder {
         switch router.admit(asked) {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
+        }
+        let bytesMax = admitted.bodyBytesMax
+        if let declared = request.headers[.contentLength].flatMap({ Int($0) }), declared > bytesMax
+        {
+            return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, context)
         }
         // The client sends its body after this interim response.
         if request.headers[.expect]?.lowercased() == "100-continue" {
@@ -56,13 +51,11 @@ struct AdminResponder: HTTPResponder {
         defer { _ = bodies.resize(from: body.readableBytes, to: 0) }
         for try await part in request.body {
             let count = body.readableBytes + part.readableBytes
-            guard count <= admitted.bodyBytesMax else {
-                let most = admitted.bodyBytesMax
-                return refuse("The body is larger than \(most) bytes.", 413, asked, context)
+            guard count <= bytesMax else {
+                return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, context)
             }
             guard bodies.resize(from: body.readableBytes, to: count) else {
-                let text = "The memory for request bodies is used up. Retry later."
-                return refuse(text, 503, asked, context)
+                return refuse(.bodyMemoryExhausted, asked, context)
             }
             body.writeImmutableBuffer(part)
         }
@@ -74,26 +67,21 @@ struct AdminResponder: HTTPResponder {
     ///
     /// `ConnectionLifetime` closes the connection without reading the rest of the body.
     private func refuse(
-        _ text: String,
-        _ status: Int,
-        _ asked: AdminRequest,
+        _ refusal: Refusal,
+        _ asked: RESTRequest,
         _ context: Context
     ) -> Response {
-        var reply = Reply.text(text + "\r\n", status: status)
+        var reply = router.table.reply(to: refusal, of: asked)
         reply.headers.append(("Connection", "close"))
         return response(reply, to: asked, context.channel)
     }
 
     private func response(
         _ reply: Reply,
-        to asked: AdminRequest,
+        to asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {
-        var headers = HTTPFields()
-        for (name, value) in Self.commonHeaders + reply.headers {
-            guard let name = HTTPField.Name(name) else { continue }
-            headers[name] = value
-        }
+        var headers = Self.fields(router.table.commonHeaders + reply.headers)
         if let type = reply.contentType { headers[.contentType] = type }
         return Response(
             status: HTTPResponse.Status(code: reply.status),
@@ -116,6 +104,16 @@ struct AdminResponder: HTTPResponder {
                 try await writer.finish(nil)
             }
         }
+    }
+
+    /// Of several fields with a name, the last one.
+    private static func fields(_ pairs: [HeaderField]) -> HTTPFields {
+        var fields = HTTPFields()
+        for (name, value) in pairs {
+            guard let name = HTTPField.Name(name) else { continue }
+            fields[name] = value
+        }
+        return fields
     }
 
     private static func headers(_ request: Request) -> [String: String] {

@@ -6,7 +6,7 @@ internal import NIOHTTP1
 /// The framework's connection, with `ConnectionLifetime` where a request's version is still known.
 ///
 /// The framework's own hook adds handlers only after its conversion to types without a version.
-struct AdminChannel: ServerChildChannel {
+struct PortChannel: ServerChildChannel {
     let channel: HTTP1Channel
 
     /// Sets up the framework's pipeline and adds `ConnectionLifetime` behind the request decoder.

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// Bounds the memory of request bodies over all connections of the admin port.
+/// Bounds the memory of request bodies over all connections of the node's HTTP ports.
 ///
 /// A body of up to `ownBytes` is always accepted. Larger bodies share `bytesMax`; a body that
 /// exceeds it is refused rather than delayed: tools can retry, and a delayed request would keep its

@@ -1,6 +1,6 @@
 internal import Orchestration
 
-extension AdminRequest {
+extension RESTRequest {
     static let formType = "application/x-www-form-urlencoded"
 
     /// Content types with which tools send forms; empty if the header is missing.

@@ -2,7 +2,7 @@ internal import Bytes
 internal import Orchestration
 
 /// A request independent of sockets and the framework.
-struct AdminRequest: Sendable {
+struct RESTRequest: Sendable {
     enum Method: String, Sendable {
         case get = "GET"
         case post = "POST"
@@ -10,6 +10,9 @@ struct AdminRequest: Sendable {
         case delete = "DELETE"
         case head = "HEAD"
         case other = ""
+
+        /// The method whose route serves the request: GET for HEAD, whose reply omits the body.
+        var routed: Method { self == .head ? .get : self }
     }
 
     let method: Method
@@ -65,6 +68,8 @@ struct AdminRequest: Sendable {
         let first = body.first { $0 > UInt8(ascii: " ") }
         return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
     }
+
+    var isRead: Bool { method.routed == .get }
 
     /// `Basic` credentials; nil if they are missing or malformed.
     var basicCredentials: (user: String, password: String)? {

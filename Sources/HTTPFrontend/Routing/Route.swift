@@ -23,9 +23,16 @@ struct Route: Sendable {
         case json
         /// The handler parses the body and refuses an invalid one.
         case raw
+
+        /// Maximum size of the body.
+        ///
+        /// A document's value may be 20 MiB, and percent-encoding can triple it.
+        func bytesMax(from identity: Identity) -> Int {
+            identity.isAdministrator ? 64 << 20 : 16 << 10
+        }
     }
 
-    let method: AdminRequest.Method
+    let method: RESTRequest.Method
     let path: [Segment]
     let access: Access
     /// The route replies 404 until the cluster is provisioned.
@@ -48,7 +55,7 @@ struct Route: Sendable {
     ///   - validates: Whether the handler supports `just_validate=1`.
     ///   - handler: Makes the reply.
     init(
-        _ method: AdminRequest.Method,
+        _ method: RESTRequest.Method,
         _ path: String,
         _ access: Access,
         needsCluster: Bool = false,
@@ -82,7 +89,12 @@ struct Route: Sendable {
         }
     }
 
-    /// The segments that `*`, `<key>` and `**` match; nil if the path does not match.
+    /// The bucket in the path, which is the first capture; nil if there is none.
+    func bucketName(_ captures: [[UInt8]]) -> String? {
+        captures.first.flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// The segments that the path's patterns match; nil if the path does not match.
     func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
         var captures: [[UInt8]] = []
         for (place, segment) in path.enumerated() {
@@ -103,11 +115,11 @@ struct Route: Sendable {
 
 /// The arguments of a route's handler for one request.
 struct Call: Sendable {
-    let request: AdminRequest
+    let request: RESTRequest
     /// The cluster state at the time of the request.
     let state: ClusterState
     let identity: Identity
-    /// The segments that `*`, `<key>` and `**` of the route's path match.
+    /// The segments that the patterns of the route's path match.
     let captures: [[UInt8]]
     let service: AdministrationService
     let sessions: Sessions

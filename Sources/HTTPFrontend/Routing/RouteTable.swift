@@ -1,0 +1,39 @@
+internal import Orchestration
+
+/// The routes of one port and the rules that are the port's own.
+///
+/// `Router` does what the ports have in common: it finds the route, authenticates and authorizes the
+/// request, and repeats an overtaken change.
+protocol RouteTable: Sendable {
+    var routes: [Route] { get }
+
+    /// Headers of every response; a reply's own fields replace those of the same name.
+    var commonHeaders: [HeaderField] { get }
+
+    /// The port's form of a refusal.
+    func reply(to refusal: Refusal, of request: RESTRequest) -> Reply
+
+    /// Whether the request needs a state that includes every earlier acknowledged change.
+    func needsCurrentState(_ request: RESTRequest, _ state: ClusterState) -> Bool
+
+    /// A refusal that precedes authentication; nil if there is none.
+    func refusalBeforeAuthentication(of request: RESTRequest, _ state: ClusterState) -> Reply?
+
+    /// A refusal by the headers alone of an authorized request; nil if there is none.
+    ///
+    /// - Parameters:
+    ///   - request: The request, without its body.
+    ///   - route: The request's route.
+    ///   - name: The bucket in the path; nil if the path has none.
+    ///   - state: This node's state.
+    /// - Returns: The refusal.
+    func refusalBeforeBody(
+        of request: RESTRequest,
+        to route: Route,
+        bucket name: String?,
+        _ state: ClusterState
+    ) -> Reply?
+
+    /// A refusal of a whole request before its handler is called; nil if there is none.
+    func refusalOfBody(of request: RESTRequest, to route: Route) -> Reply?
+}

@@ -1,0 +1,143 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// Finds the route of a request, authorizes the request, and calls the route's handler.
+///
+/// Each port has a router; its `RouteTable` has what is the port's own.
+struct Router: Sendable {
+    let resources: SharedResources
+    let table: any RouteTable
+    private let authentication: Authentication
+    private let routes: [Route]
+
+    init(_ resources: SharedResources, _ table: some RouteTable) {
+        self.resources = resources
+        self.table = table
+        authentication = Authentication(service: resources.service, sessions: resources.sessions)
+        routes = table.routes
+    }
+
+    /// How many times a request is repeated if another change of the same state overtakes it.
+    private static let repetitionsMax = 10
+
+    /// An authorized request whose body is still to be read.
+    struct Admitted: Sendable {
+        let route: Route
+        let identity: Identity
+        let captures: [[UInt8]]
+        /// Maximum size of the request's body.
+        let bodyBytesMax: Int
+    }
+
+    enum Decision: Sendable {
+        case admitted(Admitted)
+        case refused(Reply)
+    }
+
+    private var service: AdministrationService { resources.service }
+
+    /// Admits or refuses a request by method, path and headers alone, so that an unauthorized
+    /// client cannot make the node read a body.
+    func admit(_ request: RESTRequest) -> Decision {
+        let state = service.state
+        guard service.isServing else { return refuse(.notServing, request) }
+        var allowed: [String] = []
+        for route in routes {
+            guard let captures = route.captures(of: request.segments) else { continue }
+            guard route.method == request.method.routed else {
+                allowed.append(route.method.rawValue)
+                continue
+            }
+            return admit(request, to: route, captures, state)
+        }
+        return refuse(allowed.isEmpty ? .notFound : .methodNotAllowed(allowed), request)
+    }
+
+    /// Calls the route's handler with this node's state; if the request needs the current state,
+    /// with one that includes every earlier acknowledged change.
+    func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
+        // If the cluster was provisioned while the body was received, authorize the request again.
+        if admitted.identity == .unprovisioned, service.state.isProvisioned,
+            case .refused(let reply) = admit(request)
+        {
+            return reply
+        }
+        if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
+        var isStale = false
+        var state = service.state
+        if table.needsCurrentState(request, state), state.nodes.count > 1 {
+            do {
+                state = try await service.readCurrent()
+            } catch {
+                // Without a majority or during an election, reply from this node's state and mark
+                // the reply as stale.
+                isStale = true
+                state = service.state
+            }
+        }
+        var call = Call(
+            request: request,
+            state: state,
+            identity: admitted.identity,
+            captures: admitted.captures,
+            service: service,
+            sessions: resources.sessions,
+            machine: resources.machine
+        )
+        var reply = await admitted.route.handler(call)
+        for _ in 0..<Self.repetitionsMax where reply.isOvertaken {
+            call = call.refreshed
+            reply = await admitted.route.handler(call)
+        }
+        if isStale { reply.headers.append(("Divan-Stale", "true")) }
+        return reply
+    }
+
+    private func refuse(_ refusal: Refusal, _ request: RESTRequest) -> Decision {
+        .refused(table.reply(to: refusal, of: request))
+    }
+
+    private func admit(
+        _ request: RESTRequest,
+        to route: Route,
+        _ captures: [[UInt8]],
+        _ state: ClusterState
+    ) -> Decision {
+        if request.isFromAnotherSite { return refuse(.fromAnotherSite, request) }
+        if let reply = table.refusalBeforeAuthentication(of: request, state) {
+            return .refused(reply)
+        }
+        let identity = authentication.identity(of: request, state)
+        let name = route.bucketName(captures)
+        if let refusal = authentication.refusal(
+            of: identity,
+            for: route.access,
+            bucket: name,
+            state
+        ) {
+            return refuse(refusal, request)
+        }
+        if let refusal = refusal(ofTarget: request, route) { return refuse(refusal, request) }
+        if let reply = table.refusalBeforeBody(of: request, to: route, bucket: name, state) {
+            return .refused(reply)
+        }
+        let admitted = Admitted(
+            route: route,
+            identity: identity ?? .anonymous,
+            captures: captures,
+            bodyBytesMax: route.body.bytesMax(from: identity ?? .anonymous)
+        )
+        return .admitted(admitted)
+    }
+
+    /// Refuses text that is not UTF-8: replacement characters could make two names equal.
+    private func refusal(ofTarget request: RESTRequest, _ route: Route) -> Refusal? {
+        guard !request.isTargetDamaged, route.isReadable(request.segments) else {
+            return .illFormedTarget
+        }
+        return request.queryFields.illFormedField(besides: route.rawQuery).map {
+            .illFormedField($0)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// One port that serves HTTP: claims the port, bounds its connections, and stops it.
+///
+/// The node's ports differ in their routes (`Router`) and in `Settings`; everything about
+/// connections is the same.
+final class HTTPListener: Sendable {
+    /// The address and the properties of one port.
+    struct Settings: Sendable {
+        /// The address to listen on, in digits or as a name.
+        let host: String
+        /// The port; 0 claims any free one.
+        let port: UInt16
+        /// The port's name in errors, for example "admin port".
+        let name: String
+        /// The option of `divan-server` that sets the port; nil if there is none.
+        let option: String?
+    }
+
+    /// The port that was claimed; differs from the requested one if that was 0.
+    let port: UInt16
+    private let group: ServiceGroup
+    private let task: Task<Void, Never>
+
+    /// How long pending requests may take after `stop` begins.
+    ///
+    /// The sum of this and `cancellationPeriod` bounds how long an operator waits for `stop`.
+    private static let gracePeriod = Duration.milliseconds(1_500)
+    /// How long `stop` waits for the pending requests after it has cancelled them.
+    private static let cancellationPeriod = Duration.milliseconds(500)
+
+    /// The most open connections; further clients wait until one of these is closed.
+    private static let connectionsMax = 8_192
+    private static let headerBytesMax = 32 << 10
+
+    private init(port: UInt16, group: ServiceGroup, task: Task<Void, Never>) {
+        self.port = port
+        self.group = group
+        self.task = task
+    }
+
+    /// Claims the port and begins to serve.
+    ///
+    /// - Throws: `HTTPListenerError` if the port cannot be claimed.
+    /// - Returns: The listener, once it listens.
+    static func start(
+        _ router: Router,
+        _ settings: Settings,
+        logger: Logger
+    ) async throws(HTTPListenerError) -> HTTPListener {
+        let (outcome, begin) = AsyncStream<Result<UInt16, HTTPListenerError>>.makeStream()
+        let application = Application(
+            responder: PortResponder(router: router),
+            server: HTTPServerBuilder { responder in
+                let channel = HTTP1Channel(
+                    responder: responder,
+                    configuration: channelConfiguration
+                )
+                return PortChannel(channel: channel)
+            },
+            configuration: ApplicationConfiguration(
+                address: .hostname(settings.host, port: Int(settings.port)),
+                serverName: "Couchbase Server",
+                availableConnectionsDelegate: MaximumAvailableConnections(connectionsMax)
+            ),
+            onServerRunning: { channel in
+                let port = channel.localAddress?.port ?? Int(settings.port)
+                begin.yield(.success(UInt16(port)))
+            },
+            logger: logger
+        )
+        let group = ServiceGroup(configuration: .init(services: [application], logger: logger))
+        let task = Task {
+            do {
+                try await group.run()
+            } catch {
+                let failure = HTTPListenerError(error, settings)
+                // Before the port is claimed, `start` throws the error; later it is only logged.
+                if case .terminated = begin.yield(.failure(failure)), !Task.isCancelled {
+                    logger.error("\(failure)")
+                }
+            }
+            begin.finish()
+        }
+        for await result in outcome {
+            return HTTPListener(port: try result.get(), group: group, task: task)
+        }
+        throw HTTPListenerError(CancellationError(), settings)
+    }
+
+    /// Stops listening and waits at most two seconds for pending requests, then cancels them.
+    func stop() async {
+        await group.triggerGracefulShutdown()
+        let (ends, end) = AsyncStream<Never>.makeStream()
+        let waiting = Task { [task] in
+            await task.value
+            end.finish()
+        }
+        let timeout = Task { [task] in
+            try await Task.sleep(for: Self.gracePeriod)
+            task.cancel()
+            try await Task.sleep(for: Self.cancellationPeriod)
+            // A request may ignore cancellation, for example while it waits for a full disk.
+            end.finish()
+        }
+        for await _ in ends {}
+        waiting.cancel()
+        timeout.cancel()
+    }
+
+    private static var channelConfiguration: HTTP1Channel.Configuration {
+        HTTP1Channel.Configuration(
+            idleTimeout: nil,
+            httpDecoderConfiguration: .init(
+                maxHeaderFieldSize: headerBytesMax,
+                maxHeaderListSize: headerBytesMax,
+                maxHeaderFieldCount: 200
+            )
+        )
+    }
+}
+
+/// A port could not be claimed.
+package struct HTTPListenerError: Error, Sendable, CustomStringConvertible {
+    /// What happened and the remedy, as a sentence for an operator.
+    package let description: String
+
+    init(_ error: any Error, _ settings: HTTPListener.Settings) {
+        let host = settings.host
+        let address = host.contains(":") ? "[\(host)]:\(settings.port)" : "\(host):\(settings.port)"
+        let place = "\(settings.name) \(address)"
+        switch (error as? IOError)?.errnoCode {
+        case EADDRINUSE:
+            let remedy = settings.option.map { "; \($0) sets another" } ?? ""
+            description = "The \(place) is in use by another process\(remedy)"
+        case EADDRNOTAVAIL:
+            description = "This machine does not have the address \(host); --bind sets another"
+        case EACCES:
+            description = "This user may not use the \(place); choose one above 1023"
+        default:
+            description = "The \(place) could not be opened: \(error)"
+        }
+    }
+}

@@ -1,0 +1,19 @@
+internal import ClusterService
+
+/// What all ports of a node share: the service, the console's sessions, and the bounded memory for
+/// request bodies.
+struct SharedResources: Sendable {
+    let service: AdministrationService
+    let sessions = Sessions()
+    let machine: Machine
+    let bodies = BodyMemory()
+
+    init(service: AdministrationService) {
+        self.service = service
+        let machine = Machine(directory: service.settings.directory)
+        self.machine = machine
+        service.readMachine { [weak service] in
+            machine.reading(nowMilliseconds: service?.wallMilliseconds ?? 0)
+        }
+    }
+}
