@@ -6,12 +6,15 @@ package import Logging
 /// It translates between HTTP and `AdministrationService` and decides nothing. It replies 503 until
 /// the service is started, so it can claim its port before the service knows the number.
 package final class AdminServer: Sendable {
+    /// What the view port shares with this port.
+    let resources: SharedResources
     private let listener: HTTPListener
 
     /// The port that was claimed; differs from the requested one if that was 0.
     package var port: UInt16 { listener.port }
 
-    private init(listener: HTTPListener) {
+    private init(resources: SharedResources, listener: HTTPListener) {
+        self.resources = resources
         self.listener = listener
     }
 
@@ -19,6 +22,8 @@ package final class AdminServer: Sendable {
     ///
     /// - Parameters:
     ///   - service: The service that carries out the requests.
+    ///   - designDocuments: The design documents of the buckets; nil if there are none, so that
+    ///     their routes do not exist.
     ///   - host: The address to listen on, in digits or as a name.
     ///   - port: The port; 0 claims any free one.
     ///   - logger: The framework's log.
@@ -27,6 +32,7 @@ package final class AdminServer: Sendable {
     /// - Returns: The server, once it listens.
     package static func start(
         service: AdministrationService,
+        designDocuments: (any DesignDocumentPlane)? = nil,
         host: String,
         port: UInt16,
         logger: Logger
@@ -38,12 +44,13 @@ package final class AdminServer: Sendable {
             name: "admin port",
             option: "--admin-port"
         )
+        let table = AdminTable(designDocuments: designDocuments)
         let listener = try await HTTPListener.start(
-            Router(resources, AdminTable()),
+            Router(resources, table),
             settings,
             logger: logger
         )
-        return AdminServer(listener: listener)
+        return AdminServer(resources: resources, listener: listener)
     }
 
     /// Stops listening and waits at most two seconds for pending requests, then cancels them.

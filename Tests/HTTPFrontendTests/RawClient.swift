@@ -5,6 +5,8 @@ import Foundation
 /// Its calls block; the tests run them on a separate thread, not on one of the server's.
 final class RawClient {
     struct Response: Sendable {
+        /// The first line as received, without its end.
+        var statusLine = ""
         /// Of the first line: `HTTP/1.1`.
         var version = ""
         var status = 0
@@ -27,9 +29,19 @@ final class RawClient {
 
     private let descriptor: Int32
     private var received: [UInt8] = []
+    /// The trailer's lines after the last chunked body.
+    private(set) var trailer: [String] = []
 
-    init(port: UInt16, timeoutSeconds: Int = 10) throws {
+    /// Connects to a port on loopback; `receiveBytes` is the size of the kernel's buffer for received
+    /// bytes, nil for the default.
+    ///
+    /// - Throws: `Failure` if there is no connection.
+    init(port: UInt16, timeoutSeconds: Int = 10, receiveBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var receiveBytes {
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, size)
+        }
         var timeout = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
         setsockopt(
             descriptor,
@@ -82,6 +94,7 @@ final class RawClient {
         let lines = String(decoding: try receive(through: "\r\n\r\n"), as: UTF8.self)
             .components(separatedBy: "\r\n")
         var response = Response()
+        response.statusLine = lines[0]
         let words = lines[0].split(separator: " ")
         response.version = String(words[0])
         response.status = Int(words[1]) ?? 0
@@ -92,13 +105,22 @@ final class RawClient {
         return response
     }
 
-    /// One chunk of a chunked body; nil at its end.
+    /// One chunk of a chunked body; nil at its end, after its trailer.
     func chunk() throws -> [UInt8]? {
         let line = String(decoding: try receive(through: "\r\n").dropLast(2), as: UTF8.self)
         guard let length = Int(line, radix: 16) else { throw Failure(what: "chunk of \(line)") }
+        guard length > 0 else {
+            trailer = []
+            while true {
+                let bytes = try receive(through: "\r\n").dropLast(2)
+                let field = String(decoding: bytes, as: UTF8.self)
+                if field.isEmpty { return nil }
+                trailer.append(field)
+            }
+        }
         let bytes = try receive(length)
         _ = try receive(2)
-        return length == 0 ? nil : bytes
+        return bytes
     }
 
     /// Whether the server has closed the connection, or closes it within the client's timeout.

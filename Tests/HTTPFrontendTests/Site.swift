@@ -41,9 +41,10 @@ struct Site: Sendable {
     static func with(
         provisioned: Bool = true,
         serving: Bool = true,
+        designDocuments: (any DesignDocumentPlane)? = nil,
         _ body: (Site) async throws -> Void
     ) async throws {
-        let site = try await Site(serving: serving)
+        let site = try await Site(serving: serving, designDocuments: designDocuments)
         do {
             if provisioned, serving {
                 let reply = try await site.ask(
@@ -61,7 +62,10 @@ struct Site: Sendable {
         await site.close()
     }
 
-    private init(serving: Bool) async throws {
+    private init(
+        serving: Bool,
+        designDocuments: (any DesignDocumentPlane)?
+    ) async throws {
         world = LinuxEnvironment.make(reactors: 1, logLevel: .fault)
         plane = MemoryPlane()
         directory = FileManager.default.temporaryDirectory
@@ -82,6 +86,7 @@ struct Site: Sendable {
         logger.logLevel = .critical
         server = try await AdminServer.start(
             service: service,
+            designDocuments: designDocuments,
             host: "127.0.0.1",
             port: 0,
             logger: logger

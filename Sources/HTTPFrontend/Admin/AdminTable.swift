@@ -4,15 +4,21 @@ internal import Vocabulary
 /// The admin port's routes, by subject, and its rules: Couchbase's texts, and the parameters that
 /// every route has (`uuid`, `bucket_uuid`, `just_validate`).
 struct AdminTable: RouteTable {
-    let routes: [Route] =
-        Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
-        + Routes.nodeSetup + Routes.buckets
-        + Routes.alternateAddresses + Routes.configurations + Routes.documents
-        + Routes.statistics + Routes.settings
-        + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
-        + Routes.retries
-        + Routes.autoFailover + Routes.groups
-        + Routes.absent + Routes.console
+    let routes: [Route]
+
+    /// - Parameter designDocuments: The buckets' design documents; nil to omit their routes.
+    init(designDocuments: (any DesignDocumentPlane)?) {
+        let known =
+            Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
+            + Routes.nodeSetup + Routes.buckets
+            + Routes.alternateAddresses + Routes.configurations + Routes.documents
+            + Routes.statistics + Routes.settings
+            + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
+            + Routes.retries
+            + Routes.autoFailover + Routes.groups
+            + Routes.absent + Routes.console
+        routes = known + (designDocuments.map(Routes.designDocuments) ?? [])
+    }
 
     /// The same as Couchbase's: no caching, no framing.
     let commonHeaders: [HeaderField] = [

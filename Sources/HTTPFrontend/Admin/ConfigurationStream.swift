@@ -14,7 +14,10 @@ extension Reply {
         var reply = Reply(
             status: 200,
             contentType: "application/json; charset=utf-8",
-            body: .stream { isConnected, send in try await stream.run(while: isConnected, send) }
+            body: .stream { isConnected, send in
+                try await stream.run(while: isConnected, send)
+                return []
+            }
         )
         reply.headers.append(("Connection", "close"))
         return reply

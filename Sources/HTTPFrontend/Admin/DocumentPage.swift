@@ -25,7 +25,10 @@ struct DocumentPage: Sendable {
         Reply(
             status: 200,
             contentType: "application/json",
-            body: .stream { isConnected, send in try await write(while: isConnected, send) }
+            body: .stream { isConnected, send in
+                try await write(while: isConnected, send)
+                return []
+            }
         )
     }
 

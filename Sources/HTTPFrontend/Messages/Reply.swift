@@ -12,12 +12,14 @@ struct Reply: Sendable {
     }
 
     typealias Send = (consuming [UInt8]) async throws -> Void
-    /// Sends a body in chunks.
+    /// Sends a body in chunks and returns the fields of its trailer.
     ///
+    /// If it throws, the connection closes without the end of the body, so that the client notices.
     /// It checks `isConnected` regularly, since a stream without new content would not notice a
     /// disconnect otherwise.
     typealias Stream =
-        @Sendable (_ isConnected: () -> Bool, _ send: Send) async throws -> Void
+        @Sendable (_ isConnected: () -> Bool, _ send: Send) async throws
+        -> [HeaderField]
 
     var status: Int
     var contentType: String?

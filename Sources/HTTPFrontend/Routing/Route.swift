@@ -12,6 +12,10 @@ struct Route: Sendable {
         case any
         /// Any single segment, of any bytes: a document's key.
         case key
+        /// A bucket's name, which `+` and the bucket's UUID may follow; both are captured.
+        case bucket
+        /// The one segment `_design/NAME` with an encoded slash; NAME is captured.
+        case designDocument
         /// All remaining segments, at least one.
         case rest
     }
@@ -23,12 +27,26 @@ struct Route: Sendable {
         case json
         /// The handler parses the body and refuses an invalid one.
         case raw
+        /// A design document.
+        case designDocument
+        /// The parameters of a view query, as JSON.
+        case viewQuery
+
+        /// The largest design document that a bucket accepts.
+        private static let designDocumentBytesMax = 1 << 20
+        /// Some ten thousand keys of common sizes.
+        private static let viewQueryBytesMax = 4 << 20
 
         /// Maximum size of the body.
         ///
-        /// A document's value may be 20 MiB, and percent-encoding can triple it.
+        /// A document's value may be 20 MiB, and percent-encoding can triple it. On the view port
+        /// every identity that has access to the bucket may send design documents and queries.
         func bytesMax(from identity: Identity) -> Int {
-            identity.isAdministrator ? 64 << 20 : 16 << 10
+            switch self {
+            case .form, .json, .raw: identity.isAdministrator ? 64 << 20 : 16 << 10
+            case .designDocument: Self.designDocumentBytesMax
+            case .viewQuery: Self.viewQueryBytesMax
+            }
         }
     }
 
@@ -47,7 +65,7 @@ struct Route: Sendable {
     /// - Parameters:
     ///   - method: The HTTP method; HEAD uses the GET routes.
     ///   - path: Segments between slashes; `*` matches any single UTF-8 segment, `<key>` one of any
-    ///     bytes, a final `**` all remaining ones.
+    ///     bytes, `<bucket>` and `<design>` those of `Segment`, a final `**` all remaining ones.
     ///   - access: The identities that the route serves.
     ///   - needsCluster: Whether the route replies 404 until the cluster is provisioned.
     ///   - body: The content type of the request body.
@@ -69,6 +87,8 @@ struct Route: Sendable {
             switch segment {
             case "*": .any
             case "<key>": .key
+            case "<bucket>": .bucket
+            case "<design>": .designDocument
             case "**": .rest
             default: .literal(Array(segment.utf8))
             }
@@ -91,7 +111,10 @@ struct Route: Sendable {
 
     /// The bucket in the path, which is the first capture; nil if there is none.
     func bucketName(_ captures: [[UInt8]]) -> String? {
-        captures.first.flatMap { String(validating: $0, as: UTF8.self) }
+        guard let first = captures.first else { return nil }
+        let isBucket = path.contains { if case .bucket = $0 { true } else { false } }
+        return isBucket
+            ? BucketSegment(first)?.name : String(validating: first, as: UTF8.self)
     }
 
     /// The segments that the path's patterns match; nil if the path does not match.
@@ -102,8 +125,13 @@ struct Route: Sendable {
             switch segment {
             case .literal(let bytes):
                 guard segments[place] == bytes else { return nil }
-            case .any, .key:
+            case .any, .key, .bucket:
                 captures.append(segments[place])
+            case .designDocument:
+                let prefix = Array("_design/".utf8)
+                guard segments[place].starts(with: prefix), segments[place].count > prefix.count
+                else { return nil }
+                captures.append(Array(segments[place].dropFirst(prefix.count)))
             case .rest:
                 captures.append(contentsOf: segments[place...])
                 return captures
@@ -145,5 +173,21 @@ struct Call: Sendable {
     /// The buckets that are visible to the request's identity.
     var visibleBuckets: [BucketRecord] {
         state.buckets.filter { Authentication.isVisible($0.settings.name, to: identity, state) }
+    }
+}
+
+/// The first segment of a path on the view port: `NAME` or `NAME+UUID`.
+struct BucketSegment {
+    let name: String
+    /// The bucket must have this UUID; nil if the path has none.
+    let uuid: String?
+
+    /// Nil if the segment is not UTF-8.
+    init?(_ segment: [UInt8]) {
+        guard let text = String(validating: segment, as: UTF8.self) else { return nil }
+        // No bucket's name has this character.
+        let parts = text.split(separator: "+", maxSplits: 1, omittingEmptySubsequences: false)
+        name = String(parts[0])
+        uuid = parts.count == 2 ? String(parts[1]) : nil
     }
 }

@@ -20,6 +20,7 @@ final class HTTPListener: Sendable {
         let name: String
         /// The option of `divan-server` that sets the port; nil if there is none.
         let option: String?
+        var channel = PortChannel.Settings()
     }
 
     /// The port that was claimed; differs from the requested one if that was 0.
@@ -61,7 +62,7 @@ final class HTTPListener: Sendable {
                     responder: responder,
                     configuration: channelConfiguration
                 )
-                return PortChannel(channel: channel)
+                return PortChannel(channel: channel, settings: settings.channel)
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(settings.host, port: Int(settings.port)),

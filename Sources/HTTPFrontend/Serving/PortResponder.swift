@@ -98,10 +98,10 @@ struct PortResponder: HTTPResponder {
             // Do not use the framework's detection of disconnects: after the body has been read, as
             // here, it crashes the process when a client disconnects.
             ResponseBody { writer in
-                try await run({ channel.isActive }) {
+                let trailer = try await run({ channel.isActive }) {
                     try await writer.write(ByteBuffer(bytes: $0))
                 }
-                try await writer.finish(nil)
+                try await writer.finish(trailer.isEmpty ? nil : Self.fields(trailer))
             }
         }
     }

@@ -1,0 +1,128 @@
+internal import Bytes
+internal import JSON
+internal import Orchestration
+internal import Vocabulary
+
+/// Design documents on the admin port: the list for tools and clients, and controllers.
+extension Routes {
+    static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
+        [
+            Route(
+                .get,
+                "/pools/default/buckets/*/ddocs",
+                .bucket("views!read"),
+                needsCluster: true
+            ) { call in
+                guard let bucket = call.bucket?.settings.name,
+                    let documents = await plane.designDocuments(ofBucket: bucket)
+                else { return .notFound }
+                return .json(["rows": .array(documents.map { row($0, bucket) })])
+            },
+            controller("compactView") { call in
+                await plane.compactViews(
+                    ofDesignDocument: call.capture(1),
+                    inBucket: call.capture(0)
+                )
+            },
+            controller("cancelViewCompaction") { call in
+                await plane.cancelCompaction(
+                    ofDesignDocument: call.capture(1),
+                    inBucket: call.capture(0)
+                )
+            },
+            Route(
+                .post,
+                "/pools/default/buckets/*/ddocs/<design>/controller/setUpdateMinChanges",
+                controllerAccess,
+                needsCluster: true
+            ) { call in await setUpdateThresholds(call, plane) },
+        ]
+    }
+
+    private static let controllerAccess = Access.administrator("cluster.bucket[.].views!compact")
+
+    private static func controller(
+        _ name: String,
+        _ body: @escaping @Sendable (Call) async -> DesignDocumentOutcome
+    ) -> Route {
+        Route(
+            .post,
+            "/pools/default/buckets/*/ddocs/<design>/controller/\(name)",
+            controllerAccess,
+            needsCluster: true
+        ) { call in
+            guard call.bucket != nil else { return .notFound }
+            return refusal(await body(call)) ?? .done
+        }
+    }
+
+    private static func row(_ document: DesignDocumentCopy, _ bucket: String) -> JSONText {
+        let id = "_design/\(document.name)"
+        let controllers =
+            "/pools/default/buckets/\(ConfigurationJSON.path(bucket))/ddocs/"
+            + "\(URLCoding.encode(id.utf8))/controller"
+        return .object([
+            (
+                "doc",
+                .object([
+                    (
+                        "meta",
+                        .object([("id", .string(id)), ("rev", .string(document.revision))])
+                    ),
+                    ("json", .rendered(document.body)),
+                ])
+            ),
+            (
+                "controllers",
+                .object([
+                    ("compact", .string("\(controllers)/compactView")),
+                    ("setUpdateMinChanges", .string("\(controllers)/setUpdateMinChanges")),
+                ])
+            ),
+        ])
+    }
+
+    // MARK: When indexes are updated
+
+    private static func setUpdateThresholds(
+        _ call: Call,
+        _ plane: any DesignDocumentPlane
+    ) async -> Reply {
+        guard call.bucket != nil else { return .notFound }
+        let form = call.request.form
+        var wrong: [(String, JSONText)] = []
+        let values = ["updateMinChanges", "replicaUpdateMinChanges"].map { field -> UInt64? in
+            guard let text = form[field] else { return nil }
+            let value = FormParameters.number(text)
+            if value == nil {
+                wrong.append((field, .string("\(field) must be a non-negative integer.")))
+            }
+            return value
+        }
+        guard wrong.isEmpty else { return .json(.object(wrong), status: 400) }
+        let (bucket, name) = (call.capture(0), call.capture(1))
+        let thresholds = UpdateThresholds(active: values[0], replica: values[1])
+        let outcome = await plane.setUpdateThresholds(
+            thresholds,
+            ofDesignDocument: name,
+            inBucket: bucket
+        )
+        if let refusal = refusal(outcome) { return refusal }
+        guard case .found(let document) = await plane.designDocument(name, ofBucket: bucket) else {
+            return .notFound
+        }
+        let options = document.body.withUnsafeBytes { JSONValue.parse(ByteView($0))?["options"] }
+        return .rendered(JSONWriter.text { $0.value(options ?? .object([])) })
+    }
+
+    /// The reply to a change that was not made; nil if it was.
+    private static func refusal(_ outcome: DesignDocumentOutcome) -> Reply? {
+        switch outcome {
+        case .done: nil
+        case .missing: .notFound
+        case .refused(_, let reason): .json(["_": .string(reason)], status: 400)
+        case .busy(let reason): .json(["_": .string(reason)], status: 503)
+        case .failed(let reason): .failed(reason)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+internal import Orchestration
+
+/// Design documents on the view port.
+extension ViewTable {
+    static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
+        documentPaths.flatMap { path in
+            [
+                Route(.get, path, .bucket("views!read")) { call in
+                    await call.withViewBucket { bucket in
+                        await read(call, plane, bucket)
+                    }
+                },
+                Route(.put, path, .bucket("views!write"), body: .designDocument) { call in
+                    await call.withViewBucket { bucket in
+                        let outcome = await plane.putDesignDocument(
+                            call.capture(1),
+                            body: call.request.body,
+                            inBucket: bucket
+                        )
+                        return reply(outcome, call, created: bucket)
+                    }
+                },
+                Route(.delete, path, .bucket("views!write")) { call in
+                    await call.withViewBucket { bucket in
+                        let outcome = await plane.deleteDesignDocument(
+                            call.capture(1),
+                            inBucket: bucket
+                        )
+                        return reply(outcome, call)
+                    }
+                },
+            ]
+        }
+    }
+
+    private static func read(
+        _ call: Call,
+        _ plane: any DesignDocumentPlane,
+        _ bucket: String
+    ) async -> Reply {
+        switch await plane.designDocument(call.capture(1), ofBucket: bucket) {
+        case .missing: return .missing("missing")
+        case .deleted: return .missing("deleted")
+        case .found(let document):
+            var reply = Reply.rendered(document.body)
+            let meta = JSONText.object([
+                ("id", .string("_design/\(document.name)")), ("rev", .string(document.revision)),
+                ("type", "json"),
+            ])
+            reply.headers = [
+                ("X-Couchbase-Meta", String(decoding: meta.bytes, as: UTF8.self)),
+                // Also in the reply to HEAD, which has no body.
+                ("Content-Length", "\(document.body.count)"),
+            ]
+            return reply
+        }
+    }
+
+    /// The reply to a change; `created` is the bucket in which a document was created or replaced,
+    /// nil after a deletion.
+    private static func reply(
+        _ outcome: DesignDocumentOutcome,
+        _ call: Call,
+        created bucket: String? = nil
+    ) -> Reply {
+        switch outcome {
+        case .done:
+            let name = call.capture(1)
+            var reply = Reply.json(
+                .object([("ok", true), ("id", .string("_design/\(name)"))]),
+                status: bucket == nil ? 200 : 201
+            )
+            if let bucket {
+                let host = call.request.headers["host"] ?? call.request.localAddress
+                let path = "\(URLCoding.encode(bucket.utf8))/_design/\(URLCoding.encode(name.utf8))"
+                reply.headers.append(("Location", "http://\(host)/\(path)"))
+            }
+            return reply
+        case .missing: return .missing("missing")
+        case .refused(let error, let reason): return .failure(400, error, reason)
+        case .busy(let reason):
+            return Reply.failure(503, "service_unavailable", reason).retry(afterSeconds: 1)
+        case .failed(let reason): return .failure(500, "internal_server_error", reason)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+/// A design document as the ports of a node show it.
+package struct DesignDocumentCopy: Hashable, Sendable {
+    /// The name without `_design/`; those of development documents begin with `dev_`.
+    package let name: String
+    /// The document as JSON, the same bytes for every reader.
+    package let body: [UInt8]
+    /// The revision as text, for example `1-9bdf8353`.
+    package let revision: String
+
+    package init(name: String, body: [UInt8], revision: String) {
+        self.name = name
+        self.body = body
+        self.revision = revision
+    }
+}
+
+/// The result of reading a design document.
+package enum DesignDocumentLookup: Sendable {
+    case found(DesignDocumentCopy)
+    /// The bucket never had the document.
+    case missing
+    /// The document was deleted.
+    case deleted
+}
+
+/// The result of a request that changes a design document.
+package enum DesignDocumentOutcome: Sendable {
+    /// The change is agreed on and on this node's disk.
+    case done
+    /// The bucket does not have the document; nothing was changed.
+    case missing
+    /// The request is wrong; nothing was changed.
+    ///
+    /// `error` is a word for programs (`invalid_design_document`, `bad_request`), `reason` a
+    /// sentence for users.
+    case refused(error: String, reason: String)
+    /// The cluster cannot agree at the moment; a sentence for users.
+    case busy(String)
+    /// The change failed, or its outcome is unknown; a sentence for users.
+    case failed(String)
+}
+
+/// From how many changes on an index is updated without a query; nil leaves a setting unchanged.
+package struct UpdateThresholds: Hashable, Sendable {
+    /// Changes of active vBuckets (`updateMinChanges`).
+    package var active: UInt64?
+    /// Changes of replicas (`replicaUpdateMinChanges`).
+    package var replica: UInt64?
+
+    package init(active: UInt64? = nil, replica: UInt64? = nil) {
+        self.active = active
+        self.replica = replica
+    }
+}
+
+/// The design documents of the cluster's buckets, as their routes need them.
+///
+/// The routes have checked that the bucket exists. Names are those of `DesignDocumentCopy`, not
+/// empty, and otherwise unchecked.
+package protocol DesignDocumentPlane: Sendable {
+    /// All design documents of a bucket, sorted by name; nil if the bucket no longer exists.
+    func designDocuments(ofBucket bucket: String) async -> [DesignDocumentCopy]?
+    func designDocument(_ name: String, ofBucket bucket: String) async -> DesignDocumentLookup
+    /// Creates or replaces a document.
+    ///
+    /// - Parameters:
+    ///   - name: The document's name.
+    ///   - body: The request's body, of at most 1 MiB, not checked in any way.
+    ///   - bucket: The bucket.
+    /// - Returns: The outcome, after this node applied the change.
+    func putDesignDocument(
+        _ name: String,
+        body: [UInt8],
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome
+    func deleteDesignDocument(
+        _ name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome
+    /// Begins to compact the indexes of a document on all nodes.
+    func compactViews(
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome
+    /// Cancels the compaction of a document's indexes; `.done` also if there is none.
+    func cancelCompaction(
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome
+    /// Changes the `options` of a document.
+    func setUpdateThresholds(
+        _ thresholds: UpdateThresholds,
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome
+}
+
+/// A parameter of a view query: the name decoded, the value decoded but not interpreted.
+package struct ViewParameter: Hashable, Sendable {
+    package enum Value: Hashable, Sendable {
+        /// The value in the query string: JSON text for keys, plain text for all others, possibly
+        /// with white space around it.
+        case text(String)
+        /// The value in the request's body: one valid JSON value without white space around it.
+        case json([UInt8])
+    }
+
+    package let name: String
+    package let value: Value
+
+    package init(name: String, value: Value) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// A view query as a client sent it.
+package struct ViewRequest: Sendable {
+    package let bucket: String
+    /// The name without `_design/`.
+    package let designDocument: String
+    package let view: String
+    /// The parameters in the order sent, those of the query string first; of several with a name
+    /// the last one counts.
+    package let parameters: [ViewParameter]
+
+    package init(
+        bucket: String,
+        designDocument: String,
+        view: String,
+        parameters: [ViewParameter]
+    ) {
+        self.bucket = bucket
+        self.designDocument = designDocument
+        self.view = view
+        self.parameters = parameters
+    }
+}
+
+/// The refusal of a view query: status, a word for programs, and a sentence for users.
+package struct ViewRefusal: Hashable, Sendable {
+    package let status: Int
+    /// For example `query_parse_error`, `not_found`.
+    package let error: String
+    package let reason: String
+    /// After how many seconds the client may retry; nil if a retry is pointless.
+    package let retryAfterSeconds: Int?
+
+    package init(status: Int, error: String, reason: String, retryAfterSeconds: Int? = nil) {
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.retryAfterSeconds = retryAfterSeconds
+    }
+}
+
+/// The result of a view query before its first byte is sent.
+package enum ViewQueryOutcome: Sendable {
+    case refused(ViewRefusal)
+    /// The response has begun: status 200, whatever happens later.
+    case rows(any ViewRows)
+}
+
+/// A part of a view query's response.
+package enum ViewRowsPart: Sendable {
+    /// The next bytes of the response's JSON, sent as they are; about 64 KiB.
+    case bytes([UInt8])
+    /// The response is complete.
+    ///
+    /// `isPartial` adds the trailer field `X-View-Partial: 1`: some rows are missing, and the
+    /// JSON's `errors` say why.
+    case end(isPartial: Bool)
+}
+
+/// The rows of one query, requested part by part.
+///
+/// Every call of `next` is the credit for one part: it comes when the client's connection can accept
+/// more bytes, so nothing is queued for a slow client beyond that part and 64 KiB.
+package protocol ViewRows: Sendable {
+    /// Waits for the next part; called by one caller at a time, and not after `.end`.
+    ///
+    /// If the calling task is cancelled, the node stops: return or throw soon.
+    ///
+    /// - Throws: An error after which no valid response is possible. The connection is closed before
+    ///   the end of the body, so that the client notices.
+    func next() async throws -> ViewRowsPart
+    /// Releases the query's snapshots and memory; called once, from any thread, also after `.end`.
+    func cancel()
+}
+
+/// Carries out view queries.
+package protocol ViewQueries: Sendable {
+    /// Plans a query and waits until its first byte may be sent.
+    ///
+    /// The route has checked that the bucket exists in this node's state. Whether the design
+    /// document is current is checked here.
+    func begin(_ request: ViewRequest) async -> ViewQueryOutcome
+}

@@ -1,0 +1,108 @@
+internal import Orchestration
+
+/// View queries on the view port.
+extension ViewTable {
+    static func queries(_ queries: any ViewQueries) -> [Route] {
+        documentPaths.flatMap { path in
+            [RESTRequest.Method.get, .post].flatMap { method in
+                [
+                    Route(
+                        method,
+                        "\(path)/_view/*",
+                        .bucket("views!read"),
+                        body: .viewQuery
+                    ) { call in
+                        await call.withViewBucket { bucket in
+                            await answer(call, queries, bucket)
+                        }
+                    },
+                    Route(
+                        method,
+                        "\(path)/_spatial/*",
+                        .bucket("views!read"),
+                        body: .viewQuery
+                    ) { call in
+                        await call.withViewBucket { _ in
+                            .failure(400, "bad_request", "Spatial views are not supported")
+                        }
+                    },
+                ]
+            }
+        }
+    }
+
+    private static func answer(
+        _ call: Call,
+        _ queries: any ViewQueries,
+        _ bucket: String
+    ) async -> Reply {
+        var parameters = call.request.query.pairs.map { field in
+            ViewParameter(name: field.name, value: .text(field.value))
+        }
+        if call.request.method == .post {
+            switch ViewQueryBody.parse(call.request.body) {
+            case .parameters(let members): parameters += members
+            case .invalid(let reason): return .failure(400, "bad_request", reason)
+            }
+        }
+        let outcome = await queries.begin(
+            ViewRequest(
+                bucket: bucket,
+                designDocument: call.capture(1),
+                view: call.capture(2),
+                parameters: parameters
+            )
+        )
+        switch outcome {
+        case .refused(let refusal):
+            let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
+            return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
+        case .rows(let rows):
+            if call.request.method == .head {
+                rows.cancel()
+                return Reply(status: 200, contentType: "application/json", body: .bytes([]))
+            }
+            return Reply(
+                status: 200,
+                contentType: "application/json",
+                body: .stream { isConnected, send in
+                    try await write(rows, while: isConnected, send)
+                }
+            )
+        }
+    }
+
+    // MARK: The response
+
+    /// Bytes of one write: together with the channel's buffer of the same size, what is queued for a
+    /// slow client at most.
+    private static let chunkBytes = 64 << 10
+
+    /// The client disconnected before the end of the response.
+    private struct Disconnected: Error {}
+
+    /// Sends the rows, each part once the connection accepts it.
+    ///
+    /// - Throws: The error of `rows`, of `send`, or `Disconnected`.
+    /// - Returns: The fields of the trailer.
+    private static func write(
+        _ rows: any ViewRows,
+        while isConnected: () -> Bool,
+        _ send: Reply.Send
+    ) async throws -> [HeaderField] {
+        defer { rows.cancel() }
+        while isConnected() {
+            switch try await rows.next() {
+            case .end(let isPartial):
+                return isPartial ? [("X-View-Partial", "1")] : []
+            case .bytes(let bytes) where bytes.count <= chunkBytes:
+                if !bytes.isEmpty { try await send(bytes) }
+            case .bytes(let bytes):
+                for start in stride(from: 0, to: bytes.count, by: chunkBytes) {
+                    try await send(Array(bytes[start..<min(start + chunkBytes, bytes.count)]))
+                }
+            }
+        }
+        throw Disconnected()
+    }
+}

@@ -1,0 +1,78 @@
+package import Logging
+
+/// The view port (8092): design documents and view queries.
+///
+/// It shares authentication, the bounds of connections and bodies, and the node's state with the
+/// admin port; it has its own routes and texts (`ViewTable`).
+package final class ViewServer: Sendable {
+    /// The services that carry out the port's requests.
+    package struct Services: Sendable {
+        package let designDocuments: any DesignDocumentPlane
+        package let queries: any ViewQueries
+
+        package init(designDocuments: any DesignDocumentPlane, queries: any ViewQueries) {
+            self.designDocuments = designDocuments
+            self.queries = queries
+        }
+    }
+
+    /// The address of the port and the patience with its clients.
+    package struct Settings: Sendable {
+        /// The address to listen on, in digits or as a name.
+        package let host: String
+        /// The port; 0 claims any free one.
+        package let port: UInt16
+        /// How long a client may leave a response unread before its connection is closed.
+        ///
+        /// A query that waits for its client keeps a snapshot of the index, and so its disk space.
+        package var stallTimeout = Duration.seconds(30)
+
+        package init(host: String, port: UInt16) {
+            self.host = host
+            self.port = port
+        }
+    }
+
+    private let listener: HTTPListener
+
+    /// The port that was claimed; differs from the requested one if that was 0.
+    package var port: UInt16 { listener.port }
+
+    private init(listener: HTTPListener) {
+        self.listener = listener
+    }
+
+    /// Claims the port and begins to serve.
+    ///
+    /// - Parameters:
+    ///   - admin: The node's admin port, which is started first.
+    ///   - services: The services that carry out the requests.
+    ///   - settings: The address to listen on.
+    ///   - logger: The framework's log.
+    /// - Throws: `HTTPListenerError` if the port cannot be claimed.
+    /// - Returns: The server, once it listens.
+    package static func start(
+        beside admin: AdminServer,
+        _ services: Services,
+        _ settings: Settings,
+        logger: Logger
+    ) async throws(HTTPListenerError) -> ViewServer {
+        var port = HTTPListener.Settings(
+            host: settings.host,
+            port: settings.port,
+            name: "view port",
+            option: "--views-port"
+        )
+        port.channel.reasonPhrases = ViewTable.reasonPhrases
+        port.channel.stallTimeout = settings.stallTimeout
+        let router = Router(admin.resources, ViewTable(services))
+        let listener = try await HTTPListener.start(router, port, logger: logger)
+        return ViewServer(listener: listener)
+    }
+
+    /// Stops listening and waits at most two seconds for pending requests, then cancels them; the
+    /// connection of a response that is cut off closes before the end of its body.
+    ///
+    /// Call the service's `stop` after: pending requests need the service.
+    package func stop() async { await listener.stop() }
+}

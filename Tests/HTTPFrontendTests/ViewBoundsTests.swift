@@ -1,0 +1,142 @@
+import Bytes
+import Foundation
+import HTTPFrontend
+import Testing
+
+/// What a client can make the view port keep in memory.
+@Suite struct ViewBoundsTests {
+    private static let path = "/b/_design/d/_view/v"
+
+    @Test(arguments: [("PUT /b/_design/d", 1 << 20), ("POST /b/_design/d/_view/v", 4 << 20)])
+    func bodyThatIsDeclaredTooLargeIsRefusedBeforeItIsRead(
+        line: String,
+        bytesMax: Int
+    ) async throws {
+        try await ViewSite.with { views in
+            let head = views.request(
+                line,
+                headers: ["Content-Length: \(bytesMax + 1)", "Expect: 100-continue"]
+            )
+            let port = views.port
+            let (reply, isOver) = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(head)
+                return (try client.response(), client.isClosed())
+            }
+            #expect(reply.status == 413)
+            #expect(reply.object["error"] as? String == "too_large")
+            #expect(reply.headers["connection"] == "close")
+            #expect(isOver)
+        }
+    }
+
+    @Test func chunkedBodyIsBoundedToo() async throws {
+        try await ViewSite.with { views in
+            let head = views.request("PUT /b/_design/d", headers: ["Transfer-Encoding: chunked"])
+            let chunk = "10000\r\n" + String(repeating: " ", count: 0x10000) + "\r\n"
+            let port = views.port
+            let status = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(head)
+                // The node may close while the body is on its way.
+                for _ in 0..<17 { try? client.send(chunk) }
+                return try client.response().status
+            }
+            #expect(status == 413)
+        }
+    }
+
+    @Test func largestBodiesAreAccepted() async throws {
+        try await ViewSite.with { views in
+            let document = DesignDocumentTests.body
+            let padded = document + String(repeating: " ", count: (1 << 20) - document.utf8.count)
+            #expect(try await views.ask("PUT /b/_design/d", json: padded).status == 201)
+            let keys = Array(repeating: "\"0123456789\"", count: 300_000).joined(separator: ",")
+            let query = try await views.ask("POST \(Self.path)", json: "{\"keys\":[\(keys)]}")
+            #expect(query.status == 200)
+            let parameter = views.queries.requests.withLock { $0.last?.parameters.first }
+            #expect(parameter?.value == .json(Array("[\(keys)]".utf8)))
+        }
+    }
+
+    /// Without backpressure the parts would be requested as fast as memory grows.
+    @Test func slowReaderGetsNoMoreThanItReads() async throws {
+        try await ViewSite.with { views in
+            let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
+            let rows = ScriptedRows { number in
+                number < 1_024 ? .bytes(part) : .end(isPartial: false)
+            }
+            views.queries.answer(.rows(rows))
+            let (port, text) = (views.port, views.request("GET \(Self.path)"))
+            let (unread, later, count) = try await apart {
+                let client = try RawClient(port: port, receiveBytes: 64 << 10)
+                try client.send(text)
+                _ = try client.head()
+                var before = -1
+                // Until the kernel's buffers are full.
+                for _ in 0..<50 where rows.requestedCount != before {
+                    before = rows.requestedCount
+                    Thread.sleep(forTimeInterval: 0.2)
+                }
+                let later = rows.requestedCount
+                return (before, later, try Self.countRest(client))
+            }
+            #expect(unread == later)
+            #expect(unread < 256)
+            // The reader gets everything in the end.
+            #expect(count == 1_024 * part.count)
+            #expect(try await rows.isCancelledOnce())
+        }
+    }
+
+    @Test func clientThatReadsNothingIsClosed() async throws {
+        try await ViewSite.with(stallTimeout: .milliseconds(500)) { views in
+            let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
+            let rows = ScriptedRows { _ in .bytes(part) }
+            views.queries.answer(.rows(rows))
+            let (port, text) = (views.port, views.request("GET \(Self.path)"))
+            let isCutOff = try await apart {
+                let client = try RawClient(port: port, receiveBytes: 64 << 10)
+                try client.send(text)
+                for _ in 0..<100 where !rows.isCancelled { Thread.sleep(forTimeInterval: 0.1) }
+                guard rows.isCancelled else { return false }
+                // What was sent before is followed by the close, not by the end of the body.
+                _ = try client.head()
+                return (try? Self.countRest(client)) == nil
+            }
+            #expect(isCutOff)
+            #expect(try await rows.isCancelledOnce())
+        }
+    }
+
+    /// The end of the response is queued long before the client has read the rest.
+    @Test func lastResponseIsReadWholeAlsoSlowly() async throws {
+        try await ViewSite.with { views in
+            let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
+            let sent = ScriptedRows { number in
+                number < 256 ? .bytes(part) : .end(isPartial: false)
+            }
+            views.queries.answer(.rows(sent))
+            let text = views.request("GET \(Self.path)", headers: ["Connection: close"])
+            let port = views.port
+            let count = try await apart {
+                let client = try RawClient(port: port, receiveBytes: 64 << 10)
+                try client.send(text)
+                _ = try client.head()
+                var count = 0
+                while sent.requestedCount < 257 { count += try client.chunk()?.count ?? 0 }
+                // Longer than a connection stays open after its last response was read.
+                Thread.sleep(forTimeInterval: 3)
+                return count + (try Self.countRest(client))
+            }
+            #expect(count == 256 * part.count)
+        }
+    }
+
+    /// The bytes of the rest of a chunked body.
+    private static func countRest(_ client: RawClient) throws -> Int {
+        var count = 0
+        while let chunk = try client.chunk() { count += chunk.count }
+        return count
+    }
+}

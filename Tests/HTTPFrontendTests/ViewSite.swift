@@ -1,0 +1,240 @@
+import Bytes
+import Foundation
+import HTTPFrontend
+import Logging
+import Testing
+
+/// A node's view port over real sockets, beside its admin port, with design documents in memory and
+/// queries that a test scripts.
+struct ViewSite: Sendable {
+    let site: Site
+    let documents: MemoryDesignDocuments
+    let queries: ScriptedQueries
+    let server: ViewServer
+
+    /// Runs a test with a new site, which has the bucket `b`.
+    ///
+    /// - Throws: The test's error.
+    static func with(
+        stallTimeout: Duration = .seconds(30),
+        _ body: (ViewSite) async throws -> Void
+    ) async throws {
+        let documents = MemoryDesignDocuments()
+        try await Site.with(designDocuments: documents) { site in
+            try await site.createBucket("b")
+            let queries = ScriptedQueries()
+            var settings = ViewServer.Settings(host: "127.0.0.1", port: 0)
+            settings.stallTimeout = stallTimeout
+            var logger = Logger(label: "test")
+            logger.logLevel = .critical
+            let server = try await ViewServer.start(
+                beside: site.server,
+                ViewServer.Services(designDocuments: documents, queries: queries),
+                settings,
+                logger: logger
+            )
+            let views = ViewSite(
+                site: site,
+                documents: documents,
+                queries: queries,
+                server: server
+            )
+            do {
+                try await body(views)
+            } catch {
+                await server.stop()
+                throw error
+            }
+            await server.stop()
+        }
+    }
+
+    var port: UInt16 { server.port }
+
+    /// The text of a request; a body also has a length.
+    func request(
+        _ line: String,
+        _ login: Site.Login = .administrator,
+        version: String = "HTTP/1.1",
+        headers: [String] = [],
+        body: String? = nil
+    ) -> String {
+        var lines = ["\(line) \(version)", "Host: 127.0.0.1:\(port)"] + login.headers + headers
+        if let body { lines.append("Content-Length: \(body.utf8.count)") }
+        return lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? "")
+    }
+
+    /// One request on a connection of its own.
+    func ask(
+        _ line: String,
+        _ login: Site.Login = .administrator,
+        headers: [String] = [],
+        json: String? = nil
+    ) async throws -> RawClient.Response {
+        let headers = headers + (json == nil ? [] : ["Content-Type: application/json"])
+        let text = request(line, login, headers: headers, body: json)
+        let port = port
+        return try await apart {
+            let client = try RawClient(port: port)
+            try client.send(text)
+            return try client.response(toHead: line.hasPrefix("HEAD"))
+        }
+    }
+}
+
+/// Design documents in memory; a body that is not a JSON object is refused.
+final class MemoryDesignDocuments: DesignDocumentPlane {
+    private struct Bucket {
+        var documents: [String: DesignDocumentCopy] = [:]
+        var deleted: Set<String> = []
+    }
+
+    private let buckets = Guarded<[String: Bucket]>([:])
+    /// The controllers that were called, each as `operation bucket name`.
+    let calls = Guarded<[String]>([])
+    /// Answers every change with this, as a cluster without a majority might.
+    let outcome = Guarded<DesignDocumentOutcome?>(nil)
+
+    func designDocuments(ofBucket bucket: String) async -> [DesignDocumentCopy]? {
+        buckets.withLock { buckets in
+            (buckets[bucket]?.documents.values).map(Array.init)?.sorted { $0.name < $1.name } ?? []
+        }
+    }
+
+    func designDocument(_ name: String, ofBucket bucket: String) async -> DesignDocumentLookup {
+        buckets.withLock { buckets in
+            if let found = buckets[bucket]?.documents[name] { return .found(found) }
+            return buckets[bucket]?.deleted.contains(name) == true ? .deleted : .missing
+        }
+    }
+
+    func putDesignDocument(
+        _ name: String,
+        body: [UInt8],
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome {
+        if let outcome = outcome.withLock({ $0 }) { return outcome }
+        guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
+            return .refused(error: "invalid_design_document", reason: "Not an object")
+        }
+        buckets.withLock { buckets in
+            let copy = DesignDocumentCopy(name: name, body: body, revision: "1-\(body.count)")
+            buckets[bucket, default: Bucket()].documents[name] = copy
+            buckets[bucket]?.deleted.remove(name)
+        }
+        return .done
+    }
+
+    func deleteDesignDocument(
+        _ name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome {
+        buckets.withLock { buckets in
+            guard buckets[bucket]?.documents.removeValue(forKey: name) != nil else {
+                return .missing
+            }
+            buckets[bucket]?.deleted.insert(name)
+            return .done
+        }
+    }
+
+    func compactViews(
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome { record("compact", name, bucket) }
+
+    func cancelCompaction(
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome { record("cancel", name, bucket) }
+
+    func setUpdateThresholds(
+        _ thresholds: UpdateThresholds,
+        ofDesignDocument name: String,
+        inBucket bucket: String
+    ) async -> DesignDocumentOutcome {
+        let numbers = [thresholds.active, thresholds.replica].map { $0.map(String.init) ?? "-" }
+        return record("thresholds \(numbers.joined(separator: " "))", name, bucket)
+    }
+
+    private func record(
+        _ operation: String,
+        _ name: String,
+        _ bucket: String
+    ) -> DesignDocumentOutcome {
+        calls.withLock { $0.append("\(operation) \(bucket) \(name)") }
+        let exists = buckets.withLock { $0[bucket]?.documents[name] != nil }
+        return exists ? .done : .missing
+    }
+}
+
+/// Queries whose outcome a test sets.
+final class ScriptedQueries: ViewQueries {
+    typealias Script = @Sendable (ViewRequest) -> ViewQueryOutcome
+
+    let requests = Guarded<[ViewRequest]>([])
+    let script = Guarded<Script>({ _ in .rows(ScriptedRows(["{\"rows\":[]}"])) })
+
+    func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
+        requests.withLock { $0.append(request) }
+        return script.withLock { $0 }(request)
+    }
+
+    /// Answers every query with the same outcome.
+    func answer(_ outcome: ViewQueryOutcome) { script.withLock { $0 = { _ in outcome } } }
+
+    /// The parameters of the last request as `name=value`, those of a body as `name:value`.
+    var lastParameters: [String] {
+        requests.withLock { requests in
+            (requests.last?.parameters ?? []).map { parameter in
+                switch parameter.value {
+                case .text(let text): "\(parameter.name)=\(text)"
+                case .json(let bytes): "\(parameter.name):\(String(decoding: bytes, as: UTF8.self))"
+                }
+            }
+        }
+    }
+}
+
+/// Rows that a closure makes, with counts of what was requested.
+final class ScriptedRows: ViewRows {
+    struct Failure: Error {}
+
+    private let part: @Sendable (_ number: Int) async throws -> ViewRowsPart
+    private let requested = Guarded(0)
+    private let cancelled = Guarded(0)
+
+    init(_ part: @escaping @Sendable (_ number: Int) async throws -> ViewRowsPart) {
+        self.part = part
+    }
+
+    /// These texts, each as a part.
+    convenience init(_ texts: [String], isPartial: Bool = false) {
+        self.init { number in
+            number < texts.count
+                ? .bytes(Array(texts[number].utf8)) : .end(isPartial: isPartial)
+        }
+    }
+
+    func next() async throws -> ViewRowsPart {
+        let number = requested.withLock { count in
+            defer { count += 1 }
+            return count
+        }
+        return try await part(number)
+    }
+
+    func cancel() { cancelled.withLock { $0 += 1 } }
+
+    var requestedCount: Int { requested.withLock { $0 } }
+
+    var isCancelled: Bool { cancelled.withLock { $0 > 0 } }
+
+    /// Whether `cancel` was called exactly once within two seconds.
+    func isCancelledOnce() async throws -> Bool {
+        for _ in 0..<200 where cancelled.withLock({ $0 }) == 0 {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        return cancelled.withLock { $0 } == 1
+    }
+}
