@@ -114,11 +114,14 @@ package final class Connection {
 
     /// Runs `body` in a transaction, which is committed if `body` returns and rolled back if it
     /// throws.
-    func transaction(_ body: () throws(StorageError) -> Void) throws(StorageError) {
+    func transaction<Result>(
+        _ body: () throws(StorageError) -> Result
+    ) throws(StorageError) -> Result {
         try execute("BEGIN IMMEDIATE")
-        do {
-            try body()
+        do throws(StorageError) {
+            let result = try body()
             try execute("COMMIT")
+            return result
         } catch {
             // Some errors end the transaction by themselves. If the rollback fails too, the
             // connection must not be used again, and the next BEGIN fails.
@@ -172,7 +175,8 @@ package final class Connection {
         case SQLITE_FULL: .full
         case SQLITE_IOERR where isLackOfRoom(result, cause: cause): .full
         case SQLITE_CANTOPEN where isLackOfDescriptors(result, cause: cause): .full
-        case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
+        // Every caller checks the size of what it writes, so a row that is too big is damaged.
+        case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_TOOBIG: .damaged
         case SQLITE_BUSY, SQLITE_LOCKED: .busy
         case SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH: .denied
         case SQLITE_CANTOPEN: .missing

@@ -1,0 +1,190 @@
+import Bytes
+import Foundation
+import Persistence
+import Testing
+import Vocabulary
+
+/// Readers and checkpoints of an index file beside its writer.
+@Suite struct IndexReaderTests {
+    let index = TemporaryIndex()
+
+    private func commit(_ file: IndexFile, _ content: [UInt8]) throws {
+        try file.commit { (transaction) throws(StorageError) in
+            for node in 1...20 as ClosedRange<UInt64> {
+                try transaction.write(node: node, content)
+            }
+        }
+    }
+
+    @Test func indexReaderKeepsItsSnapshotWhileTheWriterCommits() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        let reader = try #require(try file.acquireReader())
+        #expect(try reader.begin().commit == IndexCommit(1))
+        try commit(file, [2])
+        try reader.use { reads throws(StorageError) in
+            #expect(try reads.content(20) == [1])
+            #expect(try reads.head().commit == IndexCommit(1))
+        }
+        reader.end()
+        try reader.use { reads throws(StorageError) in #expect(try reads.content(20) == [2]) }
+        #expect(try reader.begin().commit == IndexCommit(2))
+        file.release(reader)
+    }
+
+    @Test func checkpointBesideALongIndexReaderBlocksNoCommit() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        #expect(try file.checkpoint().isComplete)
+        #expect(file.walPages == 0)
+        try commit(file, [2])
+        let reader = try #require(try file.acquireReader())
+        _ = try reader.begin()
+        for number in 3...9 as ClosedRange<UInt8> {
+            try commit(file, [number])
+            let result = try file.checkpoint()
+            #expect(result.copiedPages < result.walPages)
+            #expect(file.walPages == result.walPages)
+        }
+        try reader.use { reads throws(StorageError) in #expect(try reads.content(1) == [2]) }
+        reader.end()
+        #expect(try file.checkpoint().isComplete)
+        #expect(file.walPages == 0)
+        // The next commit begins the WAL again.
+        try commit(file, [10])
+        #expect(file.walPages < 20)
+    }
+
+    @Test func readersBeyondTheMaximumAreRefusedUntilOneIsReleased() throws {
+        index.settings.readersMax = 2
+        let file = try index.open()
+        let one = try #require(try file.acquireReader())
+        let two = try #require(try file.acquireReader())
+        #expect(try file.acquireReader() == nil)
+        file.release(one)
+        let again = try #require(try file.acquireReader())
+        #expect(again === one)
+        #expect(try file.acquireReader() == nil)
+        file.release(two)
+        file.release(again)
+        file.closeIdleReaders()
+        #expect(throws: StorageError.self) { _ = try one.begin() }
+        #expect(try file.acquireReader() != nil)
+    }
+
+    @Test func readerOfAClosedIndexFileIsGone() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        let reader = try #require(try file.acquireReader())
+        _ = try reader.begin()
+        try file.close()
+        let refused = #expect(throws: StorageError.self) {
+            try reader.use { reads throws(StorageError) in _ = try reads.content(1) }
+        }
+        #expect(refused?.code == .gone)
+        file.release(reader)
+        for call in [
+            { try commit(file, [2]) }, { _ = try file.checkpoint() }, { _ = try file.head() },
+            { _ = try file.acquireReader() },
+        ] as [() throws -> Void] {
+            let refused = #expect(throws: StorageError.self) { try call() }
+            #expect(refused?.code == .gone)
+        }
+        try file.close()
+        // The WAL was copied and removed with the last connection.
+        #expect(try FileDisk().list(index.root) == ["\(TemporaryIndex.signature).sqlite"])
+    }
+
+    @Test func openIndexFileCanBeInspectedReadOnly() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        let directory = try index.directory()
+        for isOpen in [true, false] {
+            let reader = try directory.inspect(TemporaryIndex.signature)
+            #expect(try reader.begin().commit == IndexCommit(1))
+            try reader.use { reads throws(StorageError) in
+                #expect(try reads.identity() == TemporaryIndex.identity())
+                #expect(try reads.content(3) == [1])
+                #expect(try reads.pageFaults() == [])
+            }
+            if isOpen { try file.close() }
+        }
+        let missing = #expect(throws: StorageError.self) { _ = try directory.inspect("none") }
+        #expect(missing?.code == .missing)
+    }
+
+    @Test func memoryOfIndexConnectionsStaysNearTheirCacheSize() throws {
+        index.settings.cacheBytes = 256 << 10
+        let file = try index.open()
+        for part in 0..<10 {
+            try file.commit { (transaction) throws(StorageError) in
+                for node in 1...200 {
+                    let id = UInt64(part * 200 + node)
+                    try transaction.write(node: id, [UInt8](repeating: 1, count: 4_000))
+                }
+            }
+        }
+        #expect(file.memoryBytes > 100 << 10)
+        #expect(file.memoryBytes < 600 << 10)
+        let before = file.memoryBytes
+        let reader = try #require(try file.acquireReader())
+        for node in 1...2_000 as ClosedRange<UInt64> {
+            try reader.use { reads throws(StorageError) in #expect(try reads.content(node) != nil) }
+        }
+        let both = file.memoryBytes
+        #expect(both > before + (100 << 10))
+        #expect(both < before + (600 << 10))
+        file.release(reader)
+        file.closeIdleReaders()
+        #expect(file.memoryBytes <= before + (16 << 10))
+        try file.close()
+        #expect(file.memoryBytes == 0)
+    }
+
+    /// Each commit gives all nodes the same content; a reader on another thread never sees two.
+    @Test func readersOnOtherThreadsSeeOneCommit() throws {
+        let file = try index.open()
+        try commit(file, [0])
+        let isDone = Guarded(false)
+        let failures = Guarded<[String]>([])
+        let snapshots = Guarded(0)
+        let group = DispatchGroup()
+        for _ in 0..<3 {
+            let thread = Thread {
+                defer { group.leave() }
+                do throws(StorageError) {
+                    guard let reader = try file.acquireReader() else { return }
+                    while !isDone.withLock({ $0 }) {
+                        let head = try reader.begin()
+                        let found = try reader.use { reads throws(StorageError) in
+                            var found: Set<[UInt8]?> = []
+                            for node in 1...20 as ClosedRange<UInt64> {
+                                found.insert(try reads.content(node))
+                            }
+                            return found
+                        }
+                        let expected = UInt8(truncatingIfNeeded: head.commit.value - 1)
+                        if found != [[expected]] {
+                            failures.withLock { $0.append("\(head.commit): \(found)") }
+                        }
+                        snapshots.withLock { $0 += 1 }
+                        reader.end()
+                    }
+                    file.release(reader)
+                } catch {
+                    failures.withLock { $0.append(error.description) }
+                }
+            }
+            group.enter()
+            thread.start()
+        }
+        for number in 1...400 {
+            try commit(file, [UInt8(truncatingIfNeeded: number)])
+            if number % 50 == 0 { _ = try file.checkpoint() }
+        }
+        isDone.withLock { $0 = true }
+        #expect(group.wait(timeout: .now() + 60) == .success)
+        #expect(failures.withLock { $0 } == [])
+        #expect(snapshots.withLock { $0 } > 0)
+    }
+}
