@@ -15,7 +15,7 @@ let plan = """
     codecs     JSON               Bytes CICU CSimdjson
     machines   Engine             Bytes Vocabulary
     machines   Consensus          Bytes Vocabulary
-    machines   Orchestration      Bytes Vocabulary
+    machines   Orchestration      Bytes Vocabulary JSON
     machines   Replication        Bytes Vocabulary Wire
     machines   Indexing           Bytes Vocabulary
     adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras

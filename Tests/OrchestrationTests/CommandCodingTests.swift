@@ -21,8 +21,10 @@ import Vocabulary
     }
 
     @Test func damagedCommandsAreRejectedOrHarmless() {
-        var dice = CommandDice(seed: 8)
-        var state = ClusterWorld(nodes: 3).state
+        var dice = CommandDice(seed: 8, hasDesigns: true)
+        var world = ClusterWorld(nodes: 3)
+        world.raise(to: .designDocuments)
+        var state = world.state
         for step in 0..<500 {
             let envelope = dice.envelope(for: state)
             let bytes = envelope.encoded()

@@ -7,8 +7,15 @@ struct CommandDice {
     var random: SeededRandom
     private var nodesMade = 0
     private var bucketsMade = 0
+    /// For design documents; nil if there are none.
+    ///
+    /// A separate sequence, so that all other commands of a seed do not depend on it.
+    private var designs: SeededRandom?
 
-    init(seed: UInt64) { random = SeededRandom(seed: seed) }
+    init(seed: UInt64, hasDesigns: Bool = false) {
+        random = SeededRandom(seed: seed)
+        designs = hasDesigns ? SeededRandom(seed: seed ^ 0x6465_7369_676e) : nil
+    }
 
     mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
 
@@ -44,6 +51,7 @@ struct CommandDice {
     }
 
     mutating func command(for state: ClusterState) -> ClusterCommand {
+        if let command = designCommand(for: state) { return command }
         // Most commands need a bucket.
         if state.buckets.isEmpty, state.rebalance == nil, oneIn(2) {
             return bucketCommand(for: state)
@@ -56,6 +64,23 @@ struct CommandDice {
         case 18..<19: .failOver(failover(for: state))
         default: ownershipCommand(for: state)
         }
+    }
+
+    /// One command in six, if there are design documents.
+    private mutating func designCommand(for state: ClusterState) -> ClusterCommand? {
+        guard var dice = designs else { return nil }
+        defer { designs = dice }
+        func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
+        guard below(6) == 0, !state.buckets.isEmpty else { return nil }
+        let bucket = state.buckets[below(state.buckets.count)]
+        let uuid = below(10) == 0 ? "gone" : bucket.settings.uuid
+        let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][below(5)]
+        if below(3) == 0 { return .deleteDesignDocument(.init(bucket: uuid, name: name)) }
+        let texts = ["{}", #"{"views":{"v":{"map":"m"}}}"#, "no JSON", ""]
+        let body = Array(texts[below(texts.count)].utf8)
+        var change = DesignDocumentChange(bucket: uuid, name: name, body: body)
+        if below(3) == 0 { change.was = bucket.designDocument(named: "x")?.revision }
+        return .putDesignDocument(change)
     }
 
     private mutating func failover(for state: ClusterState) -> FailoverStep {

@@ -208,6 +208,38 @@ package struct BucketStep: Hashable, Sendable {
     }
 }
 
+/// A design document's new text.
+package struct DesignDocumentChange: Hashable, Sendable {
+    /// The bucket's UUID.
+    package var bucket: String
+    /// Without `_design/`.
+    package var name: String
+    /// UTF-8 without blanks between the tokens; the node that received it checked its rules.
+    package var body: [UInt8]
+    /// The change is refused if the document has another revision; nil applies it in any case.
+    package var was: DesignRevision?
+
+    package init(bucket: String, name: String, body: [UInt8], was: DesignRevision? = nil) {
+        self.bucket = bucket
+        self.name = name
+        self.body = body
+        self.was = was
+    }
+}
+
+/// The removal of a design document.
+package struct DesignDocumentRemoval: Hashable, Sendable {
+    /// The bucket's UUID.
+    package var bucket: String
+    /// Without `_design/`.
+    package var name: String
+
+    package init(bucket: String, name: String) {
+        self.bucket = bucket
+        self.name = name
+    }
+}
+
 /// The targets of the bucket that a rebalance moves next.
 package struct TargetChange: Hashable, Sendable {
     package var bucket: String

@@ -43,6 +43,9 @@ package enum ClusterCommand: Hashable, Sendable {
     case changeBucket(BucketChange)
     case deleteBucket(BucketStep)
     case flushBucket(BucketStep)
+    /// Creates or replaces a design document; from feature level `designDocuments` on.
+    case putDesignDocument(DesignDocumentChange)
+    case deleteDesignDocument(DesignDocumentRemoval)
 
     // MARK: Rebalance
 

@@ -30,6 +30,8 @@ package enum ClusterEffect: Hashable, Sendable {
     /// The bucket's copies are empty from this index on.
     case bucketFlushed(name: String)
     case bucketDeleted(name: String)
+    /// Design documents of the bucket changed.
+    case designDocumentsChanged(bucket: String)
     case assignmentsChanged(bucket: String, [VBucketID])
     /// vBuckets that the command did not apply to, mostly because fence or stage had changed; after
     /// lost nodes, vBuckets that wait for a promotion.
@@ -60,6 +62,13 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case flushDisabled
     /// The buckets' memory quotas together would exceed the memory quota of a node.
     case memoryQuotaExceeded
+    /// The cluster's feature level does not permit the command.
+    case featureUnavailable
+    case designDocumentUnknown
+    /// A design document's name or text is too long.
+    case designDocumentTooLarge
+    /// All design documents of the cluster together would be too large.
+    case designDocumentsTooLarge
     /// Chains or targets do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists

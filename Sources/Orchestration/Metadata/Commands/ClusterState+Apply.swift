@@ -54,6 +54,8 @@ extension ClusterState {
         case .changeBucket(let change): self.change(bucket: change)
         case .deleteBucket(let step): delete(bucket: step)
         case .flushBucket(let step): flush(bucket: step)
+        case .putDesignDocument(let change): put(change)
+        case .deleteDesignDocument(let removal): delete(removal)
         case .startRebalance(let record): start(record)
         case .setTargets(let change): set(change)
         case .markRebalance(let step): raiseProgress(step)

@@ -64,6 +64,8 @@ private enum Kind: UInt8 {
     case changeBucket = 33
     case deleteBucket = 34
     case flushBucket = 35
+    case putDesignDocument = 36
+    case deleteDesignDocument = 37
     case startRebalance = 48
     case setTargets = 49
     case endRebalance = 50
@@ -101,6 +103,8 @@ extension ClusterCommand {
         case .changeBucket: .changeBucket
         case .deleteBucket: .deleteBucket
         case .flushBucket: .flushBucket
+        case .putDesignDocument: .putDesignDocument
+        case .deleteDesignDocument: .deleteDesignDocument
         case .startRebalance: .startRebalance
         case .setTargets: .setTargets
         case .endRebalance: .endRebalance
@@ -140,6 +144,8 @@ extension ClusterCommand {
         case .createBucket(let bucket): bucket.append(to: writer)
         case .changeBucket(let change): change.append(to: writer)
         case .deleteBucket(let step), .flushBucket(let step): step.append(to: writer)
+        case .putDesignDocument(let change): change.append(to: writer)
+        case .deleteDesignDocument(let removal): removal.append(to: writer)
         case .startRebalance(let record): record.append(to: writer)
         case .setTargets(let change):
             writer.append(counted: change.bucket)
@@ -183,6 +189,8 @@ extension ClusterCommand {
         case .changeBucket: BucketChange(&reader).map { .changeBucket($0) }
         case .deleteBucket: BucketStep(&reader).map { .deleteBucket($0) }
         case .flushBucket: BucketStep(&reader).map { .flushBucket($0) }
+        case .putDesignDocument: DesignDocumentChange(&reader).map { .putDesignDocument($0) }
+        case .deleteDesignDocument: DesignDocumentRemoval(&reader).map { .deleteDesignDocument($0) }
         case .startRebalance: RebalanceRecord(&reader).map { .startRebalance($0) }
         case .setTargets: TargetChange(&reader).map { .setTargets($0) }
         case .endRebalance: RebalanceOutcome(&reader).map { .endRebalance($0) }

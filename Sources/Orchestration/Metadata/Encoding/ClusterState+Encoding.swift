@@ -8,7 +8,12 @@ internal import Vocabulary
 /// operator.
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
-    private static let schema: UInt16 = 7
+    /// The newest schema that this release reads.
+    private static let schema: UInt16 = 8
+
+    /// The schema in which this state is written: no member may have to read a newer one than it
+    /// knows.
+    private var schemaWritten: UInt16 { featureLevel < .designDocuments ? 7 : 8 }
 
     /// The result of decoding a stored state.
     package enum Decoded: Sendable {
@@ -20,7 +25,7 @@ extension ClusterState {
     package func encoded() -> [UInt8] {
         let writer = ByteWriter(capacity: 4_096)
         writer.append(Self.mark)
-        writer.append(bigEndian: Self.schema)
+        writer.append(bigEndian: schemaWritten)
         writer.append(number: index)
         writer.append(number: revEpoch)
         writer.append(number: rev)
@@ -56,6 +61,9 @@ extension ClusterState {
         writer.append(list: nodes) { $1.append(number: $0.memoryTotal) }
         writer.append(level: featureLevel)
         writer.append(list: nodes) { $1.append(level: $0.level) }
+        if schemaWritten > 7 {
+            for bucket in buckets { bucket.appendDesigns(to: writer) }
+        }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }
@@ -133,7 +141,16 @@ extension ClusterState {
         guard schema > 5 else { return state }
         guard state.readMemory(&reader) else { return nil }
         guard schema > 6 else { return state }
-        return state.readLevels(&reader) ? state : nil
+        guard state.readLevels(&reader) else { return nil }
+        guard schema > 7 else { return state }
+        return state.readDesigns(&reader) ? state : nil
+    }
+
+    private mutating func readDesigns(_ reader: inout ByteReader) -> Bool {
+        for place in buckets.indices {
+            guard buckets[place].readDesigns(&reader) else { return false }
+        }
+        return true
     }
 
     private mutating func readMemory(_ reader: inout ByteReader) -> Bool {

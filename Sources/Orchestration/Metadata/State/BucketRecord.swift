@@ -44,6 +44,10 @@ package struct BucketRecord: Hashable, Sendable {
     package internal(set) var rev: UInt64 = 0
     /// Index of the entry that began the running bucket flush; nil if none runs.
     package internal(set) var flush: UInt64?
+    /// Sorted by the bytes of their names.
+    package internal(set) var designDocuments: [DesignDocument] = []
+    /// Index of the last entry that changed a design document; 0 if none did.
+    package internal(set) var designRevision: UInt64 = 0
 
     init(settings: BucketSettings, options: BucketOptions, placements: [VBucketPlacement]) {
         self.settings = settings
@@ -52,6 +56,24 @@ package struct BucketRecord: Hashable, Sendable {
     }
 
     package subscript(vBucket: VBucketID) -> VBucketPlacement { placements[Int(vBucket.number)] }
+
+    /// The design document with exactly this name, without `_design/`; nil if there is none.
+    package func designDocument(named name: String) -> DesignDocument? {
+        designDocuments.first { $0.isNamed(name) }
+    }
+
+    /// Adds a design document, in place of the one with its name.
+    mutating func replace(_ document: DesignDocument) {
+        let place = designDocuments.firstIndex {
+            !$0.name.utf8.lexicographicallyPrecedes(document.name.utf8)
+        }
+        guard let place else { return designDocuments.append(document) }
+        if designDocuments[place].isNamed(document.name) {
+            designDocuments[place] = document
+        } else {
+            designDocuments.insert(document, at: place)
+        }
+    }
 
     /// Whether a flush runs and the vBucket has had no promotion since it began.
     ///

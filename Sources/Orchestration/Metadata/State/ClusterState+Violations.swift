@@ -13,6 +13,9 @@ extension ClusterState {
         if quotaExcess > before?.quotaExcess ?? 0 {
             found.append("the buckets' quotas exceed the memory quota by \(quotaExcess) bytes")
         }
+        if designBytes > max(Limits.designDocumentsBytesMax, before?.designBytes ?? 0) {
+            found.append("the design documents have \(designBytes) bytes")
+        }
         for bucket in buckets {
             let name = bucket.settings.name
             if bucket.placements.count != bucket.settings.vBuckets {
@@ -22,11 +25,26 @@ extension ClusterState {
                 found.append("\(name) has targets, and no rebalance works on it")
             }
             if bucket.rev > index { found.append("\(name) has a revision beyond the index") }
+            found += designViolations(of: bucket)
             for (number, placement) in bucket.placements.enumerated() {
                 for text in violations(of: placement) { found.append("\(name) \(number): \(text)") }
             }
         }
         if let before { found += regressions(since: before) }
+        return found
+    }
+
+    private func designViolations(of bucket: BucketRecord) -> [String] {
+        var found: [String] = []
+        let (name, documents) = (bucket.settings.name, bucket.designDocuments)
+        let isSorted = zip(documents, documents.dropFirst()).allSatisfy { one, other in
+            one.name.utf8.lexicographicallyPrecedes(other.name.utf8)
+        }
+        if !isSorted { found.append("\(name) has design documents out of order") }
+        if bucket.designRevision > index { found.append("\(name) has designs beyond the index") }
+        if !documents.isEmpty, featureLevel < .designDocuments {
+            found.append("\(name) has design documents at level \(featureLevel.number)")
+        }
         return found
     }
 
@@ -123,6 +141,12 @@ extension ClusterState {
             else { continue }
             let name = new.settings.name
             if new.rev < old.rev { found.append("\(name): the revision fell") }
+            let isChanged = new.designDocuments != old.designDocuments
+            if new.designRevision < old.designRevision
+                || isChanged && new.designRevision == old.designRevision
+            {
+                found.append("\(name): design documents changed without a new revision")
+            }
             for (number, pair) in zip(old.placements, new.placements).enumerated() {
                 let (old, new) = pair
                 if new.fence < old.fence || new.stage < old.stage || new.origin < old.origin

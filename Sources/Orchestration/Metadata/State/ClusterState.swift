@@ -122,6 +122,13 @@ package struct ClusterState: Hashable, Sendable {
         }
     }
 
+    /// The bytes of all design documents, as they count against `Limits.designDocumentsBytesMax`.
+    package var designBytes: Int {
+        buckets.reduce(0) { sum, bucket in
+            bucket.designDocuments.reduce(sum) { $0 + $1.byteCount }
+        }
+    }
+
     /// Whether a bucket has this name, ignoring case.
     package func hasBucket(like name: String) -> Bool {
         let name = name.lowercased()

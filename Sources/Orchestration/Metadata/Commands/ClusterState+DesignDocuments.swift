@@ -1,0 +1,74 @@
+internal import Vocabulary
+
+/// Creates, replaces and deletes design documents.
+///
+/// A bucket keeps its design documents when it is flushed, and they end with the bucket. A deleted
+/// one leaves nothing behind: created again, its revisions begin at 1.
+extension ClusterState {
+    /// Why a design document cannot have this text; nil if it can.
+    ///
+    /// `put` calls it when the entry is applied, because two requests that each pass on arrival can
+    /// exceed the sum together. No log has entries from before this rule, so it needs no rules of an
+    /// earlier release (`ClusterRules`).
+    package func refusal(of change: DesignDocumentChange) -> ClusterRefusal? {
+        guard featureLevel >= .designDocuments else { return .featureUnavailable }
+        guard let place = place(ofBucketWithUUID: change.bucket) else { return .bucketUnknown }
+        guard (1...Limits.designNameBytesMax).contains(change.name.utf8.count),
+            change.body.count <= Limits.designDocumentBytesMax
+        else { return .designDocumentTooLarge }
+        let old = buckets[place].designDocument(named: change.name)
+        guard change.was == nil || change.was == old?.revision else { return .changedMeanwhile }
+        let after = designBytes(with: change, replacing: old)
+        // A shorter text passes also if a later release allowed more than this one.
+        guard after <= max(Limits.designDocumentsBytesMax, designBytes) else {
+            return .designDocumentsTooLarge
+        }
+        return nil
+    }
+
+    /// The bytes of all design documents after a change.
+    package func designBytes(
+        with change: DesignDocumentChange,
+        replacing old: DesignDocument?
+    ) -> Int {
+        designBytes - (old?.byteCount ?? 0)
+            + DesignDocument.byteCount(name: change.name, body: change.body)
+    }
+
+    mutating func put(_ change: DesignDocumentChange) -> ClusterOutcome {
+        if let refusal = refusal(of: change) { return .refused(refusal) }
+        guard let place = place(ofBucketWithUUID: change.bucket) else {
+            return .refused(.bucketUnknown)
+        }
+        let old = buckets[place].designDocument(named: change.name)
+        guard old?.body != change.body else { return .applied([]) }
+        let document = DesignDocument(
+            name: change.name,
+            body: change.body,
+            number: (old?.revision.number ?? 0) &+ 1
+        )
+        buckets[place].replace(document)
+        return designChanged(place)
+    }
+
+    mutating func delete(_ removal: DesignDocumentRemoval) -> ClusterOutcome {
+        guard featureLevel >= .designDocuments else { return .refused(.featureUnavailable) }
+        guard let place = place(ofBucketWithUUID: removal.bucket) else {
+            return .refused(.bucketUnknown)
+        }
+        guard buckets[place].designDocument(named: removal.name) != nil else {
+            return .refused(.designDocumentUnknown)
+        }
+        buckets[place].designDocuments.removeAll { $0.isNamed(removal.name) }
+        return designChanged(place)
+    }
+
+    private mutating func designChanged(_ place: Int) -> ClusterOutcome {
+        buckets[place].designRevision = index
+        return .applied([.designDocumentsChanged(bucket: buckets[place].settings.name)])
+    }
+
+    private func place(ofBucketWithUUID uuid: String) -> Int? {
+        buckets.firstIndex { $0.settings.uuid == uuid }
+    }
+}

@@ -1,0 +1,93 @@
+internal import Bytes
+internal import Vocabulary
+
+/// Identifies one text of a design document: how often it changed, and a digest of the text.
+package struct DesignRevision: Hashable, Sendable, CustomStringConvertible {
+    /// From 1; one more with every change.
+    ///
+    /// A document that was deleted and created again begins at 1.
+    package let number: UInt32
+    /// CRC-32 of the text.
+    package let digest: UInt32
+
+    package init(number: UInt32, digest: UInt32) {
+        self.number = number
+        self.digest = digest
+    }
+
+    /// As clients see it: `1-9bdf8353`.
+    package var description: String {
+        let digits = String(digest, radix: 16)
+        return "\(number)-" + String(repeating: "0", count: 8 - digits.count) + digits
+    }
+}
+
+/// A design document: some views of one bucket, defined together by a JSON text.
+///
+/// The text alone is stored and agreed on. A release that reads it in another way than this one
+/// therefore has the same state.
+///
+/// - The text has no blanks between its tokens, so two texts that differ only in these are equal.
+/// - A text that is equal to the present one is no change, and keeps the revision.
+package struct DesignDocument: Hashable, Sendable {
+    /// Without `_design/`; the name of a development document begins with `dev_`.
+    package let name: String
+    /// UTF-8.
+    package let body: [UInt8]
+    package let revision: DesignRevision
+    /// What the text defines; empty if a release with other rules accepted it.
+    package let definition: DesignDefinition
+
+    package init(name: String, body: [UInt8], number: UInt32) {
+        self.name = name
+        self.body = body
+        let digest = body.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+        revision = DesignRevision(number: number, digest: digest)
+        definition = (try? DesignDefinition(of: body)) ?? DesignDefinition()
+    }
+
+    package static let idPrefix = "_design/"
+
+    /// As clients see it: `_design/NAME`.
+    package var id: String { Self.idPrefix + name }
+
+    package var isDevelopment: Bool { name.hasPrefix("dev_") }
+
+    /// The bytes that count against `Limits.designDocumentsBytesMax`.
+    package var byteCount: Int { Self.byteCount(name: name, body: body) }
+
+    package static func byteCount(name: String, body: [UInt8]) -> Int {
+        name.utf8.count + body.count + Limits.designOverheadBytes
+    }
+
+    /// Whether this is the document of that name.
+    ///
+    /// Compares bytes: texts that only look alike name different documents, as they name different
+    /// keys.
+    package func isNamed(_ other: String) -> Bool { name.utf8.elementsEqual(other.utf8) }
+
+    /// The text without blanks between its tokens; for JSON only.
+    package static func compacted(_ text: [UInt8]) -> [UInt8] {
+        var compact: [UInt8] = []
+        compact.reserveCapacity(text.count)
+        var isInString = false
+        var isEscaped = false
+        for byte in text {
+            if isInString {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                }
+            } else if byte == UInt8(ascii: "\"") {
+                isInString = true
+            } else if [0x20, 0x09, 0x0a, 0x0d].contains(byte) {
+                continue
+            }
+            compact.append(byte)
+        }
+        return compact
+    }
+}
