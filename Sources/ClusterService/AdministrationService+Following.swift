@@ -113,7 +113,9 @@ extension AdministrationService: StateFollower {
             publishAll()
         case .nodeRemoved(let node):
             if node == thisNode { leave() }
-        case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut: break
+        case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut,
+            .designDocumentsChanged:
+            break
         case .administratorChanged: updateUsers(before, now)
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name), isServing(now) else { break }

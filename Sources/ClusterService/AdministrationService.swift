@@ -29,6 +29,8 @@ package final class AdministrationService: Sendable {
         package var level = FeatureLevel.current
         /// The listener for plain memcached clients; nil if there is none.
         package var memcached: MemcachedListener?
+        /// Checks the functions of views; nil accepts every source.
+        package var scripts: (any ScriptCheck)?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory

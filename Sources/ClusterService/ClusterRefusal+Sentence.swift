@@ -1,4 +1,5 @@
 package import Orchestration
+internal import Vocabulary
 
 /// A sentence for the user about each refusal: the cause, and what to do.
 ///
@@ -32,7 +33,24 @@ extension ClusterRefusal {
         case .rowsImpossible:
             "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. "
                 + "Retry."
-        default: sentenceOnNodes
+        default: sentenceOnDesignDocuments ?? sentenceOnNodes
+        }
+    }
+
+    private var sentenceOnDesignDocuments: String? {
+        switch self {
+        case .featureUnavailable:
+            "Some node does not support this request, because its release is too old. Upgrade all "
+                + "nodes first."
+        case .designDocumentUnknown: "The bucket has no design document of this name."
+        case .designDocumentTooLarge:
+            "The design document, or its name, is too long. At most "
+                + "\(Limits.designDocumentBytesMax) bytes are possible, and "
+                + "\(Limits.designNameBytesMax) for the name."
+        case .designDocumentsTooLarge:
+            "The design documents of all buckets together would have more than "
+                + "\(Limits.designDocumentsBytesMax) bytes. Delete documents that are not used."
+        default: nil
         }
     }
 

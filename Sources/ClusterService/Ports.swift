@@ -85,6 +85,32 @@ package protocol DataPlane: Sendable {
     var isReady: Bool { get }
 }
 
+/// Checks the source of a view's function as the process that runs it would read it.
+package protocol ScriptCheck: Sendable {
+    /// The first error in a source; nil if it has none, or if it cannot be checked now: its view then
+    /// reports the error.
+    func flaw(in source: String, of kind: ScriptKind) async -> ScriptFlaw?
+}
+
+/// The kind of a view's function; the raw values are words for users.
+package enum ScriptKind: String, Sendable {
+    case map
+    case reduce
+}
+
+/// An error in the source of a function.
+package struct ScriptFlaw: Hashable, Sendable {
+    /// From 1, in the author's text.
+    package let line: Int
+    /// The parser's message.
+    package let message: String
+
+    package init(line: Int, message: String) {
+        self.line = line
+        self.message = message
+    }
+}
+
 /// The arguments for opening a bucket on this node.
 package struct BucketOpening: Sendable {
     package var settings: BucketSettings

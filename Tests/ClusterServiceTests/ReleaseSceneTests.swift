@@ -56,7 +56,7 @@ import Vocabulary
         #expect(await eventually { levels(scene, [1, 2, 3]) == [.current] })
         let isReported = {
             scene[1].events.all().contains {
-                $0.text.contains("feature level was raised from 1 to 2")
+                $0.text.contains("feature level was raised from 1 to 3")
             }
         }
         #expect(await eventually(isReported))
@@ -90,6 +90,43 @@ import Vocabulary
         #expect(levels(scene, [1, 2]) == [.current])
     }
 
+    /// Design documents are of level 3: nodes of earlier releases could not read the log.
+    @Test func designDocumentIsRefusedBelowItsLevelWithTheNodesToUpgrade() async throws {
+        let scene = try await pair(.base, .current)
+        defer { scene.stop() }
+        let known = scene[1].state.nodes.map(\.otpNode)
+        guard case .running = await scene[1].rebalance(known: known, ejected: []) else {
+            throw SceneError("rebalance")
+        }
+        #expect(await eventually { scene[2].state.activeNodes.count == 2 })
+        #expect(await eventually { scene[1].state.rebalance == nil })
+        var settings = BucketSettings(name: "b", uuid: "b-uuid", quota: 100 << 20)
+        settings.vBuckets = 1
+        let rows: [NodeChain] = [[NodeNumber(1), NodeNumber(2)]]
+        let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
+        _ = try await scene[1].propose(.createBucket(bucket))
+        #expect(await eventually { scene[2].state.bucket(named: "b") != nil })
+        let body = Array(#"{"views":{}}"#.utf8)
+        do throws(DesignDocumentError) {
+            _ = try await scene[2].putDesignDocument("x", body: body, inBucket: "b")
+            Issue.record("the document was accepted")
+        } catch {
+            #expect(error.code == .levelTooLow)
+            #expect(
+                error.description
+                    == "Design documents need feature level 3. Upgrade these nodes first: "
+                    + "\(scene.name(1)) (level 1)."
+            )
+        }
+
+        scene.members[0].stop()
+        try await scene.members[0].start()
+        #expect(await eventually { levels(scene, [1, 2]) == [.current] })
+        let made = try await scene[2].putDesignDocument("x", body: body, inBucket: "b")
+        #expect(scene[2].designDocument("x", ofBucket: "b") == made)
+        #expect(await eventually { scene[1].designDocument("x", ofBucket: "b") == made })
+    }
+
     @Test func nodeBelowTheClustersLevelIsRefusedWithCauseAndCure() async throws {
         let scene = try await pair(.current, .current)
         defer { scene.stop() }
@@ -102,7 +139,7 @@ import Vocabulary
         #expect(
             sentence
                 == "Prepare join failed. The node 127.0.0.1:\(scene.members[2].ports.admin) supports "
-                + "feature level 1, and this cluster already uses level 2. Start the release of the "
+                + "feature level 1, and this cluster already uses level 3. Start the release of the "
                 + "cluster's nodes there, or a later one, and add the node again."
         )
         #expect(scene[1].state.nodes.count == 2)
@@ -122,7 +159,7 @@ import Vocabulary
         } catch let error as ClusterError {
             #expect(
                 error.description.contains(
-                    "the cluster uses feature level 2, and this node understands levels up to 1 only: "
+                    "the cluster uses feature level 3, and this node understands levels up to 1 only: "
                         + "start the release that the other nodes have, or a later one"
                 )
             )

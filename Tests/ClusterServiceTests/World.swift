@@ -44,14 +44,17 @@ final class World: Sendable {
 
     func service(
         _ plane: RecordingPlane,
-        probe: any NodeProbe = UnreachableProbe()
+        probe: any NodeProbe = UnreachableProbe(),
+        scripts: (any ScriptCheck)? = nil
     ) throws(ClusterError) -> AdministrationService {
-        try AdministrationService(
-            settings: AdministrationService.Settings(
-                directory: root,
-                memoryQuota: 1_000 << 20,
-                memoryTotal: 8_192 << 20
-            ),
+        var settings = AdministrationService.Settings(
+            directory: root,
+            memoryQuota: 1_000 << 20,
+            memoryTotal: 8_192 << 20
+        )
+        settings.scripts = scripts
+        return try AdministrationService(
+            settings: settings,
             environment: environment,
             dataPlane: plane,
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),

@@ -1,0 +1,216 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Requests about design documents, from check to log and back.
+@Suite struct DesignDocumentTests {
+    private static let views =
+        #"{"views":{"v":{"map":"function (d) {}"},"w":{"map":"m","reduce":"_count"}}}"#
+
+    let world = World()
+
+    /// A provisioned node with bucket `b`.
+    private func started(
+        scripts: (any ScriptCheck)? = nil
+    ) async throws -> AdministrationService {
+        let service = try world.service(RecordingPlane(), scripts: scripts)
+        service.openBuckets()
+        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
+        let credentials = [("port", "SAME"), ("username", "A"), ("password", "password")]
+        _ = await service.initialise(FormParameters(credentials.map { ($0.0, $0.1) }))
+        let bucket = [("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1")]
+        _ = await service.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        return service
+    }
+
+    private func refusal(
+        _ request: () async throws(DesignDocumentError) -> Void
+    ) async -> DesignDocumentError? {
+        do throws(DesignDocumentError) {
+            try await request()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func put(
+        _ name: String,
+        _ text: String,
+        to service: AdministrationService
+    ) async -> DesignDocumentError? {
+        await refusal { () throws(DesignDocumentError) in
+            _ = try await service.putDesignDocument(name, body: Array(text.utf8), inBucket: "b")
+        }
+    }
+
+    private func designEvents(_ service: AdministrationService) -> [String] {
+        service.events.all().map(\.text).filter { $0.contains("Design document") }
+    }
+
+    @Test func documentIsCreatedChangedPublishedAndDeleted() async throws {
+        let service = try await started()
+        #expect(service.designDocuments(ofBucket: "b") == [])
+        #expect(service.designDocuments(ofBucket: "c") == nil)
+        let sent = Array("{ \"views\" : {} }".utf8)
+        let made = try await service.putDesignDocument("dev_x", body: sent, inBucket: "b")
+        #expect(made.body == Array(#"{"views":{}}"#.utf8) && made.revision.number == 1)
+        #expect(service.designDocument("dev_x", ofBucket: "b") == made)
+        // The same text with other blanks is no change.
+        let again = try await service.putDesignDocument("dev_x", body: made.body, inBucket: "b")
+        #expect(again == made)
+        let views = Array(Self.views.utf8)
+        let changed = try await service.putDesignDocument("dev_x", body: views, inBucket: "b")
+        #expect(changed.revision.number == 2)
+        #expect(changed.definition.views.map(\.name) == ["v", "w"])
+        // Publishing is a copy.
+        let published = try await service.putDesignDocument(
+            "x",
+            body: changed.body,
+            inBucket: "b"
+        )
+        #expect(published.body == changed.body && published.revision.number == 1)
+        let ids = service.designDocuments(ofBucket: "b")?.map(\.id)
+        #expect(ids == ["_design/dev_x", "_design/x"])
+        try await service.deleteDesignDocument("dev_x", inBucket: "b")
+        #expect(service.designDocument("dev_x", ofBucket: "b") == nil)
+        let texts = [
+            "Design document \"_design/dev_x\" of bucket \"b\" was created: revision "
+                + "\(made.revision).",
+            "Design document \"_design/dev_x\" of bucket \"b\" was changed: revision "
+                + "\(changed.revision).",
+            "Design document \"_design/x\" of bucket \"b\" was created: revision "
+                + "\(published.revision).",
+            "Design document \"_design/dev_x\" of bucket \"b\" was deleted.",
+        ]
+        #expect(designEvents(service) == texts)
+    }
+
+    @Test func documentSurvivesFlushAndRestart() async throws {
+        let first = try await started()
+        let made = try await first.putDesignDocument(
+            "x",
+            body: Array(Self.views.utf8),
+            inBucket: "b"
+        )
+        guard case .done = await first.flushBucket("b") else {
+            Issue.record("not flushed")
+            return
+        }
+        #expect(first.designDocument("x", ofBucket: "b") == made)
+        first.stop()
+        let second = try world.service(RecordingPlane())
+        #expect(second.designDocument("x", ofBucket: "b") == made)
+    }
+
+    @Test func refusalsHaveCodeAndSentence() async throws {
+        let service = try await started()
+        #expect(
+            await put("x", #"{"views":{"v":{}}}"#, to: service)
+                == DesignDocumentError(
+                    .invalid,
+                    #"The view "v" has no map function (member "map")."#
+                )
+        )
+        #expect(await put("", "{}", to: service)?.code == .invalid)
+        let large = #"{"a":""# + String(repeating: "x", count: 1 << 20) + #""}"#
+        #expect(
+            await put("x", large, to: service)
+                == DesignDocumentError(
+                    .tooLarge,
+                    "The design document has 1048584 bytes; at most 1048576 are possible."
+                )
+        )
+        let unknown = await refusal { () throws(DesignDocumentError) in
+            try await service.deleteDesignDocument("x", inBucket: "b")
+        }
+        #expect(
+            unknown
+                == DesignDocumentError(
+                    .documentUnknown,
+                    "The bucket has no design document of this name."
+                )
+        )
+        let bucket = await refusal { () throws(DesignDocumentError) in
+            _ = try await service.putDesignDocument("x", body: [], inBucket: "c")
+        }
+        #expect(bucket?.code == .bucketUnknown)
+        #expect(designEvents(service).isEmpty && service.state.designBytes == 0)
+    }
+
+    @Test func documentBeyondTheSumIsRefusedByName() async throws {
+        let service = try await started()
+        let text = #"{"a":""# + String(repeating: "x", count: 1_048_000) + #""}"#
+        for name in ["1", "2", "3", "4"] {
+            #expect(await put(name, text, to: service) == nil)
+        }
+        let refused = await put("5", text, to: service)
+        #expect(
+            refused
+                == DesignDocumentError(
+                    .tooLarge,
+                    "With the document \"_design/5\" the design documents of all buckets would have "
+                        + "5240365 bytes (text, name, and 64 for each); at most 4194304 are possible. "
+                        + "Delete documents that are not used."
+                )
+        )
+        try await service.deleteDesignDocument("2", inBucket: "b")
+        #expect(await put("5", text, to: service) == nil)
+    }
+
+    // MARK: Scripts
+
+    /// Refuses each source that contains `wrong`, and records what it was asked about.
+    private final class RecordingCheck: ScriptCheck {
+        let asked = Guarded<[String]>([])
+
+        func flaw(in source: String, of kind: ScriptKind) async -> ScriptFlaw? {
+            asked.withLock { $0.append("\(kind) \(source)") }
+            guard source.contains("wrong") else { return nil }
+            return ScriptFlaw(line: 3, message: "SyntaxError: Unexpected token '}'")
+        }
+    }
+
+    @Test func sourceWithErrorIsRefusedWithViewLineAndMessage() async throws {
+        let check = RecordingCheck()
+        let service = try await started(scripts: check)
+        let text =
+            #"{"views":{"v":{"map":"m1","reduce":"_sum"},"w":{"map":"m2","reduce":"wrong"},"#
+            + #""x":{"map":"wrong"}}}"#
+        let sentence =
+            "The reduce function of the view \"w\" has an error in line 3: SyntaxError: Unexpected "
+            + "token '}'"
+        #expect(await put("x", text, to: service) == DesignDocumentError(.invalid, sentence))
+        #expect(check.asked.withLock { $0 } == ["map m1", "map m2", "reduce wrong"])
+        #expect(service.designDocuments(ofBucket: "b") == [])
+        #expect(await put("x", #"{"views":{"v":{"map":"m1"}}}"#, to: service) == nil)
+    }
+
+    // MARK: Update settings
+
+    @Test func updateSettingsChangeTheDocument() async throws {
+        let service = try await started()
+        #expect(await put("x", #"{"views":{}}"#, to: service) == nil)
+        let changed = try await service.setUpdateMinChanges(
+            ofDesignDocument: "x",
+            inBucket: "b",
+            updateMinChanges: 500,
+            replicaUpdateMinChanges: nil
+        )
+        let text = #"{"views":{},"options":{"updateMinChanges":500}}"#
+        #expect(String(decoding: changed.body, as: UTF8.self) == text)
+        #expect(changed.definition.options.updateMinChanges == 500)
+        #expect(changed.revision.number == 2)
+        let unknown = await refusal { () throws(DesignDocumentError) in
+            _ = try await service.setUpdateMinChanges(
+                ofDesignDocument: "y",
+                inBucket: "b",
+                updateMinChanges: 1,
+                replicaUpdateMinChanges: 1
+            )
+        }
+        #expect(unknown?.code == .documentUnknown)
+    }
+}
