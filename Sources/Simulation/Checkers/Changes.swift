@@ -34,6 +34,7 @@ package struct Changes {
                 $1.cause == .flushed && $1.origin != $0.origin
             }
             if isEmptied { tally[.change, "flush"] += 1 }
+            if old.designRevision != bucket.designRevision { tally[.change, "design"] += 1 }
             for number in bucket.placements.indices {
                 recordPlacement(old.placements[number], bucket.placements[number], bucket, number)
             }

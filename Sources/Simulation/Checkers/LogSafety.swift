@@ -14,7 +14,8 @@ internal import Vocabulary
 /// - Proposals: a proposal that was committed twice, since its reply was lost, changes nothing the
 ///   second time.
 ///
-/// It applies committed entries one by one and so passes every committed state to `QuotaBound`.
+/// It applies committed entries one by one and so passes every committed state to `QuotaBound` and
+/// `DesignBound`.
 package struct LogSafety {
     /// A member's current Raft state.
     package struct Member {
@@ -83,6 +84,7 @@ package struct LogSafety {
         var model: ClusterState?
         var applied: LogIndex = 0
         var quotas = QuotaBound()
+        var designs = DesignBound()
         var proposals: Set<Proposal> = []
         var leaders: Set<Term> = []
     }
@@ -109,7 +111,7 @@ package struct LogSafety {
     package private(set) var compared = 0
     /// The number of proposals that were committed twice.
     package private(set) var repeated = 0
-    /// The flaws that `QuotaBound` found in committed states, in their order.
+    /// The flaws that `QuotaBound` and `DesignBound` found in committed states, in their order.
     package private(set) var quotaFlaws: [String] = []
 
     package init() {}
@@ -220,6 +222,7 @@ package struct LogSafety {
             if isNew {
                 _ = model.apply(envelope, at: known.applied)
                 if let flaw = known.quotas.check(model) { quotaFlaws.append(flaw) }
+                if let flaw = known.designs.check(model) { quotaFlaws.append(flaw) }
                 continue
             }
             repeated += 1

@@ -80,6 +80,7 @@ package enum Floors {
             ("clientCrash", 300, "no client ends during an operation"),
             ("restart", 350, "no process ends and restarts"),
             ("flush", 2, "no bucket is flushed"),
+            ("design", 20, "no design document is put or deleted"),
             ("droppedCursor", 40_000, "no cursor is dropped"),
             ("ejectedDocument", 2_000, "no document is ejected, or memory is never short"),
             ("departure", 5, "no node leaves the cluster"),

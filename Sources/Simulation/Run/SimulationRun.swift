@@ -30,6 +30,8 @@ package final class SimulationRun {
     /// Nil in most seeds.
     private let feeds: FeedWatch?
     private let administrator: Operator?
+    /// Nil in most seeds.
+    private let author: DesignAuthor?
     private let failoverSeconds: UInt16
     private let buckets: [BucketSettings]
     private var clients: [WorkloadClient] = []
@@ -74,6 +76,7 @@ package final class SimulationRun {
         chaos.beforeEnd = { [watch] in watch.checkMomentaryState() }
         chaos.onDeferredOutput = { [judge] in judge.checkDeferredOutput($0) }
         administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
+        author = DesignAuthor(cluster, workload: plan.workload, seed: plan.seed)
     }
 
     static func buckets(replicas: Int, _ workload: Workload) -> [BucketSettings] {
@@ -151,10 +154,12 @@ package final class SimulationRun {
         cluster.world.run(for: 2 * SimulationRun.second)
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
+        author?.start()
         let length = workload.faultSeconds * SimulationRun.second
         guard !cluster.world.run(for: length, until: { judge.isHopeless }) else { return }
         chaos.end()
         administrator?.end()
+        author?.end()
         note("the faults are over")
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
         settle()
