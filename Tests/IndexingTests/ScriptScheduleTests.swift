@@ -275,6 +275,41 @@ import Testing
         #expect(!schedule.accepts(id, batch: 1))
         let actions = handle(.ended(id))
         #expect(actions.first == .discard(batch: 1))
-        #expect(!actions.contains { if case .start(let id) = $0 { id.slot == 2 } else { false } })
+        now = schedule.nextDeadline ?? now
+        let later = actions + handle(.timer)
+        #expect(!later.contains { if case .start(let id) = $0 { id.slot == 2 } else { false } })
+    }
+
+    @Test func strikeCountsOnlyInAFreshProcess() {
+        let id = begin(job(1, items: 2))
+        _ = handle(.executing(id, batch: 1))
+        _ = handle(.ended(id))
+        now += 100_000_000
+        // The first half passes, so that the process is not fresh for the second one.
+        var penalty = worker(2, 2)
+        #expect(handle(.timer) == [.start(penalty)])
+        #expect(handle(.ready(penalty)) == [.send(piece(1, 0..<2), batch: 2, to: penalty)])
+        _ = handle(.executing(penalty, batch: 2))
+        penalty = worker(2, 3)
+        #expect(handle(.ended(worker(2, 2))) == [.discard(batch: 2), .start(penalty)])
+        #expect(handle(.ready(penalty)) == [.send(piece(1, 0..<1), batch: 3, to: penalty)])
+        _ = handle(.executing(penalty, batch: 3))
+        #expect(
+            handle(.finished(penalty, batch: 3))
+                == [.send(piece(1, 1..<2), batch: 4, to: penalty)]
+        )
+        // Three deaths: the first one does not count.
+        var blames: [Action] = []
+        for generation in 3...5 {
+            let batch = UInt32(generation + 1)
+            penalty = worker(2, UInt32(generation))
+            _ = handle(.ready(penalty))
+            _ = handle(.executing(penalty, batch: batch))
+            let actions = handle(.ended(penalty))
+            let isLast = generation == 5
+            blames += actions.filter { if case .skip = $0 { true } else { false } }
+            #expect(blames.count == (isLast ? 1 : 0))
+            #expect(actions.contains(.start(worker(2, UInt32(generation + 1)))) == !isLast)
+        }
     }
 }

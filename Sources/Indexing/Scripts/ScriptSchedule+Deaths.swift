@@ -54,7 +54,8 @@ extension ScriptSchedule {
             suspects.insert(contentsOf: piece.halves.map { Suspect(piece: $0) }, at: 0)
             return
         }
-        let strikes = sent.isTrial ? sent.strikes + 1 : 0
+        // A process that did other work before may have died of that: the call runs again.
+        let strikes = sent.isTrial ? sent.strikes + 1 : sent.strikes
         guard strikes >= limits.strikesMax else {
             suspects.insert(Suspect(piece: piece, strikes: strikes), at: 0)
             return

@@ -76,10 +76,7 @@ extension ScriptSchedule {
         }
         guard worker.phase == .ready, worker.sent.isEmpty else { return }
         guard let suspect = suspects.first else { return stop(worker.id, .idle) }
-        // A single call is blamed only for the end of a process that did nothing else before.
-        if worker.isRetiring || suspect.piece.isSingle && !worker.isFresh {
-            return stop(worker.id, .recycled)
-        }
+        guard !worker.isRetiring else { return }
         suspects.removeFirst()
         send(suspect.piece, strikes: suspect.strikes, to: worker.id, now)
     }
