@@ -77,7 +77,9 @@ import Testing
                     let file = try IndexWalk.open(disk)
                     let found = try dump(file)
                     let oldest = isPower ? history.durable : history.committed
-                    #expect(history.accepts(found, from: oldest), "seed \(seed), life \(life)")
+                    // Evaluated first: a failed expectation would print all its operands.
+                    let isKnown = history.accepts(found, from: oldest)
+                    #expect(isKnown, "seed \(seed), life \(life)")
                     if found.head.commit.value < history.committed { losses += 1 }
                     history.restart(at: found.head.commit.value)
                     host.disk.cutAfter(operations: 1 + Int(dice.next() % 400), isPower: isPower)
@@ -126,10 +128,13 @@ import Testing
                         let isKnown = history.accepts(found, from: oldest)
                         #expect(isKnown, "seed \(seed), life \(life), round \(round)")
                         history.restart(at: found.head.commit.value)
-                        host.disk.errorsPerMille = 30
                         for _ in 0..<12 {
+                            host.disk.errorsPerMille = 3
                             try history.commit(file)
-                            if dice.next() % 3 == 0 { try history.checkpoint(file) }
+                            if dice.next() % 3 > 0 { continue }
+                            // A checkpoint begins with a sync of the WAL.
+                            host.disk.errorsPerMille = 300
+                            try history.checkpoint(file)
                         }
                         host.disk.errorsPerMille = 0
                         try file.close()
@@ -169,7 +174,8 @@ import Testing
                 try history.commit(file)
             } catch {
                 #expect(error.code == .full)
-                #expect(try dump(file) == before)
+                let isUnchanged = try dump(file) == before
+                #expect(isUnchanged)
                 refusals += 1
             }
             world.apply(.diskFull("10.0.0.1", false))
@@ -198,7 +204,8 @@ import Testing
         let again = try reader.use { reads throws(StorageError) in
             try IndexDump(reads, head: try reads.head())
         }
-        #expect(again == before)
+        let isUnchanged = again == before
+        #expect(isUnchanged)
         reader.end()
         #expect(try file.checkpoint().isComplete)
         let newest = try dump(file)
@@ -206,7 +213,8 @@ import Testing
         let dead = #expect(throws: StorageError.self) { try history.commit(file) }
         #expect(dead?.code == .failed)
         let opened = try IndexWalk.open(host.start().disk)
-        #expect(try dump(opened) == newest)
+        let isNewest = try dump(opened) == newest
+        #expect(isNewest)
         let other = try #require(try opened.acquireReader())
         #expect(try other.begin() == newest.head)
     }
